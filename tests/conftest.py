@@ -7,6 +7,7 @@ import hypothesis
 import pytest
 from _pytest.doctest import DoctestModule
 
+from support.accounts import reports
 from support.longest_first import longest_first
 from support.marks import check_marks
 from support.waiting import wait_until
@@ -38,6 +39,15 @@ def pytest_collect_file():
     """Look for no doctests in tests: there are none, and finding that out takes seconds in each process."""
     found = yield
     return [collector for collector in found if not isinstance(collector, DoctestModule)]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call):
+    """Show of what a failed test has started what it printed last, and where it is now."""
+    report = yield
+    if report.failed and call.when != "teardown":
+        report.sections += reports.sections(report)
+    return report
 
 
 @pytest.hookimpl(tryfirst=True)

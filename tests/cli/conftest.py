@@ -15,6 +15,7 @@ from ridgeline.cli.main import app
 from ridgeline.service import registry
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
+from support.accounts.reports import Command
 from support.paths import SUPPORT
 
 TINY = SUPPORT / "cli" / "tiny.py"
@@ -100,8 +101,8 @@ def ridgeline_process(tmp_path, environment):
     started = []
 
     def start(*words):
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ridgeline", *map(str, words)],
+        process = Command(
+            [sys.executable, "-m", "ridgeline", *words],
             cwd=tmp_path,
             env=environment,
             text=True,
@@ -113,8 +114,7 @@ def ridgeline_process(tmp_path, environment):
 
     yield start
     for process in started:
-        if process.poll() is None:
-            process.kill()
+        process.clean()
         process.communicate()
 
 

@@ -53,7 +53,7 @@ def test_modules_imported_in_setup_come_from_the_applications_folder(ridgeline_p
         "def note(path, value):\n    with open(path, 'a') as file:\n        file.write(f'{value}\\n')\n"
     )
     process = ridgeline_process("run", home / "app.py", "--master", "local[2]", "--quiet", "--no-service")
-    stdout, stderr = process.communicate(timeout=300)
+    stdout, stderr = process.communicate()
     assert (process.returncode, stderr) == (0, ""), stdout
     assert [int(line) for line in (tmp_path / "out").read_text().split()] == [
         100 * value for value in range(10)
@@ -66,7 +66,7 @@ def test_a_module_that_is_nowhere_has_a_remedy(ridgeline_process, tmp_path):
     (tmp_path / "tiny_numbers.py").write_text(TINY.read_text())
     (tmp_path / "app.py").write_text(LAZY.replace("PATH", "'out'"))
     process = ridgeline_process("run", "app.py", "--master", "local[2]", "--quiet", "--no-service")
-    _, stderr = process.communicate(timeout=300)
+    _, stderr = process.communicate()
     assert process.returncode == 1
     assert (
         " in `setup`: ModuleNotFoundError: No module named 'rates'; install the package that has `rates`"

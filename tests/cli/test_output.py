@@ -9,6 +9,7 @@ import pytest
 from ridgeline.cli.output import Output, OutputGoneError
 from support.cli.windows import make_plan, watch_of, window
 from support.paths import SUPPORT
+from support.waiting import PATIENCE_SECONDS
 
 TINY = str(SUPPORT / "cli" / "tiny.py")
 PLAN = make_plan()
@@ -30,7 +31,8 @@ def unread(environment, broken_pipe):
     def run(*words, **streams):
         command = [sys.executable, "-m", "ridgeline", *words]
         streams = {"stdout": broken_pipe, "stderr": subprocess.PIPE, **streams}
-        done = subprocess.run(command, **streams, text=True, env=environment, timeout=300, check=False)
+        named = {"text": True, "env": environment, "timeout": PATIENCE_SECONDS, **streams}
+        done = subprocess.run(command, **named, check=False)
         return done.returncode, done.stderr
 
     return run

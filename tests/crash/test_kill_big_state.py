@@ -60,7 +60,6 @@ def test_killed_with_a_million_keys(start, wait_until, tmp_path):
         wait_until(
             lambda: list(folder.glob(pattern)) or driver.exit_code is not None,
             f"window {window}",
-            seconds=300,
         )
         assert driver.exit_code is None, driver.text
         return int(next(folder.glob(pattern)).name.rpartition("-")[2])

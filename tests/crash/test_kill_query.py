@@ -44,9 +44,7 @@ def test_killed_between_the_two_commits(start, wait_until, tmp_path):
     reader.start()
 
     def kill_when_held(driver):
-        wait_until(
-            lambda: list(folder.glob("held-*")) or driver.exit_code is not None, "a held window", seconds=300
-        )
+        wait_until(lambda: list(folder.glob("held-*")) or driver.exit_code is not None, "a held window")
         assert driver.exit_code is None, driver.text
         driver.kill()
         wait_until(lambda: not driver.members(), "its JVM to end")

@@ -39,7 +39,6 @@ def test_killed_in_mid_window(start, wait_until, tmp_path, victim, master):
     wait_until(
         lambda: list(folder.glob("pid-*")) or driver.exit_code is not None,
         "the operator to wait in window 4",
-        seconds=300,
     )
     assert driver.exit_code is None, driver.text
     [note] = folder.glob("pid-*")
@@ -49,7 +48,6 @@ def test_killed_in_mid_window(start, wait_until, tmp_path, victim, master):
     wait_until(
         lambda: len(list(folder.glob("pid-*"))) == 2 or driver.exit_code is not None,
         "the window to be tried again, in another process",
-        seconds=300,
     )
     (folder / "go").touch()
 

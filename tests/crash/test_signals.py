@@ -36,7 +36,6 @@ def waiting(start, tmp_path, wait_until):
     wait_until(
         lambda: list(folder.glob("pid-*")) or driver.exit_code is not None,
         "the operator to wait in window 4",
-        seconds=300,
     )
     assert driver.exit_code is None, driver.text
     [note] = folder.glob("pid-*")

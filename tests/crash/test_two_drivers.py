@@ -36,6 +36,9 @@ def test_second_driver_is_refused_while_the_first_runs(start, wait_until, tmp_pa
 
     first = start(*command)
     wait_until(lambda: list(folder.glob("pid-*")) or first.exit_code is not None, "window 4")
+    wait_until(
+        lambda: committed(checkpoint) == 3 or first.exit_code is not None, "those before to be committed"
+    )
     first.process.send_signal(signal.SIGSTOP)  # it holds the folder though it does nothing
     second = start(*command, log="second.log")
 

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -16,8 +17,9 @@ from support.docs import pages
 from support.docs.pages import blocks
 from support.jars import jars
 from support.kafka.broker import Broker
-from support.paths import ROOT
+from support.paths import ROOT, TESTS
 from support.typing.checkers import pyright
+from support.waiting import PATIENCE_SECONDS
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 BLOCKS = {page: blocks(page) for page in PAGES}
@@ -46,12 +48,13 @@ def test_the_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", ON_SPARK, ids=name)
 def test_the_blocks_of_a_page_run_on_spark(page, tmp_path):
     ran = subprocess.run(
-        [sys.executable, pages.__file__, page, "spark"],
+        [sys.executable, "-m", "support.docs.pages", page, "spark"],
         cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,
         text=True,
         check=False,
-        timeout=600,
+        timeout=4 * PATIENCE_SECONDS,  # its commands have their own
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
@@ -85,7 +88,7 @@ def test_the_blocks_on_kafka_run_with_a_broker(tmp_path, monkeypatch):
         producer = broker.producer()
         for symbol, shares in (("IBM", 100), ("AAPL", 5), ("IBM", 20)):
             producer.produce("trades", key=symbol, value=str(shares))
-        producer.flush(30)
+        producer.flush(PATIENCE_SECONDS)
         pages.run(KAFKA, having={"kafka"}, replaced=_with(broker))
         written = [
             json.loads(line)

@@ -15,6 +15,7 @@ import pytest
 from ridgeline.api.errors import FencedError
 from ridgeline.operators import FileOutput
 from support.operators.publishing import Driver, KilledError, Steps, Store
+from support.waiting import PATIENCE_SECONDS
 
 WINDOWS = 4
 
@@ -115,7 +116,7 @@ def test_two_drivers_that_race_show_each_row_once(bucket: str, monkeypatch: pyte
         steps.number, steps.each = 0, each
         first = threading.Thread(target=race, args=(store, output, steps, errors))
         first.start()
-        assert begin.wait(300)
+        assert begin.wait(PATIENCE_SECONDS)
         race(store, output, steps, errors)
         first.join()
         assert all(isinstance(error, FencedError) for error in errors), errors

@@ -13,6 +13,7 @@ from ridgeline.service import registry
 from ridgeline.service.event_log import read_event_log, replay
 from ridgeline.testing import END_WINDOW
 from support.engine.applications import list_application, sum_application
+from support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -23,7 +24,7 @@ def own_registry(tmp_path, monkeypatch):
 
 
 def get(url):
-    with urllib.request.urlopen(url, timeout=300) as answer:
+    with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as answer:
         return json.load(answer)
 
 
@@ -47,7 +48,7 @@ def test_a_notebook_watches_an_application(spark_context, tmp_path, wait_until):
         KeyError, match=r"`stor` is not an operator of this application; did you mean `store`\?"
     ):
         handle.record_age("stor")
-    outcome = handle.wait(300)
+    outcome = handle.wait(PATIENCE_SECONDS)
 
     assert outcome.ended
     assert (handle.state, handle.watch.info()["stats"]["windowsCommitted"]) == (
@@ -123,7 +124,7 @@ def test_a_failure_is_raised_by_who_waits(spark_context, tmp_path, wait_until):
     )
 
     with pytest.raises(OperatorError):
-        handle.wait(300)
+        handle.wait(PATIENCE_SECONDS)
     with pytest.raises(OperatorError):
         handle.stop()
 

@@ -16,6 +16,7 @@ from ridgeline import (
     State,
 )
 from ridgeline.testing import CollectorSink
+from support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.spark
 
@@ -81,7 +82,7 @@ def own_registry(tmp_path, monkeypatch):
 
 def test_what_a_collector_got(spark_context):
     handle = application("collected", count=50).start(context=spark_context, port=None)
-    assert handle.wait(300).ended
+    assert handle.wait(PATIENCE_SECONDS).ended
     assert sorted(handle.collected("sink", window=4)) == [(key, sum(range(key, 50, 3))) for key in range(3)]
     assert len(handle.collected("sink")) == 15
     assert isinstance(handle.collected("sink")[0], Total)
@@ -97,11 +98,13 @@ def test_what_a_collector_got(spark_context):
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_the_tail_of_any_stream(spark_context, partitions):
     with application("tails", partitions=partitions).start(context=spark_context, port=None) as handle:
-        values = [number.value for number in handle.tail("values", n=4, timeout=300)]
+        values = [number.value for number in handle.tail("values", n=4, timeout=PATIENCE_SECONDS)]
         assert values == list(range(values[0], values[0] + 4))
         assert values[-1] % 10 == 9, "the last ones of a window"
-        assert handle.tail("numbers.output", n=100, timeout=300)[-1].value > values[-1], "a later window"
-        changes = handle.tail("changes", n=3, timeout=300)
+        assert handle.tail("numbers.output", n=100, timeout=PATIENCE_SECONDS)[-1].value > values[-1], (
+            "a later window"
+        )
+        changes = handle.tail("changes", n=3, timeout=PATIENCE_SECONDS)
         assert {type(change) for change in changes} == {Total}
         assert sorted(change.key for change in changes) == [0, 1, 2]
         with pytest.raises(KeyError, match=r"there is no stream `value`, nor .*; did you mean `values`\?"):
@@ -114,7 +117,7 @@ def test_the_tail_of_any_stream(spark_context, partitions):
 def test_the_users_line_stands_in_the_exception(spark_context):
     handle = application("failing", count=50, fail_at=7).start(context=spark_context, port=None)
     with pytest.raises(OperatorError) as caught:
-        handle.wait(300)
+        handle.wait(PATIENCE_SECONDS)
     text = str(caught.value)
     assert "ValueError: Number(value=7)" in text
     assert "test_handle_tuples.py" in text
@@ -127,9 +130,9 @@ def test_the_users_line_stands_in_the_exception(spark_context):
 def test_applications_share_the_spark_of_the_process(spark_context):
     first = application("first").start(port=None)
     second = application("second", count=50, partitions=1).start(port=None)
-    assert second.wait(300).ended
+    assert second.wait(PATIENCE_SECONDS).ended
     before = first.watch.info()["stats"]["windowsCommitted"]
-    first.tail("values", timeout=300)
+    first.tail("values", timeout=PATIENCE_SECONDS)
     assert first.watch.info()["stats"]["windowsCommitted"] > before, "it goes on when the other has ended"
     assert len(second.collected("sink")) == 15
     first.stop(120)

@@ -17,6 +17,7 @@ from ridgeline.service.event_log import read_event_log
 from ridgeline.service.measured import ServiceOptions, run_measured
 from ridgeline.stram.watch import Watch
 from support.engine.applications import sum_application
+from support.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.spark
 
@@ -56,7 +57,7 @@ def test_a_run_is_reported_from_its_plan_to_its_end(run, tmp_path):
     def started(application, watch, url):
         assert isinstance(application, ApplicationRun)
         seen.append((watch, url, registry.running()))
-        with urllib.request.urlopen(f"{url}/ws/v2/stram/info", timeout=300) as answer:
+        with urllib.request.urlopen(f"{url}/ws/v2/stram/info", timeout=PATIENCE_SECONDS) as answer:
             assert json.load(answer)["state"] == "RUNNING"
 
     outcome, events, printed = run(ServiceOptions(event_log=str(tmp_path / "log.jsonl")), started=started)

@@ -4,8 +4,11 @@ import time
 
 import pytest
 
+PATIENCE_SECONDS = 900.0
+"""So long a test waits for what must come, also on the slowest machine: no test judges by it."""
 
-def wait_until(condition, what, *, seconds=300.0, every=0.01):
+
+def wait_until(condition, what, *, seconds=PATIENCE_SECONDS, every=0.01):
     """The first true value of `condition()`; after `seconds` the test fails, saying `what` it waited for."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):

@@ -15,6 +15,7 @@ import pytest
 from ridgeline import Application, InputOperator, Operator, OperatorContext, OutputPort, State
 from ridgeline.api.errors import OperatorError, RidgelineError
 from ridgeline.testing import CollectorSink, run_local
+from support.waiting import PATIENCE_SECONDS
 
 
 class Number(NamedTuple):
@@ -155,7 +156,7 @@ class Pushed(InputOperator):
         self.thread.start()
 
     def emit_tuples(self) -> None:
-        value = self.queue.get(timeout=300)
+        value = self.queue.get(timeout=PATIENCE_SECONDS)
         if value is None:
             self.finish()
         else:

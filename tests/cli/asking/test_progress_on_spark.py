@@ -5,6 +5,7 @@ import json
 import pytest
 
 from support.paths import SUPPORT
+from support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 SLOW = SUPPORT / "cli" / "slow.py"
@@ -13,7 +14,7 @@ SECONDS = 15.0  # 60 tuples of 0.25 s
 
 def asked(ridgeline_process, *arguments):
     process = ridgeline_process(*arguments)
-    stdout, _ = process.communicate(timeout=300)
+    stdout, _ = process.communicate()
     return json.loads(stdout) if process.returncode == 0 else None
 
 
@@ -38,4 +39,4 @@ def test_a_third_of_the_way(ridgeline_process, environment, tmp_path, wait_until
     assert left["basis"] == "estimated"
     assert left["value"] == pytest.approx(SECONDS - slow["secondsSpent"], abs=0.1 * SECONDS)
     assert found["window"]["remainingSeconds"] == pytest.approx(left["value"], abs=0.1 * SECONDS)
-    assert run.wait(300) == 0
+    assert run.wait(PATIENCE_SECONDS) == 0

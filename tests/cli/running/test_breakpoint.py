@@ -18,7 +18,7 @@ def test_a_worker_says_what_to_do_instead(ridgeline_process, environment, tmp_pa
     )
     monkeypatch.delitem(environment, "PYTHONBREAKPOINT", raising=False)
     process = ridgeline_process("run", "stops.py", "--master", "local[2]", "--quiet", "--no-service")
-    _, stderr = process.communicate(timeout=300)
+    _, stderr = process.communicate()
     assert process.returncode == 1
     assert (
         "`breakpoint()` was reached in a worker of Spark, which has no terminal; run the application in "
@@ -27,5 +27,5 @@ def test_a_worker_says_what_to_do_instead(ridgeline_process, environment, tmp_pa
     assert "`run_local(app)`" in stderr
     monkeypatch.setitem(environment, "PYTHONBREAKPOINT", "0")
     process = ridgeline_process("run", "stops.py", "--master", "local[2]", "--quiet", "--no-service")
-    _, stderr = process.communicate(timeout=300)
+    _, stderr = process.communicate()
     assert (process.returncode, stderr) == (0, "")

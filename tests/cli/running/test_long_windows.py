@@ -10,6 +10,7 @@ from ridgeline.cli.running.view import PlainView
 from ridgeline.cli.settings import RunSettings
 from ridgeline.testing import SteppingClock
 from support.cli import frames
+from support.waiting import PATIENCE_SECONDS
 
 
 class Steps(SteppingClock):
@@ -22,13 +23,13 @@ class Steps(SteppingClock):
 
     def wait(self, seconds, stop=None):
         self.waits.put(seconds)
-        self.steps.get(timeout=300)
+        self.steps.get(timeout=PATIENCE_SECONDS)
         return super().wait(seconds, stop)
 
     def step(self):
         """Let one wait end, and come back when the next one has begun."""
         self.steps.put(None)
-        self.waits.get(timeout=300)
+        self.waits.get(timeout=PATIENCE_SECONDS)
 
 
 class Run:
@@ -106,7 +107,7 @@ def plain_view(clock, progress):
         0,
         metrics=SimpleNamespace(progress=progress, frame=frames.frame, run=lambda: {"last": LAST}),
     )
-    clock.waits.get(timeout=300)
+    clock.waits.get(timeout=PATIENCE_SECONDS)
     return view, console.file
 
 
@@ -136,6 +137,6 @@ def test_progress_that_fails_is_reported_once_and_not_asked_again():
     for _ in range(4):
         clock.step()
     clock.steps.put(None)
-    view._long_windows._thread.join(300)
+    view._long_windows._thread.join(PATIENCE_SECONDS)
     view.close()
     assert out.getvalue().splitlines()[1:] == ["progress cannot be shown: KeyError: 'running'"]

@@ -13,6 +13,7 @@ from ridgeline.cli.running.profile import Profile
 from ridgeline.stram.topology import topology_of
 from support.cli import frames
 from support.cli.windows import make_plan, window
+from support.waiting import PATIENCE_SECONDS
 
 PLAN = make_plan()
 
@@ -108,7 +109,7 @@ def test_py_spy_records_a_process(tmp_path, busy):
     graphs = FlameGraphs(found, tmp_path, 1)
     graphs.record("worker", busy)
     [process] = [recording.process for recording in graphs._recordings]
-    process.wait(300)
+    process.wait(PATIENCE_SECONDS)
     [line] = graphs.finish()
     if "may not look into" not in line:
         assert line == f"flame graph of the worker: {tmp_path / 'worker.svg'}"
@@ -137,7 +138,7 @@ def test_what_kept_py_spy_from_recording_is_reported(tmp_path, py_spy, monkeypat
     graphs.record("driver", os.getpid())
     [process] = [recording.process for recording in graphs._recordings]
     if "trap" not in does:
-        process.wait(300)
+        process.wait(PATIENCE_SECONDS)
     assert graphs.finish()[0].startswith(f"no flame graph of the driver: {line}")
     assert process.poll() is not None
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.paths import SUPPORT
+from support.waiting import PATIENCE_SECONDS
 
 TINY = SUPPORT / "cli" / "tiny.py"
 RUN = ("run", TINY, "--master", "local[2]")
@@ -41,7 +42,7 @@ def ask_meanwhile(ridgeline_command):
 
 
 def ended(process, code):
-    stdout, stderr = process.communicate(timeout=300)
+    stdout, stderr = process.communicate()
     assert process.returncode == code, stdout + stderr
     return stdout, stderr
 
@@ -183,7 +184,7 @@ def test_a_run_whose_reader_goes_away_stops_after_its_window(ridgeline_process, 
     process = ridgeline_process(*RUN, "--checkpoint", "state", "--count", "0")
     wait_for_line(process, "window 0: ")
     process.stdout.close()
-    assert process.wait(300) == 141
+    assert process.wait(PATIENCE_SECONDS) == 141
     lines = process.stderr.read().splitlines()
     done = written(tmp_path)
     assert done == [(window, sum(range(10 * (window + 1)))) for window in range(len(done))]

@@ -29,7 +29,7 @@ def test_what_operators_print_and_log(ridgeline_process, tmp_path):
     process = ridgeline_process(
         *words, "--log-level", "debug", "--log-file", "run.log", "--log-format", "json"
     )
-    _, stderr = process.communicate(timeout=300)
+    _, stderr = process.communicate()
     assert (process.returncode, stderr) == (0, "[total:0] thirteen\n")
     text = (tmp_path / "run.log").read_text()
     assert "hunter2" not in text

@@ -1,6 +1,5 @@
 """`spark-submit` starts the driver: its master and its settings are those of the run."""
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pyspark
 import pytest
 
 import ridgeline
+from support.accounts.reports import finished
 from support.paths import SUPPORT
 
 TINY = SUPPORT / "cli" / "tiny.py"
@@ -21,9 +21,7 @@ def spark_submit(tmp_path, environment):
     def submit(*words):
         variables = {**environment, "PYSPARK_PYTHON": sys.executable}
         command = [str(SUBMIT), *map(str, words)]
-        return subprocess.run(
-            command, cwd=tmp_path, env=variables, text=True, capture_output=True, timeout=300, check=False
-        )
+        return finished(command, cwd=tmp_path, env=variables)
 
     return submit
 

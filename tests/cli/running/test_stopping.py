@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from ridgeline.cli.running.stopping import Stopper, in_thread
+from support.waiting import PATIENCE_SECONDS
 
 
 def test_the_first_signal_sets_the_event_and_is_named():
@@ -13,7 +14,7 @@ def test_the_first_signal_sets_the_event_and_is_named():
     for number, name in ((signal.SIGINT, "Ctrl-C"), (signal.SIGTERM, "SIGTERM")):
         with Stopper(lambda: announced.append(1), lambda: None) as stopper:
             in_thread(lambda number=number: signal.raise_signal(number))
-            assert stopper.event.wait(300)
+            assert stopper.event.wait(PATIENCE_SECONDS)
         assert stopper.stopped_by == name
     assert len(announced) == 2
 
@@ -56,7 +57,7 @@ with Stopper(lambda: print("first", flush=True), lambda: print("second", flush=T
         [sys.executable, "-c", code],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=PATIENCE_SECONDS,
         check=False,
         env=environment,
     )

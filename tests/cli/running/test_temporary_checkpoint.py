@@ -25,7 +25,7 @@ def temporary(tmp_path, environment, monkeypatch):
 
 
 def ended(process, code):
-    stdout, stderr = process.communicate(timeout=300)
+    stdout, stderr = process.communicate()
     assert process.returncode == code, stdout + stderr
     return stdout + stderr
 

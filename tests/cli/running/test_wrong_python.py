@@ -1,11 +1,11 @@
 """Workers whose Python cannot run Ridgeline: the cause at once, with its remedy."""
 
 import re
-import subprocess
 import sys
 
 import pytest
 
+from support.accounts.reports import finished
 from support.paths import SUPPORT
 
 TINY = SUPPORT / "cli" / "tiny.py"
@@ -17,9 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 def test_there_is_no_such_python(master, tmp_path, environment):
     command = [sys.executable, "-m", "ridgeline", "run", str(TINY), "--master", master, "--no-service"]
     variables = {**environment, "PYSPARK_PYTHON": "/nowhere/python"}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=variables, text=True, capture_output=True, timeout=300, check=False
-    )
+    done = finished(command, cwd=tmp_path, env=variables)
     assert done.returncode == 1
     assert re.search(
         r"^error: the workers have no Python: host `[\d.]+` has no `/nowhere/python` that it can run; "
@@ -44,9 +42,7 @@ def test_its_python_has_no_ridgeline(tmp_path, environment):
         "--no-service",
     ]
     variables = {**environment, "PYSPARK_PYTHON": str(bare)}
-    done = subprocess.run(
-        command, cwd=tmp_path, env=variables, text=True, capture_output=True, timeout=300, check=False
-    )
+    done = finished(command, cwd=tmp_path, env=variables)
     assert done.returncode == 1
     assert re.search(
         r"^error: the workers cannot run Ridgeline: host `[\d.]+`: its Python, `.*`, "

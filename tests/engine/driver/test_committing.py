@@ -14,6 +14,7 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.stram.control import ManifestWritten
 from ridgeline.testing import END_WINDOW, ListInput, SteppingClock
 from ridgeline.testing.run_local import LocalExecutor
+from support.waiting import PATIENCE_SECONDS
 
 WRITTEN = ManifestWritten(7)
 
@@ -34,7 +35,7 @@ def test_a_commit_is_reported_once_it_is_done_and_wakes_the_run(beside, woken):
     go = threading.Event()
 
     def commit():
-        assert go.wait(300)
+        assert go.wait(PATIENCE_SECONDS)
         return WRITTEN
 
     assert beside.finished() is None
@@ -42,7 +43,7 @@ def test_a_commit_is_reported_once_it_is_done_and_wakes_the_run(beside, woken):
     assert beside.finished() is None
     assert not woken.is_set()
     go.set()
-    assert woken.wait(300)
+    assert woken.wait(PATIENCE_SECONDS)
     assert beside.finished() is WRITTEN
     assert beside.finished() is None
 
@@ -53,7 +54,7 @@ def test_what_a_commit_raises_is_raised_once(beside, woken):
         raise CheckpointError(message)
 
     beside.begin(commit)
-    assert woken.wait(300)
+    assert woken.wait(PATIENCE_SECONDS)
     with pytest.raises(CheckpointError, match="no space"):
         beside.finished()
     assert beside.finished() is None
@@ -61,7 +62,7 @@ def test_what_a_commit_raises_is_raised_once(beside, woken):
 
 def test_the_end_waits_for_a_commit(beside):
     go, done = threading.Event(), []
-    beside.begin(lambda: go.wait(300) and done.append(1))
+    beside.begin(lambda: go.wait(PATIENCE_SECONDS) and done.append(1))
     threading.Timer(0.05, go.set).start()
     beside.close()
     assert done == [1]
@@ -108,7 +109,7 @@ class SlowDisk(MemoryStorage):
 
     def create(self, name, data, *, settled=""):
         if name.startswith("journal/"):
-            assert self.go.wait(300)
+            assert self.go.wait(PATIENCE_SECONDS)
             if self.fail:
                 raise OSError(5, "Input/output error")
         return super().create(name, data, settled=settled)

@@ -18,6 +18,7 @@ from ridgeline.stram import compaction
 from ridgeline.testing import SteppingClock, run_local
 from ridgeline.testing.run_local import LocalExecutor
 from support.engine.ledger import application
+from support.waiting import PATIENCE_SECONDS
 
 LEDGER = 2
 
@@ -78,13 +79,13 @@ def test_windows_go_on_while_a_version_is_compacted(begin, monkeypatch, wait_unt
     def slow(self, job):
         outcome = merge(self, job)
         written.set()
-        assert go_on.wait(300)
+        assert go_on.wait(PATIENCE_SECONDS)
         return outcome
 
     monkeypatch.setattr(StateCompactor, "compact", slow)
     run = begin(snapshot_interval=5, windows_kept=1)
     windows(run, 5)
-    assert written.wait(300)
+    assert written.wait(PATIENCE_SECONDS)
     windows(run, 25)  # purged over and over
     assert (len(run.master.states[LEDGER]), merged(run)) == (30, ())
     go_on.set()

@@ -20,6 +20,7 @@ from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.manifest import Manifest
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.storage import LocalStorage, MemoryStorage
+from support.waiting import PATIENCE_SECONDS
 
 KEY = "op/0/1"
 
@@ -398,7 +399,7 @@ def test_records_wait_for_a_slow_sync_and_for_the_names_of_state_files(local, mo
     def slow(file):
         order.append("record")
         entered.set()
-        assert go.wait(300)
+        assert go.wait(PATIENCE_SECONDS)
         data(file)
 
     driver = Driver(local)
@@ -410,7 +411,7 @@ def test_records_wait_for_a_slow_sync_and_for_the_names_of_state_files(local, mo
     manifest = Manifest(1, 1, 0, {KEY: (*driver.version, name)}, [], {}, False, "")
     thread = threading.Thread(target=driver.checkpoint.commit, args=(manifest,))
     thread.start()
-    assert entered.wait(300)
+    assert entered.wait(PATIENCE_SECONDS)
     assert driver.checkpoint.last().window_id == 0
     go.set()
     thread.join()

@@ -67,9 +67,7 @@ def test_committed_rows_come_into_sight_though_the_source_is_idle(
 ) -> None:
     running = Running(application(tmp_path), spark_context, tmp_path / "checkpoint")
     try:
-        wait_until(
-            lambda: running.error or list((tmp_path / "out").glob("out-*")), "a published file", seconds=300
-        )
+        wait_until(lambda: running.error or list((tmp_path / "out").glob("out-*")), "a published file")
     finally:
         running.end()
     assert running.error is None

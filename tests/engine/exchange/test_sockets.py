@@ -22,6 +22,7 @@ from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.exchange.tls import Certificate
 from support.engine.certificates import certificate_and_key
 from support.engine.wire import MASTER, TCP, UNIX, Hostile, Wire, frame
+from support.waiting import PATIENCE_SECONDS
 
 LARGE = bytes(range(256)) * (4 << 12)
 """4 MiB: more than the operating system takes at once."""
@@ -121,7 +122,7 @@ def test_what_another_thread_could_not_send_goes_out_while_the_polling_one_waits
     slot.send(MASTER, 1, b"", [LARGE])  # more than the operating system takes
     wire.until(lambda: wire.received(master), "the frame", master)
     master.send(slot.me, 2, b"over")
-    thread.join(300)
+    thread.join(PATIENCE_SECONDS)
 
     assert wire.received(master) == [(1, b"", [LARGE])]
     assert not thread.is_alive()
@@ -132,7 +133,7 @@ def test_wake_ends_a_poll_that_waits(wire):
     thread = threading.Thread(target=lambda: wire.poll(master, 600.0))
     thread.start()
     master.wake()
-    thread.join(300)
+    thread.join(PATIENCE_SECONDS)
 
     assert not thread.is_alive()
     assert wire.events[master] == []

@@ -5,13 +5,16 @@ import zipfile
 from pathlib import Path
 
 import ridgeline
+from support.waiting import PATIENCE_SECONDS
 
 
 def run(code):
     """What a process of its own does with the code."""
     environment = {**os.environ, "PYTHONPATH": str(Path(ridgeline.__file__).parent.parent)}
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False, env=environment
+    )
 
 
 def test_a_worker_whose_connection_is_closed_ends_without_a_word():

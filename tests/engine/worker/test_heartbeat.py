@@ -17,6 +17,7 @@ from ridgeline.engine.worker.heartbeat import MAXIMUM_BYTES, HeartbeatSender, en
 from ridgeline.measure.encoding import from_dict
 from ridgeline.measure.events import ContainerHeartbeat, RunningOperator
 from ridgeline.stram.watch import Watch
+from support.waiting import PATIENCE_SECONDS
 
 CLOCK = SystemClock()
 INTERVAL = 0.02
@@ -40,7 +41,7 @@ class Stram:
 
     def beat(self):
         """The next heartbeat; waits for it."""
-        return self.beats.get(timeout=300)
+        return self.beats.get(timeout=PATIENCE_SECONDS)
 
 
 @pytest.fixture
@@ -81,23 +82,27 @@ def test_the_first_beat_tells_the_clock_at_once(stram, sender):
     assert before <= beat.sent <= CLOCK.wall()
 
 
-def users_work(release):
-    release.wait(300)
+def users_work(begun, release):
+    begun.set()
+    release.wait(PATIENCE_SECONDS)
 
 
 def test_a_long_window_is_told_again_and_again_with_its_stack(stram, sender):
     sender.start()
     stram.beat()
-    release = threading.Event()
+    begun, release = threading.Event(), threading.Event()
 
     def work():
         with sender.working(Busy()):
-            users_work(release)
+            users_work(begun, release)
 
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        beats = [stram.beat() for _ in range(3)]
+        assert begun.wait(PATIENCE_SECONDS)
+        works = CLOCK.wall()
+        first = next(beat for beat in iter(stram.beat, None) if beat.sent > works)
+        beats = [first, stram.beat(), stram.beat()]
     finally:
         release.set()
         thread.join()

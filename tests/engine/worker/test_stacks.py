@@ -10,6 +10,7 @@ import pytest
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.engine.worker import stacks
+from support.waiting import PATIENCE_SECONDS
 
 CLOCK = SystemClock()
 
@@ -20,12 +21,12 @@ def stack_of_thread(work):
 
     def begin():
         ready.set()
-        return release.wait(300)
+        return release.wait(PATIENCE_SECONDS)
 
     thread = threading.Thread(target=work, args=(begin,))
     thread.start()
     try:
-        assert ready.wait(300)
+        assert ready.wait(PATIENCE_SECONDS)
         return stacks.of_thread(thread.ident)
     finally:
         release.set()
@@ -84,7 +85,7 @@ def process(*arguments):
 def test_a_worker_of_this_host_is_asked_for_its_stacks():
     with process("register", "pyspark.daemon") as worker:
         for _ in range(2):
-            text = stacks.dump(worker.pid, CLOCK, seconds=300.0)
+            text = stacks.dump(worker.pid, CLOCK, seconds=PATIENCE_SECONDS)
             assert "stuck_in_native_code" in text
             assert text.count("most recent call first") == 1
         assert worker.poll() is None

@@ -14,6 +14,7 @@ from ridgeline.service.export.otel import OtelExporter, otel_name
 from ridgeline.service.measured import ServiceOptions, run_measured
 from support.engine.applications import sum_application
 from support.service.watched import watched
+from support.waiting import PATIENCE_SECONDS
 
 service = pytest.importorskip(
     "opentelemetry.proto.collector.metrics.v1.metrics_service_pb2", reason="needs ridgeline[otel]"
@@ -108,7 +109,7 @@ def test_histograms_stay_histograms(collector):
 def test_it_exports_again_and_again_until_it_is_closed(collector, wait_until):
     watch, _, _, _ = watched()
     exporter = OtelExporter(watch, collector.url, interval_seconds=0.01)
-    assert collector.got.wait(300)
+    assert collector.got.wait(PATIENCE_SECONDS)
     exporter.close()
     exporter.close()
     wait_until(lambda: not exporter._thread.is_alive(), "the end of the last export")

@@ -12,6 +12,7 @@ from ridgeline.service.http.hosts import Hosts
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
 from support.service.watched import watched
+from support.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def server() -> Iterator[WebServer]:
 
 def asked(server: WebServer, path: str, *headers: str, version: str = "1.1") -> tuple[int, str]:
     """Status and body of a request with just these headers."""
-    with socket.create_connection((server.host, server.port), timeout=300) as line:
+    with socket.create_connection((server.host, server.port), timeout=PATIENCE_SECONDS) as line:
         head = "".join(f"{header}\r\n" for header in headers)
         line.sendall(f"GET {path} HTTP/{version}\r\n{head}Connection: close\r\n\r\n".encode("latin-1"))
         answer = b""

@@ -14,6 +14,7 @@ from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
 from support.ports import free_port
 from support.service.watched import Client, watched
+from support.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture
@@ -93,7 +94,7 @@ def test_it_ends_while_a_request_hangs(wait_until):
 
     def hang(request: Request) -> PlainTextResponse:
         hanging.set()
-        over.wait(300)
+        over.wait(PATIENCE_SECONDS)
         return PlainTextResponse("late")
 
     class Frames:
@@ -125,7 +126,7 @@ def test_it_ends_while_a_request_hangs(wait_until):
 def test_rubbish_does_no_harm(app, sent):
     server = WebServer(app)
     try:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=300) as rude:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_SECONDS) as rude:
             rude.sendall(sent)
             rude.shutdown(socket.SHUT_WR)
             while rude.recv(10_000):

@@ -8,13 +8,14 @@ from ridgeline.measure.events import ApplicationEnded, WindowCommitted
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
 from support.service.watched import BASE, feed, payments, serving, watched
+from support.waiting import PATIENCE_SECONDS
 
 
 class Events:
     """A client of `/events` that reads when asked to."""
 
     def __init__(self, host, port, headers=""):
-        self.socket = socket.create_connection((host, port), timeout=300)
+        self.socket = socket.create_connection((host, port), timeout=PATIENCE_SECONDS)
         self.socket.sendall(f"GET {BASE}/events HTTP/1.1\r\nHost: localhost\r\n{headers}\r\n".encode())
         self.file = self.socket.makefile("rb")
         self.status = int(self.file.readline().split()[1])

@@ -1,6 +1,5 @@
 """Ridgeline runs as processes of their own, to be killed."""
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -8,7 +7,9 @@ import sys
 from pathlib import Path
 
 import ridgeline
+from support.accounts.reports import Command
 from support.manifests import last_of
+from support.waiting import PATIENCE_SECONDS
 
 
 class Driver:
@@ -19,15 +20,14 @@ class Driver:
         path = os.pathsep.join(
             [str(Path(ridgeline.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
         )
-        command = [sys.executable, "-m", "ridgeline.cli.main", "run", *map(str, arguments)]
         with self.log.open("ab") as out:
-            self.process = subprocess.Popen(
-                command,
+            self.process = Command(
+                [sys.executable, "-m", "ridgeline.cli.main", "run", *arguments],
+                log=self.log,
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 cwd=self.log.parent,
                 env={**os.environ, "PYTHONPATH": path, **environment},
-                start_new_session=True,
             )
 
     @property
@@ -49,34 +49,17 @@ class Driver:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
-    def wait(self, seconds=300):
+    def wait(self):
         """Wait for its end; the exit code."""
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            message = f"the run has not ended after {seconds} s; it printed:\n{self.text[-3000:]}"
-            raise AssertionError(message) from None
+        return self.process.wait(PATIENCE_SECONDS)
 
     def members(self):
         """Process ids of its session that are alive: the driver, its JVMs, Python daemons and workers."""
-        return [pid for pid, session in sessions() if session == self.pid]
+        return [one.pid for one in self.process.members() if one.state not in "ZX"]
 
     def clean(self):
         """Kill whatever is left of it."""
-        for pid in self.members():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        self.process.wait()
-
-
-def sessions():
-    """Process id and session id of all processes that are not zombies."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                if fields[0] not in "ZX":
-                    yield int(entry.name), int(fields[3])
+        self.process.clean()
 
 
 def committed(checkpoint):

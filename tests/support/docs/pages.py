@@ -2,7 +2,8 @@
 
 A comment before a block says what it needs (`<!-- needs: spark -->`, `kafka`, `mypy`, `cluster`), which file
 it is (`<!-- file: app.py -->`), that it is what the Python block before it prints (`<!-- output -->`), or
-with which code its command ends (`<!-- exit: 2 -->`). `python pages.py PAGE` runs a page in its own process.
+with which code its command ends (`<!-- exit: 2 -->`). `python -m support.docs.pages PAGE`
+runs a page in a process of its own.
 """
 
 import contextlib
@@ -10,14 +11,14 @@ import io
 import os
 import re
 import shlex
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from support.accounts.reports import finished
+
 _FENCE = re.compile(r"((?:^<!-- [^\n]* -->\n)*)^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _MARK = re.compile(r"<!-- (\w+)(?:: (.*?))? -->")
-_SECONDS = 240
 
 
 @dataclass(frozen=True)
@@ -102,12 +103,8 @@ def _printed(block, command):
         "pytest": [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
         "mypy": [sys.executable, "-m", "mypy"],
     }
-    ran = subprocess.run(
+    ran = finished(
         [*programs[words[0]], *words[1:]],
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
-        check=False,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "100"},
     )
     code = int(block.marks.get("exit", 0))

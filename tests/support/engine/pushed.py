@@ -28,7 +28,7 @@ class Feed:
         """Put numbers, from a thread, once the input has had nothing."""
 
         def wait():
-            self.idle.wait(300)
+            self.idle.wait(900)
             self.put(*numbers)
 
         threading.Thread(target=wait, daemon=True).start()
@@ -142,4 +142,4 @@ class Sender:
 
     def end(self):
         self.over.set()
-        self._thread.join(300)
+        self._thread.join(900)

@@ -33,6 +33,7 @@ from ridgeline.engine.worker.slot_task import join
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
+from support.waiting import PATIENCE_SECONDS
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 _SPAWN = multiprocessing.get_context("fork")
@@ -90,7 +91,7 @@ class Driver:
                 case Opened():
                     pass
 
-    def until(self, condition: Callable[[], object], seconds: float = 300.0) -> None:
+    def until(self, condition: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
         """Poll until something is true."""
         deadline = time.monotonic() + seconds
         while not condition():

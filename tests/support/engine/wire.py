@@ -14,6 +14,7 @@ from ridgeline.engine.exchange.limits import Limits
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Lost, Opened, Peer, Received
 from ridgeline.engine.exchange.sockets import Sockets
+from support.waiting import PATIENCE_SECONDS
 
 MASTER = Peer(STRAM, 1)
 UNIX = Listen()
@@ -44,7 +45,7 @@ class Wire:
         self.until(lambda: self.opened(master) and self.opened(slot), "the connection")
         return master, slot
 
-    def until(self, condition, what, *networks, seconds=300.0):
+    def until(self, condition, what, *networks, seconds=PATIENCE_SECONDS):
         """Poll these networks (default: all) in turn until the condition is true; its value."""
         deadline = time.monotonic() + seconds
         while not (value := condition()):
@@ -78,7 +79,7 @@ class Wire:
         (way,) = ways_of(network.address)
         is_tcp = isinstance(way, TcpWay)
         line = self._stack.enter_context(socket.socket(socket.AF_INET if is_tcp else socket.AF_UNIX))
-        line.settimeout(300)
+        line.settimeout(PATIENCE_SECONDS)
         line.connect((way.host, way.port) if is_tcp else way.path)
         return line
 
@@ -114,7 +115,7 @@ class Hostile:
             with contextlib.suppress(BlockingIOError):
                 data = data[self.line.send(data) :]
             self._wire.poll(self._network)
-        self.line.settimeout(300)
+        self.line.settimeout(PATIENCE_SECONDS)
 
     def hear(self, count):
         """So many bytes; fewer at the end."""
@@ -138,7 +139,7 @@ class Hostile:
         try:
             return self._wire.until(self._reader(count), "bytes", self._network)[0]
         finally:
-            self.line.settimeout(300)
+            self.line.settimeout(PATIENCE_SECONDS)
 
     def _reader(self, count):
         def read():

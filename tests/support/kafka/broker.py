@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from support.jars import class_path
 from support.ports import free_port
+from support.waiting import PATIENCE_SECONDS
 
 _PROPERTIES = """\
 process.roles=broker,controller
@@ -43,7 +44,7 @@ class Broker:
         )
         self._process = None
         formatting = ("kafka.tools.StorageTool", "format", "-t", _STORAGE_ID, "-c", str(self._settings))
-        self._java(*formatting).wait(300)
+        self._java(*formatting).wait(PATIENCE_SECONDS)
 
     def _java(self, main, *arguments):
         java = shutil.which("java")
@@ -60,9 +61,9 @@ class Broker:
         with (self._folder / "broker.log").open("ab") as log:
             return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
-    def start(self, seconds=300):
+    def start(self):
         self._process = self._java("kafka.Kafka", str(self._settings))
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
                 AdminClient({"bootstrap.servers": self.address, "log_level": 0}).list_topics(timeout=1)
@@ -80,7 +81,7 @@ class Broker:
                 self._process.kill()
             else:
                 self._process.terminate()
-            self._process.wait(300)
+            self._process.wait(PATIENCE_SECONDS)
             self._process = None
 
     @property
@@ -89,7 +90,7 @@ class Broker:
 
     def create_topic(self, name, partitions=2):
         admin = AdminClient({"bootstrap.servers": self.address, "log_level": 0})
-        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(300)
+        admin.create_topics([NewTopic(name, partitions, 1)])[name].result(PATIENCE_SECONDS)
 
     def producer(self):
         """Writes each message once, in order within its partition."""
@@ -105,9 +106,11 @@ class Broker:
         """The offset after the last message, by partition."""
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": "tests", "log_level": 0})
         try:
-            partitions = consumer.list_topics(topic, timeout=300).topics[topic].partitions
+            partitions = consumer.list_topics(topic, timeout=PATIENCE_SECONDS).topics[topic].partitions
             return {
-                number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=300)[1]
+                number: consumer.get_watermark_offsets(
+                    TopicPartition(topic, number), timeout=PATIENCE_SECONDS
+                )[1]
                 for number in partitions
             }
         finally:

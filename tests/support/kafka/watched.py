@@ -11,14 +11,13 @@ from support.kafka.driver import kafka_driver
 from support.kafka.feed import Feed
 from support.kafka.pace import COUNTER
 from support.paths import SUPPORT
-from support.waiting import wait_until
+from support.waiting import PATIENCE_SECONDS, wait_until
 
 APPLICATION = SUPPORT / "kafka" / "pace.py"
 ARRIVING, CAPACITY = 200, 100
 """Messages a second, which `pace.py` halves."""
 TRICKLING = 2
 """Messages a second until the run is warm: a window begins only if there is a message."""
-_PATIENCE_SECONDS = 600.0
 
 
 class Sample(NamedTuple):
@@ -59,6 +58,9 @@ def watch(broker, folder, width, *, seconds, waiting):
     driver = kafka_driver(command, folder / "run.log")
     try:
         return _Watch(driver, broker, topic, counter, checkpoint, width).samples(seconds, waiting)
+    except BaseException as error:
+        error.add_note("\n".join(driver.process.account()))
+        raise
     finally:
         driver.clean()
 
@@ -84,7 +86,6 @@ class _Watch:
         wait_until(
             lambda: self._sample().verdict == "keeping up" and self._waiting() == 0,
             "all messages taken, and it says so",
-            seconds=_PATIENCE_SECONDS,
         )
         self._driver.process.send_signal(signal.SIGINT)
         assert self._driver.wait() == 0, self._driver.text
@@ -154,7 +155,7 @@ class _Watch:
 
     def _progress(self):
         address = re.search(r"http://127\.0\.0\.1:\d+", self._driver.text).group()
-        with urllib.request.urlopen(f"{address}/ws/v2/stram/progress", timeout=300) as answer:
+        with urllib.request.urlopen(f"{address}/ws/v2/stram/progress", timeout=PATIENCE_SECONDS) as answer:
             return json.load(answer)
 
     def _done(self):

@@ -14,6 +14,7 @@ from ridgeline.service.http.web import create_app
 from ridgeline.stram.topology import planned_event
 from ridgeline.stram.watch import Watch
 from ridgeline.testing import CollectorSink, SteppingClock, run_local
+from support.waiting import PATIENCE_SECONDS
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 BASE = "/ws/v2/stram"
@@ -130,7 +131,7 @@ class Client:
         headers = dict(headers or {})
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token}"
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=300)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE_SECONDS)
         try:
             connection.request(method, path, headers=headers)
             response = connection.getresponse()

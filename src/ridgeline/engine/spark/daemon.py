@@ -103,11 +103,8 @@ def no_terminal(*_arguments: object, **_named: object) -> None:
     """What `breakpoint()` does in a worker: a debugger would read from nowhere. Raises RidgelineError."""
     msg = (
         "`breakpoint()` was reached in a worker of Spark, which has no terminal; run the application in your "
-        "own process to debug it, "
-        "`run_local(app)` of `ridgeline.testing` with `python -m pdb` or an IDE, or set PYTHONBREAKPOINT "
-        "to a debugger that listens "
-        "debugger that listens "
-        "(0: to pass over it)"
+        "own process to debug it, `run_local(app)` of `ridgeline.testing` with `python -m pdb` or an IDE, or "
+        "set PYTHONBREAKPOINT to a debugger that listens (0: to pass over it)"
     )
     raise RidgelineError(msg)
 
