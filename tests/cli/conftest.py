@@ -114,7 +114,10 @@ def ridgeline_process(tmp_path, environment):
 
     yield start
     for process in started:
-        process.clean()
+        if process.poll() is None:
+            process.clean()
+        else:
+            process.forget()
         process.communicate()
 
 

@@ -19,7 +19,7 @@ _STARTED = []
 
 
 class Command(subprocess.Popen):
-    """A process in a session of its own, of which a failed test's report speaks until `clean`.
+    """A process in a session of its own, of which a failed test's report speaks until it is forgotten.
 
     `log`: the file that has what it prints.
     """
@@ -55,6 +55,10 @@ class Command(subprocess.Popen):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(one.pid, signal.SIGKILL)
         self.wait()
+        self.forget()
+
+    def forget(self):
+        """Say nothing about it from now on; its JVM may still write the archive of classes."""
         _STARTED.remove(self)
 
 
@@ -64,8 +68,10 @@ def finished(words, **named):
     with Command(words, stdout=pipe, stderr=pipe, text=True, **named) as process:
         try:
             stdout, stderr = process.communicate()
-        finally:
+        except BaseException:
             process.clean()
+            raise
+        process.forget()
     return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
 
 
