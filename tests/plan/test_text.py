@@ -113,6 +113,7 @@ def test_json() -> None:
         "partitions": 3,
         "unifier": False,
         "port": None,
+        "slider": False,
         "inputs": {"payments": {"mask": 3, "keys": [0, 3]}},
     }
     assert operators["check"]["inputs"] == {"payments": {"round_robin": True}}

@@ -225,6 +225,12 @@ EFFECTS: dict[str, Effect] = {
     ),
     "application_window_count": Effect({"sum.application_window_count": "4"}, partial(results, ONES), 12, 3),
     "application_window": Effect({"sum.application_window": "4s"}, partial(results, ONES), 12, 3),
+    "slide_by_window_count": planned(
+        {"balances.application_window_count": "6", "balances.slide_by_window_count": "2"},
+        lambda plan: max(one.slides for one in plan.physical.operators),
+        0,
+        3,
+    ),
     "on_error": Effect({"sum.on_error": "SKIP"}, partial(results, NEGATIVE), "failed", 3),
     "processing_mode": Effect(
         {"sum.processing_mode": "AT_MOST_ONCE", "sink.processing_mode": "AT_MOST_ONCE"},
@@ -321,6 +327,8 @@ def test_the_outside_gives_it_in_each_of_its_scopes(scope: Scope, name: str, val
         value = "EXACTLY_ONCE"
     if name == "error_tuples_kept" and scope is Scope.OPERATOR:
         more["balances.on_error"] = "SKIP"
+    if name == "slide_by_window_count":
+        more["balances.application_window_count"] = "6"
     if name == "partition_parallel":
         more |= {"balances.partitions": "1"}
     logical = validate(payments_app(), {}, {**more, f"{PLACES[scope]}{name}": value})

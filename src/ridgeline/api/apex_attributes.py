@@ -33,7 +33,7 @@ OPERATOR: Mapping[str, str] = {
     "VCORES": "",
     "JVM_OPTIONS": _NO_JVM,
     "APPLICATION_WINDOW_COUNT": "",
-    "SLIDE_BY_WINDOW_COUNT": "an operator that keeps the last windows in state, as `SimpleMovingAverage`",
+    "SLIDE_BY_WINDOW_COUNT": "",
     "CHECKPOINT_WINDOW_COUNT": "nothing: every window is a checkpoint here",
     "LOCALITY_HOST": "",
     "LOCALITY_RACK": "",

@@ -75,6 +75,7 @@ class OperatorAttributes(TypedDict, total=False):
     partitioner: Partitioner | None
     application_window_count: int
     application_window: float | str | None
+    slide_by_window_count: int | None
     processing_mode: ProcessingMode | Literal["AT_LEAST_ONCE", "EXACTLY_ONCE", "AT_MOST_ONCE"]
     on_error: OnError | Literal["STOP", "SKIP", "RETRY"]
     callback_timeout: float | str | None

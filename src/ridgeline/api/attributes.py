@@ -117,6 +117,15 @@ _ALL = (
         "`application_window_count`",
     ),
     Attribute(
+        "slide_by_window_count",
+        _OPERATOR,
+        int,
+        None,
+        "streaming windows by which the application window slides, a divisor of `application_window_count`; "
+        "default: application windows do not overlap",
+        1,
+    ),
+    Attribute(
         "processing_mode",
         _OPERATORS,
         ProcessingMode,

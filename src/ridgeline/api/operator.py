@@ -291,6 +291,14 @@ class Operator:
         declared = operator_type(type(self)).outputs[port].unifier
         return self if isinstance(declared, str) and declared == "self" else cast("Any", declared)
 
+    def slider_of(self, port: str) -> Operator | type[Unifier] | None:
+        """What merges the results of several windows on a port, where `slide_by_window_count` is given.
+
+        The same as `unifier_of`. Override it if results of windows are merged in another way than those of
+        partitions, and return None if they cannot be merged.
+        """
+        return self.unifier_of(port)
+
     def timestamp_of(self, port: str) -> str | None:
         """The column that holds the tuples' times on an output port; the one that the port declares.
 

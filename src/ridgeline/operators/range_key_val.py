@@ -51,7 +51,7 @@ class RangeKeyVal(KeyValOperator[T]):
     number. Output: `(key, high, low)` at the end of the application window, for the keys of that window, in
     the order in which they first came.
 
-    Partitions: by key; round robin gives the same result.
+    Partitions: by key; round robin gives the same result. Slides with `slide_by_window_count`.
 
     Example:
         >>> from typing import NamedTuple

@@ -47,6 +47,7 @@ class SumKeyVal(KeyValOperator[T]):
 
     Partitions: by key. Round robin gives the same result unless `cumulative`. With `cumulative` it is refused
     with RidgelineError: a partition emits only the keys that came to it, so the totals would be incomplete.
+    Slides with `slide_by_window_count`, unless `cumulative`.
 
     Example:
         >>> from typing import NamedTuple
@@ -81,6 +82,10 @@ class SumKeyVal(KeyValOperator[T]):
 
     sums = KeyedState(tuple)
     windows = State(0)
+
+    def slider_of(self, port: str) -> type[SumUnifier] | None:
+        """Return `SumUnifier`; None for sums that continue, which hold the windows before already."""
+        return None if self.cumulative else SumUnifier
 
     @data.process_batch
     def add_batch(self, batch: pa.RecordBatch) -> None:

@@ -64,6 +64,7 @@ class TopN(KeyValOperator[T]):
 
     Partitions: by the first column, merged by `TopNUnifier`. Round robin gives the same result unless
     `keyed`. With `keyed` it is refused with RidgelineError: newer and older tuples of a key would not meet.
+    Slides with `slide_by_window_count`, unless `keyed` or `cumulative`.
 
     Example:
         >>> from typing import NamedTuple
@@ -100,6 +101,10 @@ class TopN(KeyValOperator[T]):
     def unifier_of(self, port: str) -> TopNUnifier:
         """Return a `TopNUnifier` with this operator's `size` and `by`."""
         return TopNUnifier(**{name: vars(self)[name] for name in ("size", "by") if name in vars(self)})
+
+    def slider_of(self, port: str) -> TopNUnifier | None:
+        """Return the unifier; None with `keyed` or `cumulative`, where older windows count otherwise."""
+        return None if self.keyed or self.cumulative else self.unifier_of(port)
 
     @data.process_batch
     def note(self, batch: pa.RecordBatch) -> None:

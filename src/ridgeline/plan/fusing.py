@@ -44,7 +44,7 @@ class _Planner:
     """Places one group of operators after the other, in topological order."""
 
     def __init__(self, logical: LogicalPlan, physical: PhysicalPlan) -> None:
-        """Sort the physical operators into partitions, final unifiers and intermediate unifiers.
+        """Sort the physical operators into partitions, their sliders, final and intermediate unifiers.
 
         A final unifier feeds one partition only.
         """
@@ -52,6 +52,7 @@ class _Planner:
         self.before: dict[int, list[int]] = {operator.id: [] for operator in physical.operators}
         self.finals: dict[int, list[int]] = {operator.id: [] for operator in physical.operators}
         self.merging: dict[str, list[int]] = {operator.name: [] for operator in logical.operators}
+        self.sliders: dict[int, list[int]] = {operator.id: [] for operator in physical.operators}
         self.home: dict[int, _Box] = {}
         self.boxes: list[_Box] = []
         final = set()
@@ -59,7 +60,11 @@ class _Planner:
         for stream in physical.streams:
             self.before[stream.sink].append(stream.source)
             fed[stream.source].add(stream.sink)
-        for unifier in (operator.id for operator in physical.operators if operator.unifier):
+        sliders = {operator.id for operator in physical.operators if operator.slider}
+        for slider in sorted(sliders):
+            self.sliders[self.before[slider][0]].append(slider)
+        merging = [op.id for op in physical.operators if op.unifier and op.id not in sliders]
+        for unifier in merging:
             (sink, *others) = sorted(fed[unifier])
             if not others and not physical.operator(sink).unifier:
                 self.finals[sink].append(unifier)
@@ -67,7 +72,7 @@ class _Planner:
         for operator in physical.operators:
             if not operator.unifier:
                 self.partitions[operator.name].append(operator.id)
-            elif operator.id not in final:
+            elif operator.id not in final and operator.id not in sliders:
                 self.merging[operator.name].append(operator.id)
         self.names = list(self.partitions)
         self.names_by_id = {
@@ -88,7 +93,9 @@ class _Planner:
         operators = [self.partitions[self.names[node]] for node in group]
         for partition in range(len(operators[0])):
             unit = [
-                identity for ids in operators for identity in (*self.finals[ids[partition]], ids[partition])
+                identity
+                for own in (ids[partition] for ids in operators)
+                for identity in (*self.finals[own], own, *self.sliders[own])
             ]
             waits = [
                 self.home[source]

@@ -39,20 +39,37 @@ class PhysicalOperator:
     own_attributes: Mapping[str, Any] = field(default_factory=dict)
     ports: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The attributes of its ports; none of a unifier's."""
+    slides: int = 0
+    """How many slides an application window has, of a slider or a unifier behind sliders; else 0."""
+    slider: bool = False
+    """Whether it is a slider: a unifier that merges the slides of one partition."""
 
     @property
     def title(self) -> str:
-        """`balances[1]`, `balances` if there is one partition, `top.top#unifier[0]` for a unifier."""
-        base = f"{self.name}.{self.port}#unifier" if self.unifier else self.name
+        """`balances[1]`, `balances` if there is one partition.
+
+        `top.top#unifier[0]` for a unifier, `top.top#slider[1]` for the slider of a partition.
+        """
+        kind = "slider" if self.slider else "unifier"
+        base = f"{self.name}.{self.port}#{kind}" if self.unifier else self.name
         return f"{base}[{self.partition}]" if self.partitions > 1 else base
+
+    @property
+    def window_count(self) -> int:
+        """The streaming windows from one `end_window` to the next."""
+        count: int = self.attributes["slide_by_window_count"] or self.attributes["application_window_count"]
+        return count
 
     @property
     def state_key(self) -> str:
         """The name of its state in the journal and in state files.
 
-        It does not depend on ids, which may differ in the next run's plan.
+        It does not depend on ids, which may differ in the next run's plan. A slider that slides otherwise is
+        another one.
         """
         port = f".{self.port}" if self.port else ""
+        if self.slider:
+            port += f"#slider of {self.slides * self.window_count} windows by {self.window_count}"
         return f"{self.name}{port}/{self.partition}/{self.partitions}"
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.api.codec import StreamCodec
-from ridgeline.api.operator import operator_type, port_schema
+from ridgeline.api.operator import Operator, operator_type, port_schema
 from ridgeline.api.partitioner import Partition, PartitionKeys
 from ridgeline.plan.key_agreement import determines, key_of
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
@@ -93,7 +93,8 @@ class _Builder:
                 for head, route, codec in sources[port][partition]:
                     self.join(output.stream, head, identity, port, route, codec, encoding)
             for output in self.outputs.get(operator.name, []):
-                output.partitions.append(_Head(identity, output.port))
+                head = _Head(identity, output.port)
+                output.partitions.append(self.slider(output, head, partition) if _slides(output) else head)
         for output in self.outputs.get(operator.name, []):
             self.cascade(output)
 
@@ -176,6 +177,13 @@ class _Builder:
         schema = output.stream.schema
         return determines(key_of(found[1], schema), key_of(codec, schema))
 
+    def slider(self, output: _Output, head: _Head, partition: int) -> _Head:
+        """Add what merges the slides of one partition; return it as a source."""
+        unifier = make_unifier(output.operator.operator, output.port, slides=True)
+        made = self.merger(output, unifier, partition, len(output.operator.divided), slider=True)
+        self.join(output.stream, head, made.id, unifier_ports(unifier)[0], None, None, None)
+        return made
+
     def unifier(
         self,
         output: _Output,
@@ -186,30 +194,42 @@ class _Builder:
     ) -> _Head:
         """Add one unifier for some sources of an output port; return it as a source."""
         unifier = make_unifier(output.operator.operator, output.port)
+        made = self.merger(output, unifier, output.unifiers_made, output.unifiers)
+        output.unifiers_made += 1
+        for head in heads:
+            self.join(output.stream, head, made.id, unifier_ports(unifier)[0], route, codec, encoding)
+        return made
+
+    def merger(
+        self, output: _Output, unifier: Operator, partition: int, partitions: int, *, slider: bool = False
+    ) -> _Head:
+        """Add a unifier or a slider, without what leads to it; return it as a source."""
         entry, leaving = unifier_ports(unifier)
         identity = len(self.operators) + 1
-        schema = output.stream.schema
+        schema, owner = output.stream.schema, output.operator
+        attributes = attributes_of_unifier(owner.attributes, owner.unifier_attributes[output.port])
+        slide = owner.attributes["slide_by_window_count"]
+        if slider:
+            attributes["application_window_count"] = slide
+        whole = attributes["application_window_count"] == slide and _slides(output)
         self.operators.append(
             PhysicalOperator(
                 id=identity,
-                name=output.operator.name,
-                partition=output.unifiers_made,
-                partitions=output.unifiers,
+                name=owner.name,
+                partition=partition,
+                partitions=partitions,
                 unifier=True,
                 port=output.port,
                 operator=unifier,
-                attributes=attributes_of_unifier(
-                    output.operator.attributes, output.operator.unifier_attributes[output.port]
-                ),
+                attributes=attributes,
                 inputs={entry: port_schema(unifier, entry) or schema},
                 outputs={leaving: port_schema(unifier, leaving) or schema},
                 keys={},
                 round_robin=frozenset(),
+                slides=owner.attributes["application_window_count"] // slide if whole else 0,
+                slider=slider,
             )
         )
-        output.unifiers_made += 1
-        for head in heads:
-            self.join(output.stream, head, identity, entry, route, codec, encoding)
         return _Head(identity, leaving)
 
     def make(self, operator: LogicalOperator, partition: int, count: int, part: Partition) -> int:
@@ -267,6 +287,12 @@ def _alike(one: Encoding | None, other: Encoding | None) -> bool:
     if one is None or other is None:
         return one is other
     return one.codec is other.codec and one.schema.type is other.schema.type
+
+
+def _slides(output: _Output) -> bool:
+    """True if the results on the port are those of sliding application windows; errors never are."""
+    declared = operator_type(type(output.operator.operator)).outputs[output.port]
+    return output.operator.attributes["slide_by_window_count"] is not None and not declared.error
 
 
 def _by_author(output: _Output) -> bool:

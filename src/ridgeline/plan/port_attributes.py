@@ -9,7 +9,7 @@ from ridgeline.api.attribute import Scope
 from ridgeline.api.attributes import attributes_of
 from ridgeline.api.operator import OperatorType
 
-_TAKEN_OVER = ("application_window_count", "timeout_window_count", "recovery_attempts")
+_TAKEN_OVER = ("timeout_window_count", "recovery_attempts")
 """Attributes that unifiers have of their own, and take over from their operator if nobody gives them."""
 _SHARED = ("processing_mode", "on_error")
 """Attributes that unifiers always have from their operator."""
@@ -30,9 +30,13 @@ def inherited_by_port(declared: OperatorType, port: str, operator: Mapping[str, 
 
 
 def inherited_by_unifier(operator: Mapping[str, Any], application: Mapping[str, Any]) -> dict[str, Any]:
-    """What a unifier takes over: some attributes from its operator, others from the application."""
+    """What a unifier takes over: some attributes from its operator, others from the application.
+
+    Its application window is what its operator emits results for: a slide, if that slides.
+    """
     needs = {name: application[name] for name in attributes_of(Scope.UNIFIER) if name in application}
-    return needs | {name: operator[name] for name in _TAKEN_OVER}
+    count = operator["slide_by_window_count"] or operator["application_window_count"]
+    return needs | {name: operator[name] for name in _TAKEN_OVER} | {"application_window_count": count}
 
 
 def attributes_of_unifier(operator: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

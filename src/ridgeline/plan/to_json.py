@@ -186,6 +186,7 @@ def _physical_operator(operator: PhysicalOperator) -> dict[str, object]:
         "partitions": operator.partitions,
         "unifier": operator.unifier,
         "port": operator.port,
+        "slider": operator.slider,
         "inputs": {name: _share(operator, name) for name in operator.inputs},
         **own_values(operator),
     }

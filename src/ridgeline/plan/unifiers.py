@@ -14,9 +14,9 @@ from ridgeline.plan.check_callbacks import callback_faults
 from ridgeline.plan.properties import property_faults, settle
 
 
-def make_unifier(operator: Operator, port: str) -> Operator:
-    """Create the unifier of an operator's port, with validated properties."""
-    declared = operator.unifier_of(port)
+def make_unifier(operator: Operator, port: str, *, slides: bool = False) -> Operator:
+    """Create the unifier of an operator's port, or what merges its slides, with validated properties."""
+    declared = operator.slider_of(port) if slides else operator.unifier_of(port)
     unifier = (
         PassThroughUnifier()
         if declared is None
@@ -36,9 +36,14 @@ def unifier_ports(unifier: Operator) -> tuple[str, str]:
     return entry, leaving
 
 
-def unifier_faults(operator: Operator, port: str, schema: Schema | None) -> list[tuple[str, str]]:
-    """Find what is wrong with the unifier of a port with `schema` (None: not known): (what, remedy)."""
-    declared: Any = operator.unifier_of(port)
+def unifier_faults(
+    operator: Operator, port: str, schema: Schema | None, *, slides: bool = False
+) -> list[tuple[str, str]]:
+    """Find what is wrong with the unifier of a port with `schema` (None: not known): (what, remedy).
+
+    `slides`: with what merges its slides.
+    """
+    declared: Any = operator.slider_of(port) if slides else operator.unifier_of(port)
     if declared is None:
         return []
     kind = declared if isinstance(declared, type) else type(declared)

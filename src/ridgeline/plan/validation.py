@@ -14,6 +14,7 @@ from ridgeline.plan.check_operators import read_operators
 from ridgeline.plan.check_order import check_order
 from ridgeline.plan.check_partitions import check_localities, check_partitions, check_unused
 from ridgeline.plan.check_ports import check_connections, check_declarations
+from ridgeline.plan.check_slides import check_slides
 from ridgeline.plan.check_streams import read_streams
 from ridgeline.plan.draft import Draft, DraftOperator
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
@@ -101,6 +102,7 @@ def _examine(
     check_cycles(draft)
     resolve_schemas(draft)
     check_declarations(draft)
+    check_slides(draft)
     check_modes(draft)
     check_partitions(draft)
     check_unused(draft)

@@ -52,11 +52,12 @@ class Waiting:
             if home[stream.source] == home[stream.sink]:
                 continue
             source, sink = operators[stream.source], operators[stream.sink]
-            entered, left = (sink.name, stream.sink_port, False), (source.name, stream.source_port, True)
+            leaving = source.port if source.slider and source.port else stream.source_port
+            entered, left = (sink.name, stream.sink_port, False), (source.name, leaving, True)
             end = (stream.source, stream.source_port, home[stream.sink])
             if entered in limits and not sink.unifier:
                 between.setdefault(entered, set()).add(end)
-            if left in limits and not source.unifier:
+            if left in limits and (source.slider or not source.unifier):
                 between.setdefault(left, set()).add(end)
         self._bounds = []
         for port, ends in between.items():

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from ridgeline.api import Application, InputOperator, InputPort, Operator, OutputPort, Unifier
+from ridgeline.api.operator import PassThroughUnifier
 
 
 class Payment(NamedTuple):
@@ -41,6 +42,9 @@ class Balances(Operator):
 
     @payments.process_batch
     def add(self, batch: Any) -> None: ...
+
+    def slider_of(self, port: str) -> type[Unifier]:
+        return PassThroughUnifier
 
 
 class Join(Operator):

@@ -17,6 +17,7 @@ from ridgeline.api.state import WATERMARK, KeyedCell, ValueCell
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.keyed_segments import Segment, compact
 from ridgeline.engine.state.segment_files import SegmentFiles
+from ridgeline.engine.state.slides import SLIDES, SlidesCell
 from ridgeline.engine.state.versions import restore
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
@@ -63,6 +64,8 @@ class StateCompactor:
             for name, declaration in operator_type(type(operator.operator)).states.items()
         }
         cells[WATERMARK] = ValueCell(None)
+        if operator.slides:
+            cells[SLIDES] = SlidesCell()
         restore(self._files, operator, cells, job.version)
         if cells[WATERMARK].snapshot() == (None,):
             del cells[WATERMARK]  # it has none

@@ -152,7 +152,7 @@ def take_back(
     Then nothing was changed. Raises StateError naming a file that is missing or corrupt, OSError.
     """
     last = touched.window_id - 1
-    application_window = last - last % operator.attributes["application_window_count"]
+    application_window = last - last % operator.window_count
     keyed = {name: _KeyedBefore(keys) for name, keys in touched.keys.items()}
     values: dict[str, Any] = {}
     for name in reversed([name for name in version if not state_files.is_segment(name)]):

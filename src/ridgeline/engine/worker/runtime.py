@@ -43,7 +43,7 @@ from ridgeline.engine.exchange.outgoing import Emitted, Outgoing
 from ridgeline.engine.worker.age_meter import AgeMeter, places
 from ridgeline.engine.worker.asking import ask
 from ridgeline.engine.worker.failures import InputLostError
-from ridgeline.engine.worker.gathering import gather, gathers
+from ridgeline.engine.worker.gathering import Gathered, gathering_of
 from ridgeline.engine.worker.inputs import decoded, inheriting_times, nothing_timed, there
 from ridgeline.engine.worker.one_by_one import one_by_one
 from ridgeline.engine.worker.pauses import collect_after
@@ -107,7 +107,8 @@ class OperatorRuntime:
         self.watermark = watermark
         if watermark is not None:
             self.cells[WATERMARK] = watermark.cell
-        self.window_count: int = spec.attributes["application_window_count"]
+        self.window_count = spec.window_count
+        self._gathering = gathering_of(self.operator, spec, self.cells)
         declared = operator_type(type(self.operator))
         self.outputs: dict[str, OutputPoint] = {
             name: getattr(self.operator, name) for name in declared.outputs
@@ -137,16 +138,14 @@ class OperatorRuntime:
             for name in self.outputs
             if (level is not RecordingLevel.OFF or watermark is not None) and (source or name in spec.outputs)
         }
-        self._gathers = gathers(self.operator, self.window_count)
         self._spans: dict[int, Span | None] = {}
         """The application window's times so far, after each of the last windows: they may run again."""
 
     def _handler(self, port: InputPort) -> tuple[bool, Handler]:
-        if port.process_batch_name:
-            return True, getattr(self.operator, port.process_batch_name)
-        if port.process_name:
-            return False, getattr(self.operator, port.process_name)
-        return True, self._pass_on  # a unifier that declares no method passes its tuples on
+        name = port.process_batch_name or port.process_name
+        if name is None:
+            return True, self._pass_on  # a unifier that declares no method passes its tuples on
+        return port.process_batch_name is not None, getattr(self.operator, name)
 
     def _pass_on(self, batch: pa.RecordBatch) -> None:
         next(iter(self.outputs.values())).emit_batch(batch)
@@ -277,8 +276,9 @@ class OperatorRuntime:
         application_window = window_id - window_id % self.window_count
         for cell in self.cells.values():
             cell.begin(application_window)
-        if self._gathers or self._by_time:
-            inputs = self._arranged(request, there(inputs), application_window)
+        ends = self._ends(request)
+        if self._gathering is not None or self._by_time:
+            inputs, ends = self._arranged(request, there(inputs), ends=ends)
         if self.watermark is not None:
             self.watermark.begin(context)
         self.running.begin(there(inputs))
@@ -292,7 +292,7 @@ class OperatorRuntime:
                 point.discard()
                 self._call("timestamp_of", point.open)
             delivery = None if skips is None else Delivery(self, skips)
-            span = yield from self._window(request, application_window, inputs, batches, delivery)
+            span = yield from self._window(request, application_window, inputs, batches, delivery, ends=ends)
             read = timeline.now() if isinstance(operator, InputOperator) else 0.0
             self.running.end()
             self._refuse_strays()
@@ -367,8 +367,7 @@ class OperatorRuntime:
         """The window of an operator that may lose it is lost; its cells must be at the window before."""
         for cell in self.cells.values():
             cell.begin(request.window_id - request.window_id % self.window_count)
-        ends = self._ends(request)
-        if ends:
+        if ends := self._ends(request):
             self._end_states()
         if self.watermark is not None:
             self.watermark.lost(self.context, ends=ends)
@@ -384,23 +383,23 @@ class OperatorRuntime:
         return (
             bool(self._inputs)
             and all(by_batch for by_batch, _ in self._inputs.values())
-            and not self._gathers
+            and self._gathering is None
             and not self._by_time
             and not self.skips_tuples
             and self.spec.attributes["processing_mode"] is not ProcessingMode.AT_MOST_ONCE
         )
 
     def _arranged(
-        self, request: WindowRequest, inputs: Mapping[str, Sequence[Tuples]], application_window: int
-    ) -> dict[str, Sequence[Tuples]]:
+        self, request: WindowRequest, inputs: Mapping[str, Sequence[Tuples]], *, ends: bool
+    ) -> Gathered:
         """What the operator gets now, ports with `Order.BY_TIME` sorted. Raises OperatorError."""
+        if self._gathering is not None:
+            inputs, ends = self._gathering.gather(inputs, request, ends=ends)
         found = dict(inputs)
-        if self._gathers:
-            found |= gather(self.operator, self.spec, inputs, application_window, ends=self._ends(request))
         for port in self._by_time:
-            schema = self.spec.inputs[port]
-            found[port] = self._call(f"order of port {port}", in_time_order, port, schema, found[port])
-        return found
+            entered = port, self.spec.inputs[port], found[port]
+            found[port] = self._call(f"order of port {port}", in_time_order, *entered)
+        return Gathered(found, ends)
 
     def _count(self, window: OperatorWindow) -> None:
         """Note what came in the window and what was emitted, also what was handed over meanwhile."""
@@ -416,17 +415,19 @@ class OperatorRuntime:
         inputs: Mapping[str, Iterable[Tuples]],
         batches: Iterable[pa.RecordBatch],
         delivery: Delivery | None,
+        *,
+        ends: bool,
     ) -> Generator[None, None, Span | None]:
-        """The callbacks of a window; yields as `steps`.
+        """The callbacks of a window; yields as `steps`. `ends`: with `end_window`.
 
         Returns the newest and the oldest time of the tuples of the application window, if that matters.
         """
-        operator, window_id, ends = self.operator, request.window_id, self._ends(request)
+        operator, window_id, gathers = self.operator, request.window_id, self._gathering is not None
         span = self._spans.get(window_id - 1) if window_id != application_window else None
         self._spans[window_id] = span  # stays if the window is lost
         if len(self._spans) > _SPANS_KEPT:
             del self._spans[next(iter(self._spans))]
-        if ends if self._gathers else window_id == application_window:
+        if ends if gathers else window_id == application_window:
             self._timed("begin_window", operator.begin_window, application_window)
         if isinstance(operator, SparkSource):
             self._timed("emit_batch", self._read, batches)
@@ -453,7 +454,7 @@ class OperatorRuntime:
                     span = joined_spans(span, times.span())
                 yield
         if self.watermark is not None:
-            self.watermark.advance(self.context, ends=ends, gathers=self._gathers)
+            self.watermark.advance(self.context, ends=ends, gathers=gathers)
         if ends:
             with inheriting_times(
                 spanning, Processing(partial(span.of_each, 1) if span is not None else nothing_timed)

@@ -25,10 +25,10 @@ def ports_of_stream(plan: Plan, name: str) -> tuple[list[Port], Schema]:
     """
     for stream in plan.logical.streams:
         if name in {stream.name, str(stream.source)}:
-            operators = [
-                op for op in plan.physical.operators if op.name == stream.source.operator and not op.unifier
-            ]
-            return [(operator.id, stream.source.port) for operator in operators], stream.schema
+            own = [op for op in plan.physical.operators if op.name == stream.source.operator]
+            sliders = [op for op in own if op.slider and op.port == stream.source.port]
+            found = [(op.id, port) for op in sliders for port in op.outputs]
+            return found or [(op.id, stream.source.port) for op in own if not op.unifier], stream.schema
     known = [name for stream in plan.logical.streams for name in (stream.name, str(stream.source))]
     msg = (
         f"there is no stream `{name}`, nor an output port of that name with one; {did_you_mean(name, known)}"

@@ -1,0 +1,86 @@
+"""The cell in which a slider keeps the tuples of the last windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ridgeline.api.cell import Change, StateCell
+
+SLIDES = "_slides"
+"""The name under which a slider keeps them beside the states that it declares."""
+
+
+class SlidesCell(StateCell):
+    """What came in each streaming window, by its id, and from which window on nothing is missing.
+
+    A change is (`since`, the oldest window that is kept, what came in the window). So a window writes what
+    came in it, and what is dropped costs nothing.
+
+    >>> cell = SlidesCell()
+    >>> cell.begin(0)
+    >>> cell.since = 0
+    >>> cell.keep(4, ["some", "tuples"])
+    >>> cell.changes()
+    (0, 0, {4: ['some', 'tuples']})
+    """
+
+    since: int | None
+    """The window from which on nothing is missing, None before the first."""
+    _oldest: int  # what came before this window was dropped
+    _parts: dict[int, Sequence[Any]]
+    _new: dict[int, Sequence[Any]]  # of these, what the window added
+    _before: tuple[int | None, int]  # `since` and `_oldest` when the window began
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def keep(self, window_id: int, parts: Sequence[Any]) -> None:
+        """Keep what came in a window; it is not to be changed any more."""
+        self._parts[window_id] = self._new[window_id] = parts
+
+    def drop(self, before: int) -> None:
+        """Forget what came before this window."""
+        if before <= self._oldest:
+            return
+        for window_id in list(self._parts):  # in their order
+            if window_id >= before:
+                break
+            del self._parts[window_id]
+            self._new.pop(window_id, None)
+            self._oldest = before
+
+    @property
+    def parts(self) -> list[Any]:
+        """What is kept, the oldest first."""
+        return [part for parts in self._parts.values() for part in parts]
+
+    def begin(self, application_window: int) -> None:
+        """A streaming window begins."""
+        self._new = {}
+        self._before = self.since, self._oldest
+
+    def end(self) -> None:
+        """It lives as long as the application."""
+
+    def changes(self) -> Change | None:
+        """What the window has added and dropped."""
+        if not self._new and (self.since, self._oldest) == self._before:
+            return None
+        return self.since, self._oldest, self._new
+
+    def snapshot(self) -> Change:
+        """All that is kept."""
+        return self.since, self._oldest, dict(self._parts)
+
+    def apply(self, change: Change) -> None:
+        """Drop and add what a window did."""
+        self.since, oldest, new = change
+        self.drop(oldest)
+        self._parts |= new
+        self.begin(0)
+
+    def reset(self) -> None:
+        """Back to nothing."""
+        self.since, self._oldest, self._parts = None, 0, {}
+        self.begin(0)

@@ -1,0 +1,340 @@
+"""Sliding application windows, `slide_by_window_count`: tables by hand, partitions, kills and restarts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ridgeline import (
+    Application,
+    CheckpointError,
+    InputPort,
+    Operator,
+    OutputPort,
+    RoundRobinPartitioner,
+    State,
+    Unifier,
+    ValidationError,
+)
+from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.operators import Filter, RangeKeyVal, SumKeyVal, TopN
+from ridgeline.plan import describe, plan_application, to_dict
+from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
+
+
+class Pair(NamedTuple):
+    key: str
+    value: int
+
+
+class Range(NamedTuple):
+    key: str
+    high: int
+    low: int
+
+
+class Total(NamedTuple):
+    value: int
+
+
+class Add(Unifier):
+    """Emits in each application window, be there tuples in it or not."""
+
+    input = InputPort(Total)
+    output = OutputPort(Total)
+
+    total = State(0, scope="window")
+
+    @input.process
+    def add(self, part: Total) -> None:
+        self.total += part.value
+
+    def end_window(self) -> None:
+        self.output.emit(Total(self.total))
+
+
+class Sum(Operator):
+    """The sum of the window's numbers; with `early`, each number by itself."""
+
+    numbers = InputPort(Total)
+    sums = OutputPort(Total, unifier=Add)
+    negative = OutputPort(Total, error=True, optional=True)
+
+    early: bool = False
+
+    total = State(0, scope="window")
+
+    @numbers.process
+    def add(self, number: Total) -> None:
+        if number.value < 0:
+            self.negative.emit(number)
+        elif self.early:
+            self.sums.emit(number)
+        else:
+            self.total += number.value
+
+    def end_window(self) -> None:
+        if not self.early:
+            self.sums.emit(Total(self.total))
+
+
+def by_window(windows: list[list[Any]], *, kills: bool = False) -> list[Any]:
+    return [item for window in windows for item in (*window, *[ABORT] * kills, END_WINDOW)][:-1]
+
+
+def sliding(
+    windows: list[list[int]], operator: Any = None, kills: bool = False, **attributes: Any
+) -> Application:
+    app = Application("sliding", window="1s")
+    numbers = [[Total(number) for number in window] for window in windows]
+    if "partitions" in attributes:
+        attributes["partitioner"] = RoundRobinPartitioner()
+    source = app.add_operator("source", ListInput(Total, by_window(numbers, kills=kills)))
+    operator = app.add_operator("sum", operator or Sum(), **attributes)
+    sink = app.add_operator("sink", CollectorSink(Total))
+    app.add_stream("numbers", source.output, operator.numbers)
+    app.add_stream("sums", operator.sums, sink.input)
+    return app
+
+
+def sums(run: LocalRun) -> dict[int, list[int]]:
+    """What the sink got, by window; windows without tuples are left out."""
+    found = {window: [total.value for total in run.collected("sink", window)] for window in run.window_ids}
+    return {window: values for window, values in found.items() if values}
+
+
+COUNTING = [[number] for number in range(1, 13)]
+BY_HAND = [
+    (5, 1, {4: [15], 5: [20], 6: [25], 7: [30], 8: [35], 9: [40], 10: [45], 11: [50]}),
+    (4, 2, {3: [10], 5: [18], 7: [26], 9: [34], 11: [42]}),
+    (6, 3, {5: [21], 8: [39], 11: [57]}),
+    (6, 2, {5: [21], 7: [33], 9: [45], 11: [57]}),
+    (14, 7, {11: [78]}),  # longer than the run: what there is, at its end
+    (10, 5, {9: [55], 11: [63]}),  # its last slide is cut off: 6 to 12
+]
+
+
+@pytest.mark.guide("002", "Sliding Application Window")
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize(("count", "slide", "expected"), BY_HAND)
+def test_consecutive_windows_are_summed(
+    count: int, slide: int, expected: dict[int, list[int]], early: bool, partitions: int
+) -> None:
+    slides = {"application_window_count": count, "slide_by_window_count": slide, "partitions": partitions}
+    run = run_local(sliding(COUNTING, Sum(early=early), **slides))
+    assert sums(run) == expected
+
+
+def test_empty_windows_slide_out_and_what_is_empty_is_emitted() -> None:
+    windows: list[list[int]] = [[5], [], [], [], [], [], [7], [], [1]]
+    run = run_local(sliding(windows, application_window="3s", slide_by_window_count=1))
+    assert sums(run) == {2: [5], 3: [0], 4: [0], 5: [0], 6: [7], 7: [7], 8: [8]}
+
+
+def test_tuples_of_an_error_port_come_once() -> None:
+    app = sliding([[-1], [2], [-3], [4]], application_window_count=2, slide_by_window_count=1)
+    errors = app.add_operator("errors", CollectorSink(Total))
+    app.add_stream("negative", app.operators[1].operator.negative, errors.input)  # type: ignore[attr-defined]
+    run = run_local(app)
+    assert sums(run) == {1: [2], 2: [2], 3: [4]}
+    assert [total.value for total in run.collected("errors")] == [-1, -3]
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("interleave", [None, 7])
+@pytest.mark.parametrize(("count", "slide", "expected"), BY_HAND[1:4])
+def test_slides_survive_kills_in_every_window(
+    count: int, slide: int, expected: dict[int, list[int]], interleave: int | None, partitions: int
+) -> None:
+    slides = {"application_window_count": count, "slide_by_window_count": slide, "partitions": partitions}
+    app = sliding(COUNTING, Sum(early=True), kills=True, **slides)
+    run = run_local(app, interleave=interleave)
+    assert sums(run) == expected
+    assert run.retries
+
+
+@pytest.mark.parametrize("windows", [1, 5])
+@pytest.mark.parametrize(("count", "slide", "expected"), BY_HAND[:4])
+def test_slides_survive_the_driver_in_every_window(
+    count: int, slide: int, expected: dict[int, list[int]], windows: int
+) -> None:
+    storage, found = MemoryStorage(), {}
+    slides = {"application_window_count": count, "slide_by_window_count": slide, "partitions": 2}
+    while len(found) < len(expected):
+        app = sliding(COUNTING, Sum(early=True), **slides)
+        found |= sums(run_local(app, checkpoint=storage, windows=windows))
+    assert found == expected
+
+
+def test_slides_survive_compaction() -> None:
+    app = sliding(COUNTING * 5, application_window_count=6, slide_by_window_count=2)
+    storage, found = MemoryStorage(), {}
+    for _ in range(12):
+        found |= sums(run_local(app, checkpoint=storage, windows=5, attributes={"snapshot_interval": "2"}))
+    numbers = [number for window in COUNTING * 5 for number in window]
+    assert found == {end: [sum(numbers[end - 5 : end + 1])] for end in range(5, 60, 2)}
+
+
+@pytest.mark.parametrize("changed", [{"slide_by_window_count": 3}, {"application_window_count": 12}, {}])
+def test_a_checkpoint_that_slides_otherwise_is_refused(changed: dict[str, int]) -> None:
+    storage = MemoryStorage()
+    slides = {"application_window_count": 6, "slide_by_window_count": 2}
+    run_local(sliding(COUNTING, **slides), checkpoint=storage, windows=7)
+    app = sliding(COUNTING, **({**slides, **changed} if changed else {"application_window_count": 6}))
+    with pytest.raises(CheckpointError, match=r"state of `sum\.sums#slider of 6 windows by 2`"):
+        run_local(app, checkpoint=storage)
+    assert sums(run_local(sliding(COUNTING, **slides), checkpoint=storage)) == {
+        window: values for window, values in BY_HAND[3][2].items() if window > 6
+    }
+
+
+@pytest.mark.parametrize("before", range(1, 7))
+def test_what_slides_since_a_restart_begins_with_whole_slides(before: int) -> None:
+    """What the operator had summed up before is in no result: nobody knows since when."""
+    storage = MemoryStorage()
+    run_local(sliding(COUNTING, application_window_count=3), checkpoint=storage, windows=before)
+    app = sliding(COUNTING, application_window_count=4, slide_by_window_count=2)
+    found = sums(run_local(app, checkpoint=storage))
+    first = (before // 2 + 1) * 2 + 4 - 1
+    assert found == {end: [sum(range(end - 2, end + 2))] for end in range(first, 12, 2)}
+
+
+WINDOWS = st.lists(
+    st.lists(st.builds(Pair, st.sampled_from("abc"), st.integers(-9, 9)), max_size=6), min_size=1, max_size=9
+)
+
+
+def results(windows: list[list[Pair]], operator: Any, port: str, **attributes: Any) -> list[Counter[Any]]:
+    app = Application("slides", window="1s")
+    source = app.add_operator("source", ListInput(Pair, by_window([*windows, []])))
+    operator = app.add_operator("operator", operator, **attributes)
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("in", source.output, operator.data)
+    app.add_stream("out", getattr(operator, port), sink.input)
+    run = run_local(app)
+    return [Counter(tuple(row.values()) for row in run.collected("sink", id_)) for id_ in run.window_ids]
+
+
+def whole(name: str, pairs: list[Pair]) -> Counter[Any]:
+    """What an operator emits for all tuples of a window, computed in another way."""
+    values = {key: [pair.value for pair in pairs if pair.key == key] for key in {pair.key for pair in pairs}}
+    if name == "sum":
+        return Counter((key, sum(own)) for key, own in values.items())
+    if name == "range":
+        return Counter((key, max(own), min(own)) for key, own in values.items())
+    return Counter(map(tuple, sorted(pairs, key=lambda pair: (-pair.value, pair.key))[:3]))
+
+
+MADE = {
+    "sum": (SumKeyVal, "sum"),
+    "range": (lambda: RangeKeyVal(schema=Range), "range"),
+    "top": (lambda: TopN(by="value", size=3), "top"),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_slide_is_what_a_window_of_that_length_is(name: str) -> None:
+    make, port = MADE[name]
+
+    @settings(deadline=None, max_examples=4, suppress_health_check=[HealthCheck.too_slow])
+    @given(WINDOWS, st.sampled_from([(2, 1), (4, 2), (3, 1)]), st.sampled_from([1, 3]), st.booleans())
+    def check(windows: list[list[Pair]], sizes: tuple[int, int], partitions: int, dealt: bool) -> None:
+        count, slide = sizes
+        attributes = {"application_window_count": count, "slide_by_window_count": slide}
+        divided = {"partitioner": RoundRobinPartitioner()} if dealt else {}
+        found = results(windows, make(), port, partitions=partitions, **attributes, **divided)
+        last = len(found) - 1
+        for end, emitted in enumerate(found):
+            slides = (end + 1) % slide == 0 and end + 1 >= count
+            first = max(0, end // slide * slide + slide - count)
+            pairs = [pair for window in windows[first : end + 1] for pair in window]
+            assert emitted == (whole(name, pairs) if slides or end == last else Counter())
+
+    check()
+
+
+class Keeps(Add):
+    total = State(0)
+
+
+class SumKeeping(Sum):
+    sums = OutputPort(Total, unifier=Keeps)
+
+
+class SumOwn(Sum):
+    """Merges slides though its partitions are not merged."""
+
+    sums = OutputPort(Total)
+
+    def slider_of(self, port: str) -> type[Unifier]:
+        return Add
+
+
+class SumWrong(SumOwn):
+    def slider_of(self, port: str) -> Any:
+        return int
+
+
+class SumBare(Sum):
+    sums = OutputPort(Total)
+
+
+SIX_BY_TWO = {"application_window_count": 6, "slide_by_window_count": 2}
+
+
+@pytest.mark.parametrize(
+    ("operator", "attributes", "fault"),
+    [
+        (Sum(), {**SIX_BY_TWO, "slide_by_window_count": 4}, "6 windows; got 4; give one of 1, 2, 3"),
+        (Sum(), {**SIX_BY_TWO, "slide_by_window_count": 6}, "6 windows; got 6; give one of 1, 2, 3"),
+        (Sum(), {"application_window": "5s", "slide_by_window_count": 2}, "5 windows; got 2; give 1"),
+        (Sum(), {"slide_by_window_count": 1}, "1 windows; got 1; give an `application_window_count`"),
+        (Sum(), {"slide_by_window_count": 0}, "must be at least 1; got 0"),
+        (SumBare(), SIX_BY_TWO, "nothing merges the results of several windows of `SumBare`; give the port"),
+        (SumKeeping(), SIX_BY_TWO, "`Keeps` keeps `total` over windows, but gets tuples in several; declare"),
+        (SumWrong(), SIX_BY_TWO, "its unifier <class 'int'> is no `Unifier`"),
+    ],
+)
+def test_what_cannot_slide_is_a_fault(operator: Any, attributes: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        plan_application(sliding([], operator, **attributes))
+    assert fault in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("operator", "port"),
+    [
+        (SumKeyVal(cumulative=True), "sum"),
+        (TopN(by="value", keyed=True), "top"),
+        (TopN(by="value", cumulative=True), "top"),
+        (Filter(predicate=bool), "output"),
+    ],
+)
+def test_library_operators_without_results_of_windows_do_not_slide(operator: Any, port: str) -> None:
+    with pytest.raises(ValidationError, match="nothing merges the results of several windows"):
+        results([[Pair("a", 1)]], operator, port, **SIX_BY_TWO)
+
+
+def test_an_operator_may_merge_slides_in_its_own_way() -> None:
+    run = run_local(sliding(COUNTING, SumOwn(), **SIX_BY_TWO))
+    assert sums(run) == BY_HAND[3][2]
+
+
+def test_the_plan_shows_a_slider_behind_each_partition() -> None:
+    plan = plan_application(sliding(COUNTING, partitions=2, **SIX_BY_TWO))
+    text = describe(plan)
+    assert "application_window_count=6 slide_by_window_count=2" in text
+    assert "sum.sums#slider[1]  input: all of sum[1]" in text
+    assert "input: all of sum.sums#slider[0], sum.sums#slider[1]" in text
+    physical: Any = to_dict(plan)["physical"]
+    assert [one["id"] for one in physical["operators"] if one["slider"]] == [3, 5]
+    home = {one: box.id for box in plan.execution.containers for one in box.operators}
+    sliders = [one for one in plan.physical.operators if one.slider]
+    for stream in plan.physical.streams:
+        if stream.sink in {one.id for one in sliders}:
+            assert home[stream.source] == home[stream.sink]
