@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ridgeline.measure.metrics import GROUPS, Kind, Metric
+from ridgeline.measure.metric import Kind, Metric
+from ridgeline.measure.metrics import GROUPS
 from ridgeline.service.export.grafana import dashboard
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from ridgeline.measure.metrics import BY_NAME, GROUPS, METRICS, PREFIX, Kind
+from ridgeline.measure.metric import PREFIX, Kind
+from ridgeline.measure.metrics import BY_NAME, GROUPS, METRICS
 
 LABELS = set(
     "container host id level master operator partition port position reason stage state".split()  # noqa: SIM905

@@ -246,6 +246,7 @@ EFFECTS: dict[str, Effect] = {
     "throughput_calculation_interval": Effect({"throughput_calculation_interval": "100s"}, rate, 1, 10),
 }
 ELSEWHERE = {
+    "time_ahead_limit": "testing/test_watermarks.py::test_a_record_far_ahead_of_the_clock_moves_no_watermark",
     "stream_codec": "engine/worker/test_stream_codecs.py::test_only_what_goes_to_the_port_is_serialised_and_"
     "only_between_containers",
     "queue_capacity": "stram/test_waiting.py::test_what_waits_is_bounded",
@@ -302,7 +303,7 @@ PLACES = {
     Scope.UNIFIER: "balances.unifier.balances.",
 }
 TEXTS = {"stream_codec": None, "queue_capacity": "7", "buffer_memory_mb": "7", "callback_timeout": "5s"}
-TEXTS |= {"heartbeat_timeout": "9s", "stats_max_allowable_windows_lag": "20"}
+TEXTS |= {"time_ahead_limit": "1h", "heartbeat_timeout": "9s", "stats_max_allowable_windows_lag": "20"}
 
 
 def given_from_outside() -> Iterator[tuple[Scope, str, Any]]:

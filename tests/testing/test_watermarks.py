@@ -251,3 +251,54 @@ def test_a_batch_has_the_times_of_its_records() -> None:
     app.add_stream("seen", look.seen, sink.input)
     found = sorted((one.before, one.after) for one in run_local(app).collected("sink"))
     assert found == [(-1, 7), (-1, 10), (5, 6), (5, 12), (25, 29)]
+
+
+def test_a_record_far_ahead_of_the_clock_moves_no_watermark() -> None:
+    """By default a year; `time_ahead_limit` sets it."""
+    year_9999 = (datetime(9999, 12, 31, tzinfo=UTC) - START).total_seconds()
+    stream = [[], [10, year_9999, 7], [86_400, 6], [12, 30], [], [29]]
+    run = looking(stream)
+    assert seen(run)[:3] == [(-1, -1), (-1, 5), (5, 999)]  # a day ahead is within a year
+    run = looking(stream, partitions=2, between=lambda _: False, attributes={"time_ahead_limit": "1h"})
+    assert [seen(run, partition) for partition in range(2)] == [BY_HAND] * 2
+    rows = {row["operator"]: row for row in run.watch.watermarks()["operators"]}
+    assert {name: row["recordsAhead"] for name, row in rows.items() if row["recordsAhead"]} == {"source": 2}
+
+
+def test_the_watermarks_say_who_holds_them_back() -> None:
+    other = ListInput(Event, items([[7], [], [], [], [], [], []]), "time", "1s", "2s")
+    windows = [[10], [20], [30], [40], [50], [60], [70]]
+    run = looking(windows, second=other, windows=1)
+    assert shown(run) == {
+        "source": ("running", 5, [], []),
+        "other": ("running", 6, [], []),
+        "look": ("running", 5, ["source"], []),
+        "sink": ("running", 5, ["source"], []),
+    }
+    assert shown(looking([[], *windows], second=other, windows=1))["look"] == (
+        "waiting",
+        None,
+        ["source"],
+        [],
+    )
+    assert shown(looking(windows, second=other, windows=5)) == {
+        "source": ("running", 45, [], []),
+        "other": ("idle", 6, [], ["other"]),
+        "look": ("running", 45, ["source"], ["other"]),
+        "sink": ("running", 45, ["source"], ["other"]),
+    }
+    assert shown(looking(windows, second=other))["sink"] == ("finished", None, [], [])
+    lags = [row["lagSeconds"] for row in run.watch.watermarks()["operators"]]
+    assert lags == [-5, -6, -5, -5]
+
+
+def shown(run: Any) -> dict[str, Any]:
+    return {
+        row["operator"]: (
+            row["state"],
+            None if row["watermark"] is None else row["watermark"] - START.timestamp(),
+            row["heldBackBy"],
+            row["idleInputs"],
+        )
+        for row in run.watch.watermarks()["operators"]
+    }

@@ -83,6 +83,7 @@ class OperatorAttributes(TypedDict, total=False):
     recovery_attempts: int
     unifier_limit: int | Sequence[int] | None
     partition_parallel: bool
+    time_ahead_limit: float | str
     error_tuples_kept: int
     memory_mb: int | None
     vcores: int | None
@@ -105,6 +106,7 @@ class ApplicationAttributes(TypedDict, total=False):
     recovery_attempts: int
     unifier_limit: int | Sequence[int] | None
     stream_codec: StreamCodec | None
+    time_ahead_limit: float | str
     error_tuples_kept: int
     memory_mb: int | None
     vcores: int | None

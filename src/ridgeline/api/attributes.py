@@ -215,6 +215,14 @@ _ALL = (
         2**20,
     ),
     Attribute(
+        "time_ahead_limit",
+        _OPERATORS,
+        float,
+        365 * 86_400.0,
+        "of input operators: seconds by which a record's time may be ahead of the clock and still move the "
+        "watermark; default: a year",
+    ),
+    Attribute(
         "error_tuples_kept",
         _OPERATORS,
         int,

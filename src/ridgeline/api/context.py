@@ -100,6 +100,7 @@ class OperatorContext:
         """`wake` was called and the operator has not been asked since."""
         self.on_wake: Callable[[], None] | None = None
         """Called by `wake`, by whatever thread; set by the engine."""
+        self._late = 0
 
     @property
     def watermark(self) -> datetime:
@@ -168,6 +169,18 @@ class OperatorContext:
             self.awake = True
             if self.on_wake is not None:
                 self.on_wake()
+
+    def count_late(self, records: int = 1) -> None:
+        """Count records that came too late, by the watermark, for what they belong to.
+
+        The sum is shown with the operator's watermark. Raises nothing.
+        """
+        self._late += records
+
+    def take_late(self) -> int:
+        """What `count_late` has counted since the last call; the engine calls it at the window's end."""
+        late, self._late = self._late, 0
+        return late
 
     def take_handed_over(self) -> list[object]:
         """The values of `hand_over` since the last call; the engine calls it at the window's end."""

@@ -1,12 +1,12 @@
-"""Durations: `0.5` (seconds), `"200ms"`, `"1s"`, `"5m"`, `"1h"`."""
+"""Durations: `0.5` (seconds), `"200ms"`, `"1s"`, `"5m"`, `"1h"`, `"1d"`, `"1w"`."""
 
 from __future__ import annotations
 
 import math
 import re
 
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_TEXT = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|m|h)?\s*")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+_TEXT = re.compile(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*(ms|s|m|h|d|w)?\s*")
 FORMS = 'a number of seconds, or a text such as "200ms", "1s", "5m" or "1h"'
 
 
@@ -15,6 +15,8 @@ def parse_duration(value: object) -> float:
 
     >>> parse_duration("200ms"), parse_duration("5m"), parse_duration(0)
     (0.2, 300.0, 0.0)
+    >>> parse_duration("1d") * 7 == parse_duration("1w")
+    True
     """
     seconds = math.nan
     if isinstance(value, (int, float)) and not isinstance(value, bool):

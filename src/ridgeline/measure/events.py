@@ -153,6 +153,25 @@ class AgeSample:
 
 
 @pickled_by_values
+@dataclass(frozen=True, slots=True)
+class WatermarkReading:
+    """The watermark of one operator after a window, in microseconds since 1970.
+
+    - `entered`: as the operator sees it, `OperatorContext.watermark`
+    - `left`: as it passes it on; it is older by the time for which results may be held back
+    - `idle`: it holds nobody up, since all its inputs, or itself, have had no record for long
+    - `ahead`: records of an input in the window that were too far ahead of the clock to count
+
+    Before any record it is `EARLIEST`, once all inputs have finished `LATEST`, of `ridgeline.api.times`.
+    """
+
+    entered: int
+    left: int
+    idle: bool = False
+    ahead: int = 0
+
+
+@pickled_by_values
 @dataclass(slots=True)
 class OperatorWindow:
     """What one physical operator did in the attempt that counts.
@@ -168,7 +187,7 @@ class OperatorWindow:
     - `state_seconds`: the part of the transfer spent on changes of its state
 
     Of `compute_seconds`, `end_seconds` were spent in `end_window`. `queue`: tuples that waited when its turn
-    came.
+    came. `watermark`: None if no input upstream declares a lateness. `late`: records that came too late.
     """
 
     at: float
@@ -194,6 +213,8 @@ class OperatorWindow:
     encode_seconds: float = 0.0
     state_seconds: float = 0.0
     end_seconds: float = 0.0
+    watermark: WatermarkReading | None = None
+    late: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +336,7 @@ class RunningOperator:
     - `active_remaining`: per output port, expected for active tuples (missing: not reported; negative:
       infinite)
     - `work`: consumed, and remaining or None, as an input operator's `progress()` returns
-    - `watermarks`: per output, the lowest time of the records in flight, seconds since 1970
+    - `oldest_in_flight`: per output, the lowest time of the records in flight, seconds since 1970
     - `end_seconds`: the part of `seconds` spent in `end_window`, None before it
     """
 
@@ -329,7 +350,7 @@ class RunningOperator:
     active_produced: Counts = field(default_factory=dict)
     active_remaining: Mapping[str, float] = field(default_factory=dict)
     work: tuple[float, float | None] | None = None
-    watermarks: Mapping[str, float] = field(default_factory=dict)
+    oldest_in_flight: Mapping[str, float] = field(default_factory=dict)
     end_seconds: float | None = None
 
 

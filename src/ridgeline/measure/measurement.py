@@ -32,6 +32,7 @@ from ridgeline.measure.answers.operators import (
     throughput_answer,
 )
 from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.watermarks import WatermarksAnswer, watermarks_answer
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
     LatencyAnswer,
@@ -404,6 +405,10 @@ class Measurement:
     def progress(self, now: float) -> ProgressAnswer:
         """How far the running window and the sources are."""
         return self._progress.progress(self._as_of(now))
+
+    def watermarks(self, now: float) -> WatermarksAnswer:
+        """How far event time has come at each operator, and who holds it back."""
+        return watermarks_answer(self._statuses.operators, self.topology, self._as_of(now))
 
     def throughput(self, now: float) -> ThroughputAnswer:
         """Tuples of every operator since the start, and per second over the last `seconds`.

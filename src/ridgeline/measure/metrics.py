@@ -8,12 +8,9 @@ counts from 0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
-
 from ridgeline.measure.age.record_age import AGE_BOUNDS_SECONDS, kip_613_name
+from ridgeline.measure.metric import Kind, Metric
 
-PREFIX = "ridgeline_"
 # fmt: off
 LATENCY_BOUNDS_SECONDS = (
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0,
@@ -23,52 +20,6 @@ LATENCY_BOUNDS_SECONDS = (
 """Upper bounds, inclusive, of the latency histograms: 1 ms to 10 minutes."""
 VERDICTS = ("keeping up", "catching up", "holding", "falling behind", "stuck", "unreachable", "unknown")
 STATES = ("RUNNING", "FINISHED", "STOPPED", "FAILED")
-
-
-class Kind(StrEnum):
-    """What a metric is.
-
-    `info`: a gauge that is 1 and says all with its labels; `state`: a gauge, 1 for the state that holds, else
-    0.
-    """
-
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-    INFO = "info"
-    STATE = "state"
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One metric.
-
-    `name` is without `PREFIX`, `labels` are those besides `application`. `unit` is the base unit, empty for
-    what is only counted by its name. `advice` says what to do about it. `aliases` are the names that users of
-    other products know. `bounds` are the upper bounds of a histogram, in the metric's unit; `states` the
-    values that the last label of a `state` takes.
-    """
-
-    name: str
-    kind: Kind
-    unit: str
-    labels: tuple[str, ...]
-    help: str
-    advice: str
-    aliases: tuple[str, ...] = ()
-    bounds: tuple[float, ...] = ()
-    states: tuple[str, ...] = ()
-
-    @property
-    def full_name(self) -> str:
-        """The name in `/metrics`."""
-        return PREFIX + self.name
-
-    @property
-    def all_labels(self) -> tuple[str, ...]:
-        """All label names, in the order of their values."""
-        return ("application", *self.labels)
-
 
 _OPERATOR = ("operator", "partition")
 _PORT = (*_OPERATOR, "port")
@@ -455,6 +406,55 @@ _RECORDS = (
     ),
 )
 
+_WATERMARKS = (
+    Metric(
+        "watermark_timestamp_seconds",
+        Kind.GAUGE,
+        "seconds",
+        _OPERATOR,
+        "The watermark of an operator: no older record is to come. Absent before the first record and at the "
+        "end.",
+        "If it stands still, `ridgeline watermarks` names the input that holds it back.",
+        aliases=("Flink `currentInputWatermark`",),
+    ),
+    Metric(
+        "watermark_lag_seconds",
+        Kind.GAUGE,
+        "seconds",
+        _OPERATOR,
+        "How far the watermark of an operator is behind the clock.",
+        "It is how late results of event time are. If it grows without end, an input is silent: give it "
+        "`idle_after`.",
+        aliases=("Dataflow `data_watermark_age`",),
+    ),
+    Metric(
+        "watermark_idle",
+        Kind.GAUGE,
+        "",
+        _OPERATOR,
+        "1 of an operator whose inputs, or that itself as an input, had no record for `idle_after`.",
+        "It holds no watermark up; its next records may be late.",
+    ),
+    Metric(
+        "records_late_total",
+        Kind.COUNTER,
+        "records",
+        _OPERATOR,
+        "Records that came too late for their windows.",
+        "If it rises, give the input a greater `lateness`, or the operator one of its own.",
+        aliases=("Flink `numLateRecordsDropped`", "Spark `numRowsDroppedByWatermark`"),
+    ),
+    Metric(
+        "records_ahead_total",
+        Kind.COUNTER,
+        "records",
+        _OPERATOR,
+        "Records of an input that are ahead of the clock by more than `time_ahead_limit`: they move no "
+        "watermark.",
+        "Look for wrong clocks or units where these records are made.",
+    ),
+)
+
 _SOURCE = ("operator",)
 _SOURCES = (
     Metric(
@@ -572,13 +572,22 @@ _HOSTS = (
     ),
 )
 
-METRICS: tuple[Metric, ...] = (*_APPLICATION, *_WINDOWS, *_OPERATORS, *_RECORDS, *_SOURCES, *_HOSTS)
+METRICS: tuple[Metric, ...] = (
+    *_APPLICATION,
+    *_WINDOWS,
+    *_OPERATORS,
+    *_RECORDS,
+    *_WATERMARKS,
+    *_SOURCES,
+    *_HOSTS,
+)
 """All metrics, in the order in which they are shown."""
 GROUPS = {
     "Application": _APPLICATION,
     "Windows": _WINDOWS,
     "Operators": _OPERATORS,
     "Records": _RECORDS,
+    "Watermarks": _WATERMARKS,
     "Sources": _SOURCES,
     "Containers and hosts": _HOSTS,
 }

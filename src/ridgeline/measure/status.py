@@ -6,7 +6,13 @@ import re
 from collections import deque
 from dataclasses import dataclass, field
 
-from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow, OperatorWindow, WindowRetried
+from ridgeline.measure.events import (
+    ContainerHeartbeat,
+    ContainerWindow,
+    OperatorWindow,
+    WatermarkReading,
+    WindowRetried,
+)
 from ridgeline.measure.topology import OperatorNode, Topology
 
 AVERAGE_WINDOWS = 10
@@ -26,6 +32,9 @@ class OperatorStatus:
     state_bytes: int = 0
     failures: int = 0
     finished: bool = False
+    watermark: WatermarkReading | None = None
+    late: int = 0
+    ahead: int = 0
     _compute: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS + 1))
     _queues: deque[int] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS))
 
@@ -37,6 +46,9 @@ class OperatorStatus:
         self.dropped_windows += bool(event.dropped)
         self.state_bytes = event.state_bytes
         self.finished = event.finished
+        self.watermark = event.watermark or self.watermark
+        self.late += event.late
+        self.ahead += event.watermark.ahead if event.watermark is not None else 0
         self._compute.append((event.at, event.compute_seconds))
         self._queues.append(event.queue)
 

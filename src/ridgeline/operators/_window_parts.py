@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ridgeline.operators.aggregate import Aggregate, Part
+from ridgeline.operators.aggregate import OF_WINDOW, Aggregate, Part
 from ridgeline.operators.key_value import distinct, sums
 
 Index = npt.NDArray[np.int64]
@@ -33,7 +33,7 @@ def parts(
     aggregate: Aggregate, batch: pa.RecordBatch, rows: Index, times: Index, groups: Index, count: int
 ) -> list[Part]:
     """The part of each group. `rows`: positions in the batch, in the order of their `times`."""
-    if aggregate.kind in ("window_start", "window_end"):
+    if aggregate.kind in OF_WINDOW:
         return [None] * count
     if aggregate.column is None:
         return list(np.bincount(groups, minlength=count).tolist())

@@ -5,25 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+import numpy as np
+import numpy.typing as npt
+
 from ridgeline.api.duration import parse_duration
+from ridgeline.operators._calendar import DAY, check_zone, day_starts, shifted, start_of_days
 
 Duration = float | str | timedelta
 """Seconds, a text such as "30s", or a timedelta."""
+Times = npt.NDArray[np.int64]
+"""Microseconds since 1970-01-01 UTC."""
+_LONGEST = 36_525 * DAY
+_WEEK = 7 * DAY
+_MONDAY = 4 * DAY  # 1970-01-05
 
 
-def microseconds(value: Duration, what: str) -> int:
-    """A duration in microseconds. Raises ValueError if it is none, or less than one."""
+def microseconds(value: Duration, what: str, *, least: int = 1) -> int:
+    """A duration in microseconds. Raises ValueError if it is none, less than `least` or over 100 years."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else parse_duration(value)
     found = round(seconds * 1_000_000)
-    if found < 1:
-        msg = f"`{what}` of a window must be more than 0; got {value!r}"
+    if found < least:
+        msg = f"`{what}` of a window must be {'more than' if least else 'at least'} 0; got {value!r}"
+        raise ValueError(msg)
+    if found > _LONGEST:
+        msg = f"`{what}` of a window must be at most 100 years; got {value!r}"
         raise ValueError(msg)
     return found
 
 
 @dataclass(frozen=True)
 class Sliding:
-    """Windows of `size` that begin every `slide`; both in microseconds, from 1970-01-01 UTC on.
+    """Windows of `size` that begin every `slide`, all in microseconds; see `sliding`.
+
+    `offset`: how much later than midnight they begin. With a `zone` they have whole days of that time zone.
 
     >>> sliding("1h", "15m").slide
     900000000
@@ -31,6 +45,40 @@ class Sliding:
 
     size: int
     slide: int
+    offset: int = 0
+    zone: str | None = None
+
+    @property
+    def _anchor(self) -> int:
+        """When one of them begins: windows of weeks begin on Mondays."""
+        return self.offset + (0 if self.slide % _WEEK else _MONDAY)
+
+    def last_starts(self, times: Times) -> Times:
+        """The start of the last window that each time is in."""
+        if self.zone is None:
+            return (times - self._anchor) // self.slide * self.slide + self._anchor
+        return day_starts(times, self.zone, self.slide // DAY, self._anchor // DAY, self.offset % DAY)
+
+    def starts(self, lasts: Times) -> Times:
+        """For each last start the starts of all windows that hold the same times: a row each, latest first.
+
+        Days of a zone differ in length, but no window is left out: each begins at the same time of day.
+        """
+        if self.zone is None:
+            return lasts[:, None] - np.arange(self.size // self.slide) * self.slide
+        days = [-self.slide // DAY * number for number in range(self.size // self.slide)]
+        firsts, index = np.unique(lasts, return_inverse=True)
+        rows = [
+            [start_of_days(first, self.zone, self.offset % DAY, day) for day in days]
+            for first in firsts.tolist()
+        ]
+        return np.array(rows, np.int64)[index]
+
+    def ends(self, starts: Times) -> Times:
+        """When the windows end that begin then."""
+        if self.zone is None:
+            return starts + self.size
+        return shifted(starts, self.zone, self.offset % DAY, self.size // DAY)
 
 
 @dataclass(frozen=True)
@@ -44,30 +92,48 @@ class Session:
     gap: int
 
 
-def tumbling(size: Duration) -> Sliding:
-    """Windows of one size, one after the other: `tumbling("1m")`. Days begin at midnight UTC.
+def tumbling(size: Duration, *, zone: str | None = None, offset: Duration = 0) -> Sliding:
+    """Windows of one size, one after the other: `tumbling("1m")`, `tumbling("1d", zone="Europe/Berlin")`.
 
-    Raises ValueError for what is no duration.
+    `zone` and `offset` are as of `sliding`. Raises ValueError for what does not fit.
 
     >>> tumbling("1m")
-    Sliding(size=60000000, slide=60000000)
+    Sliding(size=60000000, slide=60000000, offset=0, zone=None)
     """
-    found = microseconds(size, "size")
-    return Sliding(found, found)
+    return sliding(size, size, zone=zone, offset=offset)
 
 
-def sliding(size: Duration, slide: Duration) -> Sliding:
+def sliding(size: Duration, slide: Duration, *, zone: str | None = None, offset: Duration = 0) -> Sliding:
     """Windows of one size that begin every `slide`, so a record is in `size / slide` of them.
 
-    Raises ValueError for what is no duration, and if `size` is not a multiple of `slide`.
+    They begin at midnight UTC and every `slide` from there, by `offset` later; those of whole weeks begin on
+    Mondays. With a `zone` of the IANA database, such as "Europe/Berlin", they begin at midnight there. Their
+    days have 23 or 25 hours when the clocks change.
 
-    >>> sliding("1h", "15m")
-    Sliding(size=3600000000, slide=900000000)
+    Raises ValueError for what is no duration, and for a zone that is not known. So it does if `size` is not a
+    multiple of `slide`, `offset` not less than `slide`, or `slide` with a zone not of whole days.
+
+    >>> sliding("1h", "15m").slide
+    900000000
     """
-    found = Sliding(microseconds(size, "size"), microseconds(slide, "slide"))
+    found = Sliding(
+        microseconds(size, "size"),
+        microseconds(slide, "slide"),
+        microseconds(offset, "offset", least=0),
+        zone,
+    )
     if found.size % found.slide:
         msg = f"the `size` of sliding windows must be a multiple of `slide`; got {size!r} and {slide!r}"
         raise ValueError(msg)
+    if found.offset >= found.slide:
+        msg = f"the `offset` of windows must be less than {slide!r}, their distance; got {offset!r}"
+        raise ValueError(msg)
+    if zone is not None:
+        check_zone(zone)
+        if found.slide % DAY:
+            remedy = "leave `zone` out: windows of hours and minutes begin at midnight UTC"
+            msg = f"windows with a `zone` must have whole days; got {slide!r}; {remedy}"
+            raise ValueError(msg)
     return found
 
 

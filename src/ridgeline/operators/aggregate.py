@@ -8,7 +8,11 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-Kind = Literal["count", "sum", "mean", "min", "max", "first", "last", "window_start", "window_end"]
+Kind = Literal[
+    "count", "sum", "mean", "min", "max", "first", "last", "window_start", "window_end", "is_final"
+]
+OF_WINDOW = frozenset({"window_start", "window_end", "is_final"})
+"""Those that say something of the window, not of its records."""
 Part = Any
 """An aggregate of some records of a window; None of no value. Two parts merge into one."""
 
@@ -31,7 +35,9 @@ class Aggregate:
 
         Raises ValueError that says what is wrong.
         """
-        if self.kind in ("window_start", "window_end"):
+        if self.kind == "is_final":
+            return pa.field("", pa.bool_(), nullable=False)
+        if self.kind in OF_WINDOW:
             return pa.field("", pa.timestamp("us", "UTC"), nullable=False)
         if self.column is None:
             return pa.field("", pa.int64(), nullable=False)
@@ -95,6 +101,11 @@ def window_start() -> Aggregate:
 def window_end() -> Aggregate:
     """When the window ends, exclusively; of a session, the time of its newest record and the gap."""
     return Aggregate("window_end")
+
+
+def is_final() -> Aggregate:
+    """True of the result when the window's time is over, False of an early one."""
+    return Aggregate("is_final")
 
 
 def _earlier(one: tuple[int, Any], other: tuple[int, Any]) -> tuple[int, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 from typing_extensions import TypeVar
 
+from ridgeline.api.duration import duration_faults, parse_duration
 from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.schema import Schema
@@ -35,6 +36,11 @@ class SparkInput(SparkSource[T]):
 
     File sources (CSV, JSON, Parquet, ORC, text, ...) are read with `source_schema`, a type like `schema` or
     Spark's DDL; default: `schema`. `timestamp` names the column that holds the records' times, a `datetime`.
+
+    `lateness` ("5s", or seconds) promises that no record is older by more than the newest of all those in
+    earlier micro-batches. Watermarks follow from it. Spark deals each micro-batch to the partitions anew, and
+    one may get nothing for long. A partition without a record for `idle_after` holds no watermark up.
+
     Offsets are logged before a window runs, so a window that failed or was cut off is replayed with the same
     rows.
 
@@ -62,6 +68,8 @@ class SparkInput(SparkSource[T]):
     transform: Callable[[DataFrame], DataFrame] | None = None
     source_schema: SchemaType[Any] | str | None = None
     timestamp: str | None = None
+    lateness: float | str | None = None
+    idle_after: float | str | None = None
 
     def __post_init__(self) -> None:
         """Give the output port its schema."""
@@ -70,7 +78,11 @@ class SparkInput(SparkSource[T]):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse schemas with columns for which Spark has no type."""
-        faults: list[tuple[str, object, str]] = []
+        faults = duration_faults(self, "lateness", "idle_after")
+        if self.lateness is not None and self.timestamp is None:
+            faults.append(
+                ("lateness", self.lateness, "needs `timestamp`, the column with the records' times")
+            )
         for name in ("schema", "source_schema"):
             value = getattr(self, name)
             if value is None or (name == "source_schema" and isinstance(value, str)):
@@ -95,6 +107,14 @@ class SparkInput(SparkSource[T]):
     def timestamp_of(self, port: str) -> str | None:
         """The column that `timestamp` names."""
         return self.timestamp
+
+    def lateness_of(self, port: str) -> float | None:
+        """The `lateness` in seconds."""
+        return None if self.lateness is None else parse_duration(self.lateness)
+
+    def idle_seconds(self) -> float | None:
+        """`idle_after` in seconds."""
+        return None if self.idle_after is None else parse_duration(self.idle_after)
 
     def frame(self, spark: SparkSession) -> DataFrame:
         """The streaming DataFrame with the columns of `schema`.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any, Self
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,14 +24,24 @@ from ridgeline.api import (
 )
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.duration import duration_faults, parse_duration
-from ridgeline.api.times import NO_TIME
+from ridgeline.api.times import EARLIEST, LATEST
 from ridgeline.operators import _window_parts as vectors
+from ridgeline.operators import aggregate as aggregates
+from ridgeline.operators._sessions import Parts, joined
 from ridgeline.operators._windows import Session, Sliding
 from ridgeline.operators.aggregate import Aggregate, merge, result
 
 _NEVER = np.iinfo(np.int64).max
-Span = tuple[int, int, tuple[Any, ...]]
-"""An open session: the times of its oldest and its newest record, and the part of each aggregate."""
+_LAST = LATEST - 366 * 86_400_000_000
+
+
+class Result(NamedTuple):
+    """A window of a key whose result is due: when it begins and ends, and the part of each aggregate."""
+
+    start: int
+    end: int
+    key: tuple[Any, ...]
+    parts: Parts
 
 
 class Windowed(Operator):
@@ -39,12 +51,21 @@ class Windowed(Operator):
     passed the end of a window: the key's columns, and those of `values`. A null is no value of a column.
     Windows come in the order of their ends. At the end of the input all are emitted.
 
-    `windows`: `tumbling("1m")`, `sliding("1h", "15m")` or `session(gap="30s")`. `key`: a column, or several.
-    `values`: the aggregates by the name of their column, see `ridgeline.operators.aggregate`. `lateness`: a
-    window stays open for so much longer. `timestamp`: the column of the output that holds the results' times.
+    `windows`: `tumbling("1d", zone="Europe/Berlin")`, `sliding("1h", "15m")` or `session(gap="30s")`. `key`:
+    a column, or several. `values`: the aggregates by the name of their column, see
+    `ridgeline.operators.aggregate`. `lateness`: a window stays open for so much longer. `timestamp`: the
+    column of the output that holds the results' times.
 
-    A record whose windows are all closed is late. It goes to the error port `late`, and so does one without a
-    time. Raises RidgelineError for a stream whose records have no times, or without a watermark.
+    Open windows may have early results, at the end of a streaming window. `early="5s"` emits those with new
+    records every 5 s of the clock, `early_count=100` those with so many new ones. With `accumulation` as
+    `"accumulating"` a result has all records so far, with `"discarding"` those since the result before. The
+    last result comes when the window ends; if discarding, only for new records. `aggregate.is_final()` tells
+    which is the last. An early session may join another one later: then its results begin at another time.
+
+    A record is late if all its windows had ended, by the watermark less `lateness`, when its streaming window
+    began. A session of it alone ends `gap` after it. Late records are counted, and go to the error port
+    `late`. So do those without a time, or with one before the year 1000 or after the year 8998. Raises
+    RidgelineError for a stream whose records have no times, or without a watermark.
 
     Partitions: by key. The order of records matters only to `first` and `last`, and there only of those of
     one time. Sums of floats may differ in rounding.
@@ -82,11 +103,16 @@ class Windowed(Operator):
     values: dict[str, Aggregate] = Field(min_length=1)
     lateness: float | str = 0.0
     timestamp: str | None = None
+    early: float | str | None = None
+    early_count: int | None = Field(default=None, ge=1)
+    accumulation: Literal["accumulating", "discarding"] = "accumulating"
 
     open = KeyedState(tuple)
     """By (start, *key) the parts of a window; of sessions, by key the open ones, the oldest first."""
     due = State(_NEVER)
     """When the first open window ends, in microseconds since 1970; it may be before that."""
+    fired = State(0.0)
+    """When early results were emitted, seconds since 1970; 0: not since the first record."""
 
     def __new__(cls, *values: Any, **properties: Any) -> Self:
         """An operator of a class with this key: who gets which tuples belongs to a class's port."""
@@ -106,7 +132,11 @@ class Windowed(Operator):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that is given from outside, columns of one name, and durations that are none."""
-        faults = duration_faults(self, "lateness")
+        faults = duration_faults(self, "lateness", "early")
+        if not faults and self.early is not None and not parse_duration(self.early):
+            faults.append(("early", self.early, "must be more than 0"))
+        if self.accumulation == "discarding" and self.early is None and self.early_count is None:
+            faults.append(("accumulation", self.accumulation, "needs `early` or `early_count`"))
         declared = type(self).input.key
         if declared != (self.key if isinstance(self.key, str) else tuple(self.key)):
             faults.append(("key", self.key, "cannot be changed from outside; give it in the application"))
@@ -138,7 +168,16 @@ class Windowed(Operator):
     def setup(self, context: OperatorContext) -> None:
         """Results are as old as `lateness` allows."""
         self.wait = context.watermark_delay = round(parse_duration(self.lateness) * 1_000_000)
-        self.kinds = [aggregate.kind for aggregate in self.values.values()]
+        self.parts = list(self.values.values())
+        if self.early is not None or self.early_count is not None:
+            self.parts.append(aggregates.count())  # records since the last result
+        self.kinds = [aggregate.kind for aggregate in self.parts]
+
+    @property
+    def _closed(self) -> int:
+        """Windows that end by then are over, in microseconds since 1970."""
+        watermark = self.context.watermark_microseconds
+        return _NEVER if watermark >= LATEST else watermark - self.wait
 
     @input.process_batch
     def add(self, batch: pa.RecordBatch) -> None:
@@ -148,58 +187,63 @@ class Windowed(Operator):
             what = f"`{self.context.name}` puts records into windows by their times, but they have none"
             message = f"{what}; declare `timestamp` and `lateness` at the input operators"
             raise RidgelineError(message)
-        reach = self.windows.gap if isinstance(self.windows, Session) else self.windows.slide
-        ends = (
-            times + reach
-            if isinstance(self.windows, Session)
-            else self._last_start(times) + self.windows.size
-        )
-        there = (ends > self.context.watermark_microseconds - self.wait) & (times != NO_TIME)
+        timed = (times >= EARLIEST) & (times < _LAST)
+        if not timed.all():
+            times = np.where(timed, times, EARLIEST)
+        if isinstance(self.windows, Session):
+            starts, ends = times, times + self.windows.gap
+        else:
+            starts = self.windows.last_starts(times)
+            ends = self.windows.ends(starts)
+        there = timed & (ends > self._closed)
         if not there.all():
             self.late.emit_batch(vectors.filtered(batch, ~there), rows=~there)
-            batch, times = vectors.filtered(batch, there), times[there]
+            self.context.count_late(len(batch) - int(there.sum()))
+            batch, times, starts = vectors.filtered(batch, there), times[there], starts[there]
         if len(times):
             codes, keys = vectors.key_codes([batch.column(name) for name in self._keys])
             if isinstance(self.windows, Session):
                 self._add_sessions(self.windows.gap, batch, times, codes, keys)
             else:
-                self._add_windows(self.windows, batch, times, codes, keys)
-
-    def _last_start(self, times: vectors.Index) -> vectors.Index:
-        """The start of the last window that each time is in."""
-        assert isinstance(self.windows, Sliding)  # noqa: S101  the caller knows
-        return times // self.windows.slide * self.windows.slide
+                self._add_windows(self.windows, batch, times, starts, codes, keys)
 
     def _add_windows(
         self,
         windows: Sliding,
         batch: pa.RecordBatch,
         times: vectors.Index,
+        starts: vectors.Index,
         codes: vectors.Index,
         keys: Sequence[tuple[Any, ...]],
     ) -> None:
-        """Add records to windows of one size. `codes`: for each record the number of its key."""
+        """Add records to windows of one size.
+
+        For each record, `starts`: when the last of its windows begins. `codes`: the number of its key.
+        """
         rows = np.argsort(times, kind="stable")
-        starts = self._last_start(times[rows])
+        starts = starts[rows]
         copies = windows.size // windows.slide
         if copies > 1:
-            starts = (starts[:, None] - np.arange(copies) * windows.slide).ravel()
+            starts = windows.starts(starts).ravel()
             rows = np.repeat(rows, copies)
-            held = starts + windows.size > self.context.watermark_microseconds - self.wait
-            starts, rows = starts[held], rows[held]
         firsts, numbers = np.unique(starts, return_inverse=True)
+        ends = windows.ends(firsts)
+        if copies > 1:
+            held = ends[numbers] > self._closed
+            if not held.all():
+                numbers, rows = numbers[held], rows[held]
         found, groups = np.unique(numbers * len(keys) + codes[rows], return_inverse=True)
+        owners = (found // len(keys)).tolist()
+        begins = firsts.tolist()
         names = [
-            (start, *keys[code])
-            for start, code in zip(
-                firsts[found // len(keys)].tolist(), (found % len(keys)).tolist(), strict=True
-            )
+            (begins[owner], *keys[code])
+            for owner, code in zip(owners, (found % len(keys)).tolist(), strict=True)
         ]
         known, kinds = self.open, self.kinds
         for name, parts in zip(names, self._parts(batch, rows, times, groups, len(names)), strict=True):
             before = known.get(name)
             known[name] = parts if before is None else tuple(map(merge, kinds, before, parts))
-        self.due = min(self.due, int(firsts[0]) + windows.size)
+        self.due = min(self.due, int(ends[owners[0]]))
 
     def _add_sessions(
         self,
@@ -214,25 +258,19 @@ class Windowed(Operator):
         count = int(groups[-1]) + 1
         begins = np.searchsorted(groups, np.arange(count))
         ends = np.append(begins[1:], len(rows)) - 1
-        oldest, newest = times[rows[begins]].tolist(), times[rows[ends]].tolist()
+        newest = times[rows[ends]].tolist()
+        spans = zip(
+            times[rows[begins]].tolist(), newest, self._parts(batch, rows, times, groups, count), strict=True
+        )
         owners = codes[rows[begins]].tolist()
-        parts = self._parts(batch, rows, times, groups, count)
-        for owner, start, end, own in zip(owners, oldest, newest, parts, strict=True):
-            known: tuple[Span, ...] = self.open.get(keys[owner], ())
-            self.open[keys[owner]] = self._joined(known, (start, end, own), gap)
+        for owner, own in groupby(zip(owners, spans, strict=True), key=itemgetter(0)):
+            key = keys[owner]
+            new = [span for _, span in own]
+            self.open[key] = joined(self.open.get(key, ()), new, gap, self._merged)
         self.due = min(self.due, min(newest) + gap)
 
-    def _joined(self, known: Sequence[Span], new: Span, gap: int) -> tuple[Span, ...]:
-        """The sessions of a key with one more, joined with those that are less than `gap` away."""
-        start, end, own = new
-        apart = []
-        for one in known:
-            if one[0] - end >= gap or start - one[1] >= gap:
-                apart.append(one)
-            else:
-                start, end = min(start, one[0]), max(end, one[1])
-                own = tuple(map(merge, self.kinds, one[2], own))
-        return tuple(sorted([*apart, (start, end, own)], key=lambda span: span[0]))
+    def _merged(self, one: Parts, other: Parts) -> Parts:
+        return tuple(map(merge, self.kinds, one, other))
 
     def _parts(
         self,
@@ -241,65 +279,103 @@ class Windowed(Operator):
         times: vectors.Index,
         groups: vectors.Index,
         count: int,
-    ) -> list[tuple[Any, ...]]:
+    ) -> list[Parts]:
         """The parts of each group, one for each aggregate."""
         columns = [
-            vectors.parts(aggregate, batch, rows, times[rows], groups, count)
-            for aggregate in self.values.values()
+            vectors.parts(aggregate, batch, rows, times[rows], groups, count) for aggregate in self.parts
         ]
         return list(zip(*columns, strict=True))
 
     def end_window(self) -> None:
-        """Emit the windows whose time is over."""
-        now = self.context.watermark_microseconds - self.wait
-        if now < self.due:
-            return
-        if isinstance(self.windows, Session):
-            closed = self._close_sessions(self.windows.gap, now)
-        else:
-            closed = self._close_windows(self.windows.size, now)
-        if closed:
-            self._emit(sorted(closed, key=lambda one: one[1]))
+        """Emit the windows whose time is over, and early results of others."""
+        closed = self._closed
+        if closed >= self.due:
+            over = (
+                self._close_sessions(self.windows.gap, closed)
+                if isinstance(self.windows, Session)
+                else self._close_windows(self.windows, closed)
+            )
+            if self.accumulation == "discarding":
+                over = [one for one in over if one.parts[-1]]
+            self._emit(over, final=True)
+        if len(self.parts) > len(self.values):
+            self._emit(self._early(), final=False)
 
-    def _close_windows(self, size: int, now: int) -> list[tuple[int, int, tuple[Any, ...], tuple[Any, ...]]]:
-        """Forget the windows that have ended; returns (start, end, key, parts) of each."""
-        closed = [
-            (name[0], name[0] + size, name[1:], parts)
-            for name, parts in self.open.items()
-            if name[0] + size <= now
+    def _close_windows(self, windows: Sliding, closed: int) -> list[Result]:
+        """Forget the windows that have ended; returns them."""
+        names = list(self.open)
+        firsts = list({name[0] for name in names})
+        ends = dict(zip(firsts, windows.ends(np.array(firsts, np.int64)).tolist(), strict=True))
+        self.due = min((end for end in ends.values() if end > closed), default=_NEVER)
+        return [
+            Result(name[0], ends[name[0]], name[1:], self.open.pop(name))
+            for name in names
+            if ends[name[0]] <= closed
         ]
-        for start, _, key, _ in closed:
-            del self.open[start, *key]
-        self.due = min((name[0] + size for name in self.open), default=_NEVER)
-        return closed
 
-    def _close_sessions(self, gap: int, now: int) -> list[tuple[int, int, tuple[Any, ...], tuple[Any, ...]]]:
+    def _close_sessions(self, gap: int, closed: int) -> list[Result]:
         """As `_close_windows`."""
-        closed = []
+        found, due = [], _NEVER
         for key, spans in list(self.open.items()):
-            over = [span for span in spans if span[1] + gap <= now]
-            if over:
-                closed += [(start, end + gap, key, parts) for start, end, parts in over]
-                left = tuple(span for span in spans if span[1] + gap > now)
+            left = tuple(span for span in spans if span[1] + gap > closed)
+            if len(left) < len(spans):
+                found += [
+                    Result(start, end + gap, key, parts) for start, end, parts in spans if end + gap <= closed
+                ]
                 if left:
                     self.open[key] = left
                 else:
                     del self.open[key]
-        ends = (span[1] + gap for spans in self.open.values() for span in spans)
-        self.due = min(ends, default=_NEVER)
-        return closed
+            due = min([due, *(span[1] + gap for span in left)])
+        self.due = due
+        return found
 
-    def _emit(self, closed: Sequence[tuple[int, int, tuple[Any, ...], tuple[Any, ...]]]) -> None:
-        """Emit windows that have ended: (start, end, key, parts) each."""
-        schema = self.output.schema.arrow
+    def _early(self) -> list[Result]:
+        """The open windows that have new records for an early result, which then are new no more."""
+        least, changed = self.early_count or _NEVER, self.open.changed()
+        now = self.context.clock.wall()
+        if self.early is not None and len(self.open):
+            if not self.fired or self.fired > now:
+                self.fired = now
+            elif now - self.fired >= parse_duration(self.early):
+                self.fired, least, changed = now, 1, iter(list(self.open.items()))
+        found: list[Result] = []
+        for name, value in list(changed):
+            if isinstance(self.windows, Session):
+                spans = [(span, (span[2][-1] or 0) >= least) for span in value]
+                if any(due for _, due in spans):
+                    end = self.windows.gap
+                    found += [Result(span[0], span[1] + end, name, span[2]) for span, due in spans if due]
+                    self.open[name] = tuple(
+                        (*span[:2], self._told(span[2])) if due else span for span, due in spans
+                    )
+            elif (value[-1] or 0) >= least:
+                end = int(self.windows.ends(np.array([name[0]], np.int64))[0])
+                found.append(Result(name[0], end, name[1:], value))
+                self.open[name] = self._told(value)
+        return found
+
+    def _told(self, parts: Parts) -> Parts:
+        """What is kept of a window whose result was emitted."""
+        return (None,) * len(parts) if self.accumulation == "discarding" else (*parts[:-1], None)
+
+    def _emit(self, results: Sequence[Result], *, final: bool) -> None:
+        """Emit results, in the order of their ends."""
+        if not results:
+            return
+        results = sorted(results, key=lambda one: (one.end, one.start))
+        of_window: dict[str, Sequence[Any]] = {
+            "window_start": [one.start for one in results],
+            "window_end": [one.end for one in results],
+            "is_final": [final] * len(results),
+        }
         columns: list[Sequence[Any]] = [
-            list(values) for values in zip(*(one[2] for one in closed), strict=True)
+            list(values) for values in zip(*(one.key for one in results), strict=True)
         ]
-        for number, kind in enumerate(self.kinds):
-            if kind in ("window_start", "window_end"):
-                columns.append([one[kind == "window_end"] for one in closed])
-            else:
-                columns.append([result(kind, one[3][number]) for one in closed])
+        for number, aggregate in enumerate(self.values.values()):
+            kind = aggregate.kind
+            columns.append(of_window.get(kind) or [result(kind, one.parts[number]) for one in results])
+        schema = self.output.schema.arrow
         arrays = [
             vectors.as_column(values, field.type) for values, field in zip(columns, schema, strict=True)
         ]

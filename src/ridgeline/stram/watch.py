@@ -25,6 +25,7 @@ from ridgeline.measure.answers.operators import (
     ThroughputAnswer,
 )
 from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
     LatencyAnswer,
@@ -53,6 +54,7 @@ class Scrape:
     latencies: list[tuple[OperatorNode, LatencyTotal]]
     windows: WindowTotal
     ages: list[tuple[OperatorNode, str, AgeTotals]]
+    watermarks: WatermarksAnswer
     slots: SlotCounts
     compactions: int
     state_warnings: int
@@ -248,6 +250,11 @@ class Watch:
         with self._settled() as figures:
             return figures.progress(self._now())
 
+    def watermarks(self) -> WatermarksAnswer:
+        """How far event time has come at each operator, and who holds it back."""
+        with self._settled() as figures:
+            return figures.watermarks(self._now())
+
     def throughput(self) -> ThroughputAnswer:
         """The tuples of all operators and ports, in sum and per second."""
         with self._settled() as figures:
@@ -282,6 +289,7 @@ class Watch:
                 latencies,
                 windows,
                 measurement.age_totals(),
+                measurement.watermarks(now),
                 replace(measurement.slots),
                 measurement.compactions,
                 measurement.state_warnings,

@@ -168,12 +168,18 @@ def test_the_watermark_is_the_lowest_time_that_is_not_done_with():
 
     step = runtime(Twice())
     step.run(WindowRequest(0, 0, 1), {"data": [timed(3, 9, 5), timed(7)], "other": [timed(8)]}, ())
-    assert [seen.watermarks for seen in SEEN] == [{"out": 3.0}, {"out": 5.0}, {"out": 5.0}, {"out": 7.0}, {}]
+    assert [seen.oldest_in_flight for seen in SEEN] == [
+        {"out": 3.0},
+        {"out": 5.0},
+        {"out": 5.0},
+        {"out": 7.0},
+        {},
+    ]
     step = runtime(TwiceBatch())
     step.run(WindowRequest(0, 0, 1), {"data": [timed(3, 9, 5), timed(7)], "other": [timed(1)]}, ())
-    assert [seen.watermarks for seen in SEEN] == [{"out": 1.0}, {"out": 1.0}, {}]
+    assert [seen.oldest_in_flight for seen in SEEN] == [{"out": 1.0}, {"out": 1.0}, {}]
     run(step, [1])
-    assert SEEN[-1].watermarks == {}
+    assert SEEN[-1].oldest_in_flight == {}
 
 
 def test_an_input_operator_is_one_active_element_with_work_of_its_own():

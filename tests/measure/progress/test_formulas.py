@@ -288,13 +288,13 @@ def test_time_passes_between_heartbeats():
 
 def test_a_tentative_watermark_is_the_lowest_in_flight_here_and_before():
     running = {
-        1: RunningOperator(1, "running", 1.0, watermarks={"output": 90.0}),
-        2: RunningOperator(2, "waiting", watermarks={"output": 100.0}),
+        1: RunningOperator(1, "running", 1.0, oldest_in_flight={"output": 90.0}),
+        2: RunningOperator(2, "waiting", oldest_in_flight={"output": 100.0}),
     }
     topology = chain("a", "b", "c", stages=[0, 0, 0])
-    assert window_progress(topology, running).operators[2].watermarks == {"output": 90.0}
-    running[1] = RunningOperator(1, "done", 1.0, watermarks={"output": 90.0})
-    assert window_progress(topology, running).operators[2].watermarks == {"output": 100.0}
+    assert window_progress(topology, running).operators[2].oldest_in_flight == {"output": 90.0}
+    running[1] = RunningOperator(1, "done", 1.0, oldest_in_flight={"output": 90.0})
+    assert window_progress(topology, running).operators[2].oldest_in_flight == {"output": 100.0}
 
 
 # Properties -------------------------------------------------------------------------------------------------

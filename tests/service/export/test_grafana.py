@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from ridgeline.measure.metrics import BY_NAME, METRICS, PREFIX, Kind
+from ridgeline.measure.metric import PREFIX, Kind
+from ridgeline.measure.metrics import BY_NAME, METRICS
 from ridgeline.service.export.grafana import ROWS, Query, dashboard
 
 PANELS = dashboard()["panels"]
@@ -54,6 +55,7 @@ def test_rows_are_those_that_users_expect():
         "Critical path",
         "Operators",
         "Record age",
+        "Watermarks",
         "Backlog",
         "Checkpoints",
         "Hosts",

@@ -14,7 +14,8 @@ from ridgeline.measure.events import (
     WindowRetried,
     WindowStarted,
 )
-from ridgeline.measure.metrics import METRICS, Kind
+from ridgeline.measure.metric import Kind
+from ridgeline.measure.metrics import METRICS
 from ridgeline.service.export.prometheus import WatchCollector
 from support.service.watched import feed, serving, watched
 

@@ -55,6 +55,7 @@ def register(app: typer.Typer) -> None:
         latency,
         record_age,
         progress,
+        watermarks,
         windows,
         top,
     ):
@@ -257,6 +258,21 @@ def progress(
             return
         answer = client.get("/progress")
         remote.show(answer, lambda width: progress_parts(answer, width), as_json=as_json)
+
+
+def watermarks(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+    """Show how far event time has come at each operator, which input holds it back, and what came too late.
+
+    Example: `ridgeline watermarks quotes`
+    """
+    with reporting_errors():
+        from ridgeline.cli.asking import remote
+        from ridgeline.cli.figures.watermarks import watermarks_table
+
+        answer = remote.connect(app, url, token).get("/watermarks")
+        none = Text('no watermarks: no input declares a `lateness`, as in `OutputPort(..., lateness="5s")`')
+        rows = answer["operators"]
+        remote.show(answer, lambda width: [watermarks_table(rows, width) if rows else none], as_json=as_json)
 
 
 def windows(

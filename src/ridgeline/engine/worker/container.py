@@ -256,6 +256,8 @@ class Container:
                 own.wait_seconds = max(0.0, own.began - window.restored)
                 own.transfer_seconds = max(0.0, own.ended - own.began - own.compute_seconds)
                 own.state_seconds = written - routed
+                if runtime.watermark is not None:
+                    runtime.watermark.report(own, runtime.context)
                 if isinstance(batches, FedRows) and isinstance(runtime.operator, SparkSource):
                     _count_reading(batches, own, window)
                 if not own.dropped:

@@ -200,7 +200,7 @@ class Running:
             active_produced,
             self._to_come() if active else {},
             work=work,
-            watermarks={} if lowest is None else dict.fromkeys(self._outputs, lowest),
+            oldest_in_flight={} if lowest is None else dict.fromkeys(self._outputs, lowest),
             end_seconds=None if ending is None else max(0.0, spent - ending),
         )
 

@@ -327,7 +327,7 @@ class OperatorRuntime:
         parts = [part for name in ports for part in emitted[name]]
         self._meter.emitted(parts, read)
         if self.watermark is not None:
-            self.watermark.emitted(source, parts, self.context.clock, finished=report.window.finished)
+            self.watermark.emitted(source, parts, self.context, finished=report.window.finished)
         if (work := self._call("progress", source.progress)) is not None:
             consumed, remaining = work
             report.source = SourceProgress(

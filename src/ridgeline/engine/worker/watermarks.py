@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from ridgeline.api.clock import Clock
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.operator import InputOperator, lateness_seconds
 from ridgeline.api.state import ValueCell
-from ridgeline.api.times import EARLIEST, LATEST
+from ridgeline.api.times import EARLIEST, LATEST, NO_TIME
 from ridgeline.api.tuples import Tuples
+from ridgeline.measure.events import OperatorWindow, WatermarkReading
 
 Mark: TypeAlias = tuple[int, bool]
 """The watermark that an operator passes on in a window, and whether it is idle: then it holds nobody up."""
@@ -40,10 +40,20 @@ class Watermark:
         self._producers = producers
         self._marks = marks
         self._timed_at: float | None = None
+        self._ahead = 0
 
     def begin(self, context: OperatorContext) -> None:
         """A window begins: its tuples are judged by the watermark of the window before."""
         context.set_watermark(self.cell.get()[0])
+        context.take_late()  # what a failed attempt left
+        self._ahead = 0
+
+    def report(self, window: OperatorWindow, context: OperatorContext) -> None:
+        """Fill in what the window just run has come to."""
+        entered, left = self.cell.get()
+        _, idle = self._marks.get(self._id, (EARLIEST, False))
+        window.watermark = WatermarkReading(entered, left, idle, self._ahead)
+        window.late = context.take_late()
 
     def advance(self, context: OperatorContext, *, ends: bool, gathers: bool) -> None:
         """All tuples of a streaming window have come; what `end_window` emits comes before the new watermark.
@@ -67,22 +77,25 @@ class Watermark:
         self,
         operator: InputOperator,
         parts: Iterable[Tuples],
-        clock: Clock,
+        context: OperatorContext,
         *,
         finished: bool,
     ) -> None:
-        """An input operator has emitted this in a window; it has `finished` with it, or before."""
+        """An input operator has emitted this in a window; it has `finished` with it, or before.
+
+        Records that are further ahead of the clock than `time_ahead_limit` count as if they had no time.
+        """
         _, left = self.cell.get()
-        spans = [span for part in parts if (times := part.times) is not None and (span := times.span())]
-        lateness = lateness_seconds(operator) or 0.0
-        if spans:
-            newest = max(span.newest for span in spans) - round(lateness * 1_000_000)
-            left = max(left, min(newest, LATEST - 1))
+        limit = round((context.clock.wall() + context.attributes["time_ahead_limit"]) * 1_000_000)
+        newest, self._ahead = _newest(parts, min(limit, LATEST - 1))
+        if newest != NO_TIME:
+            lateness = lateness_seconds(operator) or 0.0
+            left = max(left, newest - round(lateness * 1_000_000))
         self._keep(LATEST if finished else left, LATEST if finished else left, idle=False)
         silence = operator.idle_seconds()
         if silence is not None and not finished:
-            now = clock.monotonic()
-            if spans or self._timed_at is None:
+            now = context.clock.monotonic()
+            if newest != NO_TIME or self._timed_at is None:
                 self._timed_at = now
             self._marks[self._id] = left, now - self._timed_at >= silence
 
@@ -95,6 +108,21 @@ class Watermark:
         if (entered, left) != self.cell.get():
             self.cell.set((entered, left))
         self._marks[self._id] = left, idle
+
+
+def _newest(parts: Iterable[Tuples], limit: int) -> tuple[int, int]:
+    """The newest time that is not after `limit`, or `NO_TIME`; and how many records are after it."""
+    newest, ahead = NO_TIME, 0
+    for part in parts:
+        if (times := part.times) is None or not len(times):
+            continue
+        found = int(times.newest.max())
+        if found > limit:
+            within = times.newest <= limit
+            ahead += len(times) - int(within.sum())
+            found = int(times.newest[within].max(initial=NO_TIME))
+        newest = max(newest, found)
+    return newest, ahead
 
 
 def _least(marks: Sequence[Mark]) -> Mark:

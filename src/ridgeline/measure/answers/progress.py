@@ -37,7 +37,9 @@ class OperatorProgressAnswer(TypedDict):
     inputRemaining: Annotated[EstimateAnswer, "Tuples that it still has to consume."]
     outputRemaining: Annotated[EstimateAnswer, "Tuples that it will still emit."]
     remainingSeconds: Annotated[EstimateAnswer, "Seconds that its callbacks will still take."]
-    watermarks: Annotated[dict[str, float], "By output port, the lowest time of the records in flight."]
+    oldestInFlight: Annotated[
+        dict[str, float], "By output port, the oldest time of the records in flight in the running window."
+    ]
 
 
 class ContainerProgressAnswer(TypedDict):

@@ -73,8 +73,8 @@ class OperatorProgress:
     """The figures of one operator in a running window.
 
     `state` is `waiting`, `running`, `done`, or `unknown` for an operator whose container has not reported.
-    `produced` and `output_remaining` are per output port, in tuples; `watermarks` are tentative: the lowest
-    time in flight in the operator and before it.
+    `produced` and `output_remaining` are per output port, in tuples. `oldest_in_flight`, per output port: the
+    oldest time of the records in the operator and before it, Beam's tentative watermark.
     """
 
     id: int
@@ -89,7 +89,7 @@ class OperatorProgress:
     input_remaining: Estimate
     output_remaining: Mapping[str, Estimate]
     remaining_seconds: Estimate
-    watermarks: Mapping[str, float]
+    oldest_in_flight: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,7 +301,7 @@ class _Pass:
             elements,
             outputs,
             left,
-            self.watermarks(node, said, ports, state),
+            self.oldest_in_flight(node, said, ports, state),
         )
 
     def state(self, node: OperatorNode) -> str:
@@ -364,16 +364,16 @@ class _Pass:
         """What the source of a stream will still produce at its port."""
         return self.done[edge.source].output_remaining.get(edge.source_port, NOTHING)
 
-    def watermarks(
+    def oldest_in_flight(
         self, node: OperatorNode, said: RunningOperator, ports: Iterable[str], state: str
     ) -> dict[str, float]:
-        """Tentative watermarks per output: the lowest time in flight in the operator or on the way to it."""
+        """The oldest time per output of the records in the operator, or on the way to it."""
         parents = [
             mark
             for edge in self.topology.streams_into[node.id]
-            if (mark := self.done[edge.source].watermarks.get(edge.source_port)) is not None
+            if (mark := self.done[edge.source].oldest_in_flight.get(edge.source_port)) is not None
         ]
-        own = said.watermarks if state != "done" else {}
+        own = said.oldest_in_flight if state != "done" else {}
         found = {}
         for port in ports:
             marks = [*parents, *([own[port]] if port in own and math.isfinite(own[port]) else [])]

@@ -28,7 +28,7 @@ def operator_row(
         "inputRemaining": (figures.input_remaining if node.kind != "input" else NOTHING).to_json(),
         "outputRemaining": total(figures.output_remaining.values()).to_json(),
         "remainingSeconds": figures.remaining_seconds.to_json(),
-        "watermarks": dict(figures.watermarks),
+        "oldestInFlight": dict(figures.oldest_in_flight),
     }
 
 

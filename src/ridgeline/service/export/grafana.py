@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ridgeline.measure.metrics import BY_NAME, Kind, Metric
+from ridgeline.measure.metric import Kind, Metric
+from ridgeline.measure.metrics import BY_NAME
 
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _ALL = 'application="$application"'
@@ -218,6 +219,32 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "timeseries",
             8,
             (Query("record_latency_negative_records", (*_PARTITION, "stage"), f"{_TITLE} {{{{stage}}}}"),),
+        ),
+    ),
+    "Watermarks": (
+        Panel(
+            "Behind the clock",
+            "timeseries",
+            8,
+            (Query("watermark_lag_seconds", _PARTITION, _TITLE, operators=True),),
+        ),
+        Panel(
+            "Watermark",
+            "timeseries",
+            8,
+            (
+                Query("watermark_timestamp_seconds", _PARTITION, _TITLE, operators=True),
+                Query("watermark_idle", _PARTITION, f"{_TITLE} idle", operators=True),
+            ),
+        ),
+        Panel(
+            "Late records",
+            "timeseries",
+            8,
+            (
+                Query("records_late_total", _PARTITION, f"{_TITLE} late", operators=True),
+                Query("records_ahead_total", _PARTITION, f"{_TITLE} ahead", operators=True),
+            ),
         ),
     ),
     "Backlog": (

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.measure.metrics import BY_NAME, Kind, Metric
+from ridgeline.measure.metric import Kind, Metric
+from ridgeline.measure.metrics import BY_NAME
 from ridgeline.service.export.readings import Distribution, Readings, Sample
 from ridgeline.stram import identity
 

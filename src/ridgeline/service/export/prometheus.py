@@ -10,7 +10,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from ridgeline.measure.metrics import METRICS, Kind, Metric
+from ridgeline.measure.metric import Kind, Metric
+from ridgeline.measure.metrics import METRICS
 from ridgeline.service.export.readings import Distribution, Readings, Sample
 
 if TYPE_CHECKING:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from ridgeline.measure.answers.application import InfoAnswer
 from ridgeline.measure.answers.operators import OperatorAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer, SourceAnswer
+from ridgeline.measure.answers.watermarks import WatermarkAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer
-from ridgeline.measure.metrics import BY_NAME, METRICS, STATES, VERDICTS, Metric
+from ridgeline.measure.metric import Metric
+from ridgeline.measure.metrics import BY_NAME, METRICS, STATES, VERDICTS
 from ridgeline.stram import identity
 
 if TYPE_CHECKING:
@@ -78,6 +80,8 @@ class Readings:
         for row in frame["operators"]:
             yield from _operator(row, _of_row(row))
         yield from _records(scrape, titles)
+        for mark in scrape.watermarks["operators"]:
+            yield from _watermark(mark, titles[mark["operator"]])
         for source in frame["progress"]["sources"]:
             yield from _source(source, frame["at"])
         yield from _hosts(scrape, info["stats"]["clockSkew"])
@@ -201,6 +205,14 @@ def _records(
         ):
             yield f"record_latency_{statistic}_seconds", (*labels, row["level"]), _seconds(found)
         yield "record_latency_negative_records", labels, row["negative"]
+
+
+def _watermark(row: WatermarkAnswer, labels: Labels) -> Iterator[tuple[str, Labels, float | None]]:
+    yield "watermark_timestamp_seconds", labels, row["watermark"]
+    yield "watermark_lag_seconds", labels, row["lagSeconds"]
+    yield "watermark_idle", labels, float(row["state"] == "idle")
+    yield "records_late_total", labels, row["lateRecords"]
+    yield "records_ahead_total", labels, row["recordsAhead"]
 
 
 def _source(row: SourceAnswer, now: float) -> Iterator[tuple[str, Labels, float | None]]:

@@ -14,6 +14,7 @@ from ridgeline.measure.answers.operators import (
     ThroughputAnswer,
 )
 from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowAnswer
 from ridgeline.plan.logical import LogicalOperator
 from ridgeline.service.http import apex
@@ -312,6 +313,12 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         lambda call: call.watch.progress(),
         "How far the running window and the sources are.",
         ProgressAnswer,
+    ),
+    _stram(
+        "/watermarks",
+        lambda call: call.watch.watermarks(),
+        "How far event time has come at each operator, who holds it back, and how many records were late.",
+        WatermarksAnswer,
     ),
     _stram(
         "/windows",

@@ -1,0 +1,243 @@
+"""Early results of windows, those of whole days of a time zone, and hostile times, by hand."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from ridgeline import Application, ValidationError
+from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.operators import Windowed, aggregate, session, sliding, tumbling
+from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Sale(NamedTuple):
+    shop: str
+    cents: int
+    time: datetime | None
+
+
+def at(second: float) -> datetime:
+    return START + timedelta(seconds=second)
+
+
+def sale(second: float, cents: int, shop: str = "a") -> Sale:
+    return Sale(shop, cents, at(second))
+
+
+VALUES = {
+    "start": aggregate.window_start(),
+    "end": aggregate.window_end(),
+    "sum": aggregate.sum("cents"),
+    "final": aggregate.is_final(),
+}
+
+
+def application(items: list[Any], how: Any, lateness: float = 0, **properties: Any) -> Application:
+    app = Application("sales", window="1s")
+    source = app.add_operator("source", ListInput(Sale, items, "time", lateness))
+    windowed = Windowed(how, key="shop", **{"values": VALUES, **properties})
+    app.add_operator("windowed", windowed, partitions=2)
+    app.add_stream("sales", source.output, windowed.input)
+    app.add_stream("sums", windowed.output, app.add_operator("sink", CollectorSink()).input)
+    app.add_stream("late", windowed.late, app.add_operator("late", CollectorSink(Sale)).input)
+    return app
+
+
+def sums(items: list[Any], how: Any, **properties: Any) -> list[list[tuple[float, float, int, bool]]]:
+    """By window (start, end, sum, final), in seconds since the start; the same if each has a new driver."""
+    app = application(items, how, **properties)
+    run = run_local(app)
+    rows = [run.collected("sink", window) for window in range(run.windows_committed)]
+    if "early" not in properties:  # a new driver has a new clock here
+        storage = MemoryStorage()
+        for window, expected in enumerate(rows):
+            assert run_local(app, checkpoint=storage, windows=1).collected("sink", window) == expected
+    return [
+        [
+            (
+                (row["start"] - START).total_seconds(),
+                (row["end"] - START).total_seconds(),
+                row["sum"],
+                row["final"],
+            )
+            for row in one
+        ]
+        for one in rows
+    ]
+
+
+STREAM = [
+    sale(1, 1), sale(2, 2), END_WINDOW,
+    sale(3, 4), ABORT, END_WINDOW,
+    END_WINDOW,
+    sale(4, 8), sale(5, 16), END_WINDOW,
+    sale(6, 32), sale(12, 64), END_WINDOW,
+    sale(13, 128),
+]  # fmt: skip
+
+
+def test_early_results_after_so_many_records() -> None:
+    assert sums(STREAM, tumbling(10), early_count=2) == [
+        [(0, 10, 3, False)],
+        [],
+        [],
+        [(0, 10, 31, False)],
+        [(0, 10, 63, True)],
+        [(10, 20, 192, True)],
+    ]
+
+
+def test_early_results_by_the_clock() -> None:
+    """Windows are a second wide: the clock is read with the first record, and two seconds later."""
+    assert sums(STREAM, tumbling(10), early="2s") == [
+        [],
+        [],
+        [(0, 10, 7, False)],
+        [],
+        [(0, 10, 63, True), (10, 20, 64, False)],
+        [(10, 20, 192, True)],
+    ]
+
+
+def test_discarded_results_add_up() -> None:
+    found = sums(STREAM, tumbling(10), early_count=2, accumulation="discarding")
+    assert found == [
+        [(0, 10, 3, False)],
+        [],
+        [],
+        [(0, 10, 28, False)],
+        [(0, 10, 32, True)],
+        [(10, 20, 192, True)],
+    ]
+    nothing_new = [sale(1, 1), END_WINDOW, END_WINDOW, END_WINDOW, sale(30, 2)]
+    assert sums(nothing_new, tumbling(10), early_count=1, accumulation="discarding") == [
+        [(0, 10, 1, False)],
+        [],
+        [],
+        [(30, 40, 2, True)],
+    ]
+
+
+def test_early_sessions_join() -> None:
+    items = [sale(1, 1), sale(20, 2), END_WINDOW, sale(10, 4), END_WINDOW, sale(15, 8), sale(60, 0)]
+    assert sums(items, session(10), lateness=30, early_count=1) == [
+        [(1, 11, 1, False), (20, 30, 2, False)],
+        [(1, 20, 5, False)],
+        [(1, 30, 15, True), (60, 70, 0, True)],
+    ]
+
+
+def test_days_of_a_zone_have_23_and_25_hours() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    for month, day, hours in ((3, 29, 23), (10, 25, 25), (7, 1, 24)):
+        midnight = datetime(2026, month, day, tzinfo=berlin).astimezone(UTC)
+        times = [midnight + timedelta(hours=hour) for hour in range(-1, hours + 1)]
+        run = run_local(
+            application([Sale("a", 1, time) for time in times], tumbling("1d", zone="Europe/Berlin"))
+        )
+        rows = [(row["start"], row["end"], row["sum"]) for row in run.collected("sink")]
+        assert rows[1] == (midnight, midnight + timedelta(hours=hours), hours)
+        assert [rows[0][2], rows[2][2]] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("how", "start", "end"),
+    [
+        # Clocks of Sao Paulo went from 23:59 to 01:00, Samoa left a day out, Lord Howe's go half an hour.
+        (tumbling("1d", zone="America/Sao_Paulo"), "2018-11-04T03:00", "2018-11-05T02:00"),
+        (tumbling("1d", zone="Pacific/Apia"), "2011-12-30T10:00", "2011-12-31T10:00"),
+        (tumbling("1d", zone="Australia/Lord_Howe"), "2026-04-04T13:00", "2026-04-05T13:30"),
+        (tumbling("1w", zone="Europe/Berlin"), "2026-03-22T23:00", "2026-03-29T22:00"),
+        (tumbling("1w"), "2026-03-23T00:00", "2026-03-30T00:00"),
+        (tumbling("1d", zone="Europe/Berlin", offset="6h"), "2026-03-28T05:00", "2026-03-29T04:00"),
+        (tumbling("1d", offset="6h"), "2026-03-28T06:00", "2026-03-29T06:00"),
+        (tumbling("1h", offset="15m"), "2026-03-28T05:15", "2026-03-28T06:15"),
+    ],
+)
+def test_where_days_and_weeks_begin(how: Any, start: str, end: str) -> None:
+    first, after = (datetime.fromisoformat(one).replace(tzinfo=UTC) for one in (start, end))
+    inside = [first, first + (after - first) / 2, after - timedelta(microseconds=1)]
+    around = [first - timedelta(microseconds=1), after]
+    run = run_local(application([Sale("a", 1, time) for time in sorted(around + inside)], how))
+    rows = [(row["start"], row["end"], row["sum"]) for row in run.collected("sink")]
+    assert rows[1] == (first, after, 3)
+    assert [row[2] for row in rows] == [1, 3, 1]
+    assert (rows[0][1], rows[2][0]) == (first, after)
+
+
+def test_sliding_days_of_a_zone_hold_each_record_as_often() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    noon = datetime(2026, 3, 29, 12, tzinfo=berlin)
+    run = run_local(application([Sale("a", 1, noon)], sliding("3d", "1d", zone="Europe/Berlin")))
+    assert [
+        (row["start"].astimezone(berlin).day, row["end"].astimezone(berlin).day)
+        for row in run.collected("sink")
+    ] == [
+        (27, 30),
+        (28, 31),
+        (29, 1),
+    ]
+
+
+def test_hostile_times_are_late_and_nothing_is_lost() -> None:
+    far = datetime(8000, 1, 1, tzinfo=UTC)
+    naive = datetime(2026, 1, 1, 0, 0, 3)  # noqa: DTZ001  a time without a zone is UTC
+    items = [
+        Sale("a", 1, None),
+        Sale("a", 2, datetime(9999, 12, 31, tzinfo=UTC)),
+        Sale("a", 4, datetime(1, 1, 1, tzinfo=UTC)),
+        Sale("a", 8, far),
+        Sale("a", 16, naive),
+        END_WINDOW,
+        sale(4, 32),
+        END_WINDOW,
+        sale(11, 64),
+    ]
+    run = run_local(application(items, tumbling(10, zone=None), lateness=0))
+    assert [row["sum"] for row in run.collected("sink")] == [48, 64, 8]
+    assert [one.cents for one in run.collected("late")] == [1, 2, 4]
+    rows = {row["operator"]: row for row in run.watch.watermarks()["operators"]}
+    assert sum(row["lateRecords"] for row in rows.values()) == 3
+    assert rows["source"]["recordsAhead"] == 2
+    found = run_local(application(items, tumbling("1d", zone="Europe/Berlin"))).collected("sink")
+    assert [row["sum"] for row in found] == [112, 8]
+
+
+@pytest.mark.parametrize(
+    ("properties", "fault"),
+    [
+        ({"accumulation": "discarding"}, "needs `early` or `early_count`"),
+        ({"accumulation": "retracting"}, "accumulating"),
+        ({"early": "soon"}, "must be a number of seconds"),
+        ({"early": 0}, "must be more than 0"),
+        ({"early_count": 0}, "greater than or equal to 1"),
+    ],
+)
+def test_faults(properties: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        run_local(application([], tumbling(1), **properties))
+    assert fault in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "fault"),
+    [
+        (lambda: tumbling("1d", zone="Europe/Berln"), "there is no time zone 'Europe/Berln'"),
+        (lambda: tumbling("1d", zone="../../etc/passwd"), "there is no time zone"),
+        (lambda: tumbling("1h", zone="Europe/Berlin"), "must have whole days"),
+        (lambda: tumbling("1h", offset="1h"), "must be less than '1h'"),
+        (lambda: tumbling("1h", offset="-1h"), "is not a duration"),
+        (lambda: tumbling(math.inf), "is not a duration"),
+        (lambda: session("200000w"), "at most 100 years"),
+    ],
+)
+def test_windows_that_do_not_fit_are_refused(make: Any, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        make()
