@@ -1,31 +1,58 @@
-"""Library operators by key or with a unifier: results do not depend on the number of partitions."""
+"""Library operators: results do not depend on the number of partitions, nor on who gets which tuples."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import chain, product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, Operator, RoundRobinPartitioner
+import ridgeline.operators
+from ridgeline import (
+    Application,
+    InputOperator,
+    Operator,
+    OperatorError,
+    RoundRobinPartitioner,
+    Unifier,
+)
+from ridgeline.api.operator import operator_type
 from ridgeline.operators import (
     ConsolidatorKeyVal,
+    FileOutput,
     Filter,
     Map,
     RangeKeyVal,
     SimpleMovingAverage,
     SumKeyVal,
     TopN,
+    Windowed,
+    aggregate,
+    session,
+    sliding,
+    tumbling,
 )
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.paths import ROOT
 
 
 class Pair(NamedTuple):
     key: str
     value: int
+
+
+class Record(NamedTuple):
+    key: str
+    value: int
+    time: datetime
 
 
 class Range(NamedTuple):
@@ -39,74 +66,186 @@ class Average(NamedTuple):
     average: float
 
 
-class Both(NamedTuple):
-    key: str
-    value: int
+@dataclass(frozen=True)
+class Case:
+    """An operator, its ports, and attributes beside the application window.
+
+    `of_parts`: its unifier makes results of parts, so that round robin is right too. `timed`: it needs the
+    times of records.
+    """
+
+    make: Callable[[], Any]
+    leaving: str
+    entry: str = "data"
+    of_parts: bool = False
+    timed: bool = False
+    slides: int = 0
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
-OPERATORS: dict[str, Callable[[], Operator]] = {
-    "sum": SumKeyVal,
-    "cumulative_sum": lambda: SumKeyVal(cumulative=True),
-    "restarted_sum": lambda: SumKeyVal(cumulative=True, restart_every=2),
-    "range": lambda: RangeKeyVal(schema=Range),
-    "average": lambda: SimpleMovingAverage(schema=Average, window_size=2),
-    "top": lambda: TopN(by="value", size=2),
-    "top_by_key": lambda: TopN(by="value", size=2, keyed=True),
-    "cumulative_top": lambda: TopN(by="value", size=2, cumulative=True),
-    "cumulative_top_by_key": lambda: TopN(by="value", size=2, keyed=True, cumulative=True),
-    "consolidated": lambda: ConsolidatorKeyVal(schema=Both),
-    "filtered": lambda: Filter(predicate=lambda pair: pair.value > 0),
-    "mapped": lambda: Map(function=lambda pair: Pair(pair.key, -pair.value), schema=Pair),
+START = datetime(2026, 3, 29, tzinfo=UTC)
+COUNTS = {"count": aggregate.count(), "sum": aggregate.sum("value"), "most": aggregate.max("value")}
+
+
+def windowed(windows: Any) -> Case:
+    return Case(lambda: Windowed(windows, key="key", values=COUNTS), "output", "input", timed=True)
+
+
+CASES = {
+    "sum": Case(SumKeyVal, "sum", of_parts=True),
+    "cumulative_sum": Case(lambda: SumKeyVal(cumulative=True), "sum"),
+    "restarted_sum": Case(lambda: SumKeyVal(cumulative=True, restart_every=2), "sum"),
+    "sliding_sum": Case(SumKeyVal, "sum", of_parts=True, slides=2),
+    "range": Case(lambda: RangeKeyVal(schema=Range), "range", of_parts=True),
+    "sliding_range": Case(lambda: RangeKeyVal(schema=Range), "range", of_parts=True, slides=3),
+    "average": Case(lambda: SimpleMovingAverage(schema=Average, window_size=2), "average"),
+    "top": Case(lambda: TopN(by="value", size=2), "top", of_parts=True),
+    "top_by_key": Case(lambda: TopN(by="value", size=2, keyed=True), "top"),
+    "cumulative_top": Case(lambda: TopN(by="value", size=2, cumulative=True), "top", of_parts=True),
+    "cumulative_top_by_key": Case(lambda: TopN(by="value", size=2, keyed=True, cumulative=True), "top"),
+    "sliding_top": Case(lambda: TopN(by="value", size=2), "top", of_parts=True, slides=2),
+    "consolidated": Case(lambda: ConsolidatorKeyVal(schema=Pair), "out", "in1"),
+    "filtered": Case(lambda: Filter(predicate=lambda pair: pair.value > 0), "output", of_parts=True),
+    "mapped": Case(
+        lambda: Map(function=lambda pair: Pair(pair.key, -pair.value), schema=Pair), "output", of_parts=True
+    ),
+    "tumbling": windowed(tumbling("4s")),
+    "sliding": windowed(sliding("6s", "2s")),
+    "session": windowed(session("2s")),
 }
-OF_PARTS = ["sum", "range", "top", "cumulative_top", "filtered", "mapped"]
-"""Those whose unifier makes the results of parts into results, so that round robin is right too."""
-WINDOWS = st.lists(
-    st.lists(st.builds(Pair, st.sampled_from("abcde"), st.integers(-9, 9)), max_size=8),
-    min_size=1,
-    max_size=7,
-)
+ELSEWHERE = {
+    "ConsoleOutput": "operators/test_console_output.py::test_no_more_than_the_limit_a_window_and_partition",
+    "FileOutput": "operators/test_partitions.py::test_written_rows_do_not_depend_on_partitions",
+    "FileReplayInput": "operators/test_file_replay_input.py::test_any_split_into_windows_and_partitions_"
+    "gives_all_rows_once_and_in_order",
+    "RandomEventGenerator": "operators/test_random_event_generator.py::test_the_sequence_is_the_same_for_any_"
+    "number_of_partitions",
+    "RoundRobinHashMap": "operators/test_round_robin_hash_map.py::test_each_partition_groups_the_values_that_"
+    "it_gets",
+    "SparkInput": "engine/exchange/test_spark_partitions.py::test_order_per_key_from_spark_to_the_sink",
+    "SparkOutput": "operators/test_spark_output.py::test_spark_writes_windows_into_folders_of_their_own",
+}
+"""Inputs, outputs, and what groups the tuples of each partition: the tests that show what partitions do."""
 
 
-def results(make: Callable[[], Operator], windows: list[list[Pair]], **attributes: Any) -> list[Counter[Any]]:
-    """What it emits in each streaming window."""
-    app = Application("one", window="1s")
+def test_each_operator_of_the_library_has_a_case() -> None:
+    found = {
+        name
+        for name, one in vars(ridgeline.operators).items()
+        if isinstance(one, type) and issubclass(one, Operator) and not issubclass(one, Unifier)
+    }
+    made = {type(case.make()).__name__ for case in CASES.values()}
+    assert found == made | ELSEWHERE.keys(), "an operator without a case, or a case without an operator"
+    assert not made & ELSEWHERE.keys()
+    for name in ELSEWHERE:
+        kind = getattr(ridgeline.operators, name)
+        assert (
+            issubclass(kind, InputOperator) or not operator_type(kind).outputs or name == "RoundRobinHashMap"
+        )
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_the_test_of_those_without_a_case_is_there(name: str) -> None:
+    file, _, test = ELSEWHERE[name].partition("::")
+    assert f"def {test}(" in (ROOT / "tests" / file).read_text()
+
+
+@pytest.mark.parametrize("dealt", [False, True])
+def test_written_rows_do_not_depend_on_partitions(dealt: bool, tmp_path: Path) -> None:
+    pairs = [[Pair("ab"[row % 2], window * 9 + row) for row in range(5)] for window in range(4)]
+    app = Application("rows", window="1s")
     source = app.add_operator(
-        "source", ListInput(Pair, [item for window in windows for item in (*window, END_WINDOW)])
+        "source", ListInput(Pair, [item for window in pairs for item in (*window, END_WINDOW)])
     )
-    operator: Any = app.add_operator("operator", make(), **attributes)
-    sink = app.add_operator("sink", CollectorSink())
-    entry, leaving = (
-        ("in1", "out")
-        if isinstance(operator, ConsolidatorKeyVal)
-        else ("data", getattr(operator, "emits", "output"))
-    )
-    app.add_stream("in", source.output, getattr(operator, entry))
-    app.add_stream("out", getattr(operator, leaving), sink.input)
-    run = run_local(app)
-    return [
-        Counter(tuple(row.values()) for row in run.collected("sink", window)) for window in run.window_ids
+    folders = []
+    for count, partitions in product((1, 3), (1, 2, 3, 5)):
+        name = f"{count}x{partitions}"
+        folders.append(tmp_path / name)
+        output = FileOutput(path=str(folders[-1]), format="jsonl", roll_seconds=0)
+        attributes = {"partitions": partitions, "application_window_count": count}
+        divided = {"partitioner": RoundRobinPartitioner()} if dealt else {}
+        app.add_operator(f"output{name}", output, **attributes, **divided)
+    app.add_stream("in", source.output, *(added.operator.input for added in app.operators[1:]))
+    run_local(app)
+    for folder in folders:
+        rows = [json.loads(line) for file in folder.glob("*.jsonl") for line in file.read_text().split()]
+        assert sorted((row["key"], row["value"]) for row in rows) == sorted(chain(*pairs))
+
+
+PAIRS = st.tuples(st.sampled_from("abcde"), st.integers(-9, 9), st.integers(0, 3))
+WINDOWS = st.lists(st.lists(PAIRS, max_size=8), min_size=1, max_size=7)
+Rows = Sequence[Sequence[tuple[str, int, int]]]
+
+
+def source_of(case: Case, windows: Rows) -> ListInput:
+    """Records whose times go on by a second a window, up to three seconds in disorder."""
+    if not case.timed:
+        pairs = [[Pair(key, value) for key, value, _ in window] for window in windows]
+        return ListInput(Pair, [item for window in pairs for item in (*window, END_WINDOW)])
+    records = [
+        [Record(key, value, START + timedelta(seconds=number - back)) for key, value, back in window]
+        for number, window in enumerate(windows)
     ]
+    items = [item for window in records for item in (*window, END_WINDOW)]
+    return ListInput(Record, items, "time", lateness="3s")
+
+
+def results(
+    case: Case, windows: Rows, variants: Mapping[Any, Mapping[str, Any]]
+) -> dict[Any, list[Counter[Any]]]:
+    """What the operator emits in each window in each of its variants, which run side by side."""
+    app = Application("variants", window="1s")
+    source = app.add_operator("source", source_of(case, windows))
+    operators, names = [], {}
+    for number, (variant, attributes) in enumerate(variants.items()):
+        names[variant] = f"sink{number}"
+        operators.append(app.add_operator(f"operator{number}", case.make(), **attributes))
+        sink = app.add_operator(names[variant], CollectorSink())
+        app.add_stream(f"out{number}", getattr(operators[-1], case.leaving), sink.input)
+    app.add_stream("in", source.output, *(getattr(operator, case.entry) for operator in operators))
+    run = run_local(app)
+    return {
+        variant: [Counter(tuple(row.values()) for row in run.collected(name, id_)) for id_ in run.window_ids]
+        for variant, name in names.items()
+    }
+
+
+def attributes_of(case: Case, partitions: int, count: int, *, dealt: bool) -> dict[str, Any]:
+    found: dict[str, Any] = {"application_window_count": count, "partitions": partitions}
+    if case.slides:
+        found |= {"application_window_count": count * case.slides, "slide_by_window_count": count}
+    if dealt:
+        found |= {"partitioner": RoundRobinPartitioner(), "unifier_limit": 2}
+    return found
 
 
 @pytest.mark.guide("002", "Partitioning")
-@pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("name", OPERATORS)
-def test_results_do_not_depend_on_partitions(name: str, count: int) -> None:
+@pytest.mark.parametrize("name", CASES)
+def test_results_do_not_depend_on_partitions(name: str) -> None:
+    case = CASES[name]
+    variants = {
+        (count, partitions, dealt): attributes_of(case, partitions, count, dealt=dealt)
+        for count in (1, 3)
+        for partitions in (1, 2, 3, 5)
+        for dealt in (False, True)
+        if not dealt or (case.of_parts and partitions > 1)
+    }
+
     @settings(deadline=None, max_examples=2, suppress_health_check=[HealthCheck.too_slow])
     @given(WINDOWS)
-    def check(windows: list[list[Pair]]) -> None:
-        one = results(OPERATORS[name], windows, application_window_count=count)
-        for partitions in (2, 3, 5):
-            assert (
-                results(OPERATORS[name], windows, application_window_count=count, partitions=partitions)
-                == one
-            )
-            if name in OF_PARTS:
-                options = {
-                    "application_window_count": count,
-                    "partitions": partitions,
-                    "partitioner": RoundRobinPartitioner(),
-                }
-                assert results(OPERATORS[name], windows, **options, unifier_limit=2) == one
+    def check(windows: Rows) -> None:
+        found = results(case, windows, variants)
+        assert found == {variant: found[variant[0], 1, False] for variant in variants}
 
     check()
+
+
+DEALT = [[("a", 1, 0), ("a", 2, 0), ("b", 3, 0), ("b", 5, 0)], [("a", 4, 1), ("b", 1, 0), ("b", 2, 0)]] * 3
+
+
+@pytest.mark.parametrize("partitions", [2, 3, 5])
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.of_parts])
+def test_what_needs_its_keys_together_refuses_round_robin(name: str, partitions: int) -> None:
+    case = CASES[name]
+    with pytest.raises(OperatorError, match="partition"):
+        results(case, DEALT, {0: attributes_of(case, partitions, 1, dealt=True)})

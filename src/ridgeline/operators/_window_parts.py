@@ -29,6 +29,13 @@ def key_codes(columns: Sequence[pa.Array]) -> tuple[Index, list[tuple[Any, ...]]
     return codes.astype(np.int64), keys
 
 
+def first_rows(codes: Index, count: int) -> Index:
+    """For each of so many keys its first row. `codes`: for each row the number of its key."""
+    found = np.zeros(count, np.int64)
+    found[codes[::-1]] = np.arange(len(codes))[::-1]
+    return found
+
+
 def parts(
     aggregate: Aggregate, batch: pa.RecordBatch, rows: Index, times: Index, groups: Index, count: int
 ) -> list[Part]:

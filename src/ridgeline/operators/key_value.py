@@ -8,7 +8,7 @@ operators take the schema of their stream; the schema of their output is given t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic
 
 import numpy as np
@@ -122,21 +122,27 @@ class KeyValOperator(Operator, Generic[T]):
         `assign_keys` says which partition owns a key, as for every partitioner by key of the library. Round
         robin and partitions that follow those upstream are refused at the first key in a wrong partition.
         """
-        partitions, partition = self.context.partitions, self.context.partition
-        if partitions == 1:
-            return
-        own = assign_keys(partitions)[partition]
-        hashes = hash_column(keys) & np.uint64(own.mask)
-        strays = ~np.isin(hashes, np.fromiter(own.keys, np.uint64, len(own.keys)))
-        if strays.any():
-            key = keys[int(np.argmax(strays))].as_py()
-            where = f"partition {partition} of {partitions}, which does not own it"
-            remedy = "partition by key: leave out `partitioner` and `partition_parallel`"
-            message = (
-                f"`{type(self).__name__}` needs all tuples of a key in one partition; "
-                f"got key {key!r} in {where}; {remedy}"
-            )
-            raise RidgelineError(message)
+        if self.context.partitions > 1:
+            refuse_strays(self, hash_column(keys), lambda row: keys[row].as_py())
+
+
+def refuse_strays(operator: Operator, hashes: npt.NDArray[Any], key_of: Callable[[int], object]) -> None:
+    """Raise RidgelineError if one of these hashes of keys belongs to another partition of the operator.
+
+    `key_of`: the key of the hash at a position.
+    """
+    partitions, partition = operator.context.partitions, operator.context.partition
+    own = assign_keys(partitions)[partition]
+    strays = ~np.isin(hashes & np.uint64(own.mask), np.fromiter(own.keys, np.uint64, len(own.keys)))
+    if strays.any():
+        key = key_of(int(np.argmax(strays)))
+        where = f"partition {partition} of {partitions}, which does not own it"
+        remedy = "partition by key: leave out `partitioner` and `partition_parallel`"
+        message = (
+            f"`{type(operator).__name__}` needs all tuples of a key in one partition; "
+            f"got key {key!r} in {where}; {remedy}"
+        )
+        raise RidgelineError(message)
 
 
 def to_batch(schema: pa.Schema, columns: Sequence[object], who: str) -> pa.RecordBatch:

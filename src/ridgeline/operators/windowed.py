@@ -22,6 +22,7 @@ from ridgeline.api import (
     SchemaError,
     State,
 )
+from ridgeline.api.codec import hash_columns
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.duration import duration_faults, parse_duration
 from ridgeline.api.times import EARLIEST, LATEST
@@ -30,6 +31,7 @@ from ridgeline.operators import aggregate as aggregates
 from ridgeline.operators._sessions import Parts, joined
 from ridgeline.operators._windows import Session, Sliding
 from ridgeline.operators.aggregate import Aggregate, merge, result
+from ridgeline.operators.key_value import refuse_strays
 
 _NEVER = np.iinfo(np.int64).max
 _LAST = LATEST - 366 * 86_400_000_000
@@ -67,8 +69,9 @@ class Windowed(Operator):
     `late`. So do those without a time, or with one before the year 1000 or after the year 8998. Raises
     RidgelineError for a stream whose records have no times, or without a watermark.
 
-    Partitions: by key. The order of records matters only to `first` and `last`, and there only of those of
-    one time. Sums of floats may differ in rounding.
+    Partitions: by key. Round robin and `partition_parallel` are refused with RidgelineError when a key comes
+    to another partition than by key. The order of records matters only to `first` and `last`, and there only
+    of those of one time. Sums of floats may differ in rounding.
 
     Example:
         >>> from datetime import UTC, datetime
@@ -202,6 +205,10 @@ class Windowed(Operator):
             batch, times, starts = vectors.filtered(batch, there), times[there], starts[there]
         if len(times):
             codes, keys = vectors.key_codes([batch.column(name) for name in self._keys])
+            if self.context.partitions > 1:
+                firsts = vectors.first_rows(codes, len(keys))
+                hashes = hash_columns(batch.select(self._keys).take(pa.array(firsts)), self._keys)
+                refuse_strays(self, hashes, lambda row: keys[row] if len(self._keys) > 1 else keys[row][0])
             if isinstance(self.windows, Session):
                 self._add_sessions(self.windows.gap, batch, times, codes, keys)
             else:
