@@ -10,6 +10,7 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 import ridgeline.operators
+from ridgeline.api.module import Module
 from ridgeline.api.operator import REQUIRED, Operator, Unifier, operator_type
 from ridgeline.api.schema import Schema
 
@@ -25,12 +26,12 @@ def render() -> str:
     sections: dict[str, list[str]] = {}
     for name in ridgeline.operators.__all__:
         kind = getattr(ridgeline.operators, name)
-        if inspect.isclass(kind) and issubclass(kind, Operator) and not issubclass(kind, Unifier):
+        if inspect.isclass(kind) and issubclass(kind, (Operator, Module)) and not issubclass(kind, Unifier):
             sections.setdefault(kind.__module__.rpartition(".")[2], []).append(_describe(kind))
     return HEAD + "".join(f"\n## {stem}\n\n" + "\n".join(parts) for stem, parts in sorted(sections.items()))
 
 
-def _describe(kind: type[Operator]) -> str:
+def _describe(kind: type[Operator | Module]) -> str:
     declared = operator_type(kind)
     description, _, example = (inspect.getdoc(kind) or "").partition("\n\nExample:\n")
     text = f"`{kind.__name__}`: {description}\n"

@@ -4,6 +4,7 @@ from ridgeline.operators import aggregate
 from ridgeline.operators._windows import Session, Sliding, session, sliding, tumbling
 from ridgeline.operators.console_output import ConsoleOutput
 from ridgeline.operators.consolidator_key_val import ConsolidatorKeyVal
+from ridgeline.operators.delay import Delay
 from ridgeline.operators.file_output import FileOutput
 from ridgeline.operators.file_replay_input import FileReplayInput
 from ridgeline.operators.filter import Filter
@@ -21,6 +22,7 @@ from ridgeline.operators.windowed import Windowed
 __all__ = [
     "ConsoleOutput",
     "ConsolidatorKeyVal",
+    "Delay",
     "FileOutput",
     "FileReplayInput",
     "Filter",

@@ -17,7 +17,7 @@ def check_cycles(draft: Draft) -> None:
         draft.fault(
             names[0],
             f"the operators form a cycle: `{' -> '.join(names)}`",
-            "remove one of the streams between them",
+            "lead one of the streams between them through a `Delay`, or remove it",
         )
 
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ridgeline.api.attributes import RecordingLevel
+from ridgeline.api.loops import DelayHead, DelayTail
 from ridgeline.api.operator import Operator, lateness_seconds
 from ridgeline.api.pickling import pickled_by_values
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.schema import Schema
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.physical import Encoding, PhysicalOperator, PhysicalStream, Share
+from ridgeline.plan.logical import module_of
+from ridgeline.plan.physical import Encoding, PhysicalOperator, PhysicalPlan, PhysicalStream, Share
 
 
 @pickled_by_values
@@ -60,6 +62,8 @@ class ContainerSpec:
     """The width of a streaming window."""
     watermarks: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Its operators that have a watermark, each with the operators whose watermarks it follows."""
+    tails: Mapping[int, PhysicalOperator] = field(default_factory=dict)
+    """Its heads of delay operators, each with the tail whose state it reads."""
 
     @property
     def consumers(self) -> frozenset[int]:
@@ -109,7 +113,7 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
                 stream.encoding,
             )
         )
-    watermarks = _watermarks(plan)
+    watermarks, tails = _watermarks(plan), tails_of(plan.physical)
     return tuple(
         ContainerSpec(
             application=plan.logical.application,
@@ -121,10 +125,25 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
             incoming=incoming[container.id],
             window_seconds=plan.logical.window_seconds,
             watermarks={one: watermarks[one] for one in container.operators if one in watermarks},
+            tails={one: tails[one] for one in container.operators if one in tails},
             recording_level=plan.logical.attributes["metrics_recording_level"],
         )
         for container in containers
     )
+
+
+def tails_of(plan: PhysicalPlan) -> dict[int, PhysicalOperator]:
+    """The tail of each head of a delay operator, partition by partition."""
+    tails = {
+        (module_of(operator.name), operator.partition): operator
+        for operator in plan.operators
+        if isinstance(operator.operator, DelayTail)
+    }
+    return {
+        operator.id: tails[module_of(operator.name), operator.partition]
+        for operator in plan.operators
+        if isinstance(operator.operator, DelayHead)
+    }
 
 
 def _watermarks(plan: Plan) -> dict[int, tuple[int, ...]]:
@@ -139,6 +158,8 @@ def _watermarks(plan: Plan) -> dict[int, tuple[int, ...]]:
     for producer in reached:  # grows
         for stream in plan.physical.streams:
             if stream.source == producer:
+                if isinstance(plan.physical.operator(stream.sink).operator, DelayTail):
+                    continue  # a loop's watermark would wait for itself
                 if stream.sink not in found:
                     found[stream.sink] = ()
                     reached.append(stream.sink)

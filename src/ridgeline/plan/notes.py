@@ -11,6 +11,7 @@ from ridgeline.api.state import KeyedState
 from ridgeline.plan.draft import listed
 from ridgeline.plan.key_agreement import key_columns
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
+from ridgeline.plan.loops import loop_notes
 from ridgeline.plan.partitioning import parallel_ports
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan
 
@@ -62,6 +63,7 @@ def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]
     return (
         *relaxed,
         *hosts,
+        *(Note(where, text) for where, text in loop_notes(logical)),
         *(
             Note(operator.name, text)
             for operator in logical.operators

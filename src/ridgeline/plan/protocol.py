@@ -48,7 +48,8 @@ class OperatorReport:
     `window` and `source` are the events themselves: the container fills them in, STRAM adds `at`. The other
     fields are for the run: what the operator handed over, the tuples asked for, and how its state changed.
     `change` names the change, "" for none. It is added to the state's version, or begins a new one if it
-    `replaces` all of the state. `idle`: an input that waits for its tuples had none.
+    `replaces` all of the state. `idle`: an input that waits for its tuples had none. `delays`: the tail of a
+    delay operator has tuples for the next window.
     """
 
     window: OperatorWindow
@@ -58,6 +59,7 @@ class OperatorReport:
     handed_over: list[object] = field(default_factory=list)
     tails: dict[str, bytes] = field(default_factory=dict)
     idle: bool = False
+    delays: bool = False
 
     @classmethod
     def begun(cls, request: WindowRequest, operator: int) -> Self:

@@ -18,6 +18,7 @@ from ridgeline.plan.check_slides import check_slides
 from ridgeline.plan.check_streams import read_streams
 from ridgeline.plan.draft import Draft, DraftOperator
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
+from ridgeline.plan.loops import check_loops
 from ridgeline.plan.module_ends import flatten, logical_modules
 from ridgeline.plan.modules import expand
 from ridgeline.plan.origins import with_origins
@@ -106,6 +107,7 @@ def _examine(
     check_modes(draft)
     check_partitions(draft)
     check_unused(draft)
+    check_loops(draft)
     check_order(draft)
     check_localities(draft)
     return draft

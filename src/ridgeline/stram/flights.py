@@ -15,8 +15,9 @@ class Flight:
 
     `attempt`: the last one begun. `runs`: that attempt counts; else all were void, and the next one waits.
     `told`: its request named the states. `final`: the window is to run as the last. `reason`: why the attempt
-    before was void. `reports`: by container. `finished`: the inputs that finish in this attempt. `empty`: as
-    far as has been reported, nothing has moved in this attempt.
+    before was void. `reports`: by container. `finished`: the inputs that finish in this attempt. `delays`: a
+    delay operator has tuples for the next window. `empty`: as far as has been reported, nothing has moved in
+    this attempt.
     """
 
     window_id: int
@@ -27,17 +28,19 @@ class Flight:
     reason: str = ""
     reports: dict[int, WindowReport] = field(default_factory=dict)
     finished: set[int] = field(default_factory=set)
+    delays: bool = False
     empty: bool = True
 
     def add(self, report: WindowReport) -> None:
         """Take in the report of a container that has run the attempt."""
         self.reports[report.window.container] = report
         self.finished.update(one.window.operator for one in report.operators if one.window.finished)
+        self.delays = self.delays or any(one.delays for one in report.operators)
         self.empty = self.empty and is_empty(report)
 
     def void(self, reason: str) -> None:
         """The attempt does not count."""
-        self.runs, self.reason, self.empty = False, reason, True
+        self.runs, self.reason, self.empty, self.delays = False, reason, True, False
         self.reports.clear()
         self.finished.clear()
 

@@ -9,8 +9,10 @@ from types import MappingProxyType
 
 from ridgeline.api.attributes import OnError, ProcessingMode
 from ridgeline.api.errors import Failure
+from ridgeline.api.loops import DelayHead
 from ridgeline.api.operator import InputOperator, is_stateless
 from ridgeline.api.push_input import PushInput
+from ridgeline.plan.container_spec import tails_of
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
@@ -76,17 +78,21 @@ class Master:
         self.inputs = frozenset(
             operator.id
             for operator in plan.physical.operators
-            if isinstance(operator.operator, InputOperator)
+            if isinstance(operator.operator, InputOperator) and not isinstance(operator.operator, DelayHead)
         )
+        self._tails = {head: tail.id for head, tail in tails_of(plan.physical).items()}
+        """The tail of each head of a delay operator: it reads the tail's state."""
+        self._delays = False
+        """Whether delay operators have tuples for the next window, as far as is known."""
         self._epoch = epoch
         self._committed = committed
         self._states: dict[int, StateVersion] = dict(states or {})
         self._finished = finished
-        self._ended = bool(self.inputs) and finished >= self.inputs
-        self._resident = capacity > 1
+        self._ended = bool(self.inputs) and finished >= self.inputs and not self._tails
+        self._resident = capacity > 1 and not self._tails
         self._groups = groups
         self._may_hold = groups and self._resident
-        self._limit = min(capacity, plan.logical.attributes["windows_in_flight"])
+        self._limit = 1 if self._tails else min(capacity, plan.logical.attributes["windows_in_flight"])
         self._going_back = {
             operator.title if operator.unifier else operator.name
             for operator in plan.physical.operators
@@ -153,7 +159,7 @@ class Master:
     @property
     def idle(self) -> bool:
         """True if all inputs wait for their tuples: a window that began now would have none."""
-        return bool(self._idle) and self._idle >= self.inputs - self._finished
+        return bool(self._idle) and self._idle >= self.inputs - self._finished and not self._delays
 
     @property
     def may_wait(self) -> bool:
@@ -221,7 +227,7 @@ class Master:
         flight.attempt += 1
         flight.runs = True
         flight.told = self._reload or not self._resident or flight.window_id <= self._careful
-        states = dict(self._states) if flight.told else None
+        states = self._named() if flight.told else None
         self._reload = False
         request = WindowRequest(
             flight.window_id, flight.attempt, self._epoch, flight.final, self._finished, states
@@ -343,7 +349,7 @@ class Master:
         flight = next(iter(self._flights.values()), None)
         if flight is None or not self._reported_by_all(flight):
             return False
-        ends = finished | flight.finished >= self.inputs
+        ends = self._is_last(flight, finished | flight.finished)
         if ends == flight.final or not self._has_open_windows(flight.window_id):
             return True
         self._void(flight.window_id, "")  # no failure: only now it is known that the window is the last
@@ -351,6 +357,13 @@ class Master:
         self._fault = None
         flight.final = ends
         return False
+
+    def _is_last(self, flight: Flight, finished: frozenset[int]) -> bool:
+        """True if no window follows. `finished`: the inputs that have by its end.
+
+        As long as delay operators have tuples, windows follow; not for what only the last attempt emits.
+        """
+        return finished >= self.inputs and (flight.final or not flight.delays)
 
     def _reported_by_all(self, flight: Flight) -> bool:
         return len(flight.reports) == len(self._containers)
@@ -377,7 +390,7 @@ class Master:
             del self._flights[flight.window_id]
             reports[flight.window_id] = tuple(flight.reports.values())
             finished |= flight.finished
-            ends = finished >= self.inputs
+            ends, self._delays = self._is_last(flight, finished), flight.delays
         if ends:
             self._flights.clear()
             self._fault = None
@@ -419,6 +432,11 @@ class Master:
                         change = names.get(one.change, one.change)
                         versions[operator] = (change,) if one.replaces else (*before, change)
         return versions
+
+    def _named(self) -> dict[int, StateVersion]:
+        """The versions for a request; heads of delay operators get those of their tails."""
+        of_tails = {head: self._states[tail] for head, tail in self._tails.items() if tail in self._states}
+        return self._states | of_tails
 
     def _replace(self, operator: int, replaced: StateVersion, names: StateVersion) -> bool:
         """Replace a prefix of a version by files that hold the same.

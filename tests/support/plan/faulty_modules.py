@@ -205,7 +205,8 @@ def a_module_that_contains_itself() -> Application:
 
 
 @faulty(
-    "`m.a`: the operators form a cycle: `m.a -> m.b -> m.a`; remove one of the streams between them",
+    "`m.a`: the operators form a cycle: `m.a -> m.b -> m.a`; "
+    "lead one of the streams between them through a `Delay`, or remove it",
 )
 def a_cycle_within() -> Application:
     def how(module: Any, app: Application) -> None:
@@ -222,7 +223,7 @@ def a_cycle_within() -> Application:
 
 @faulty(
     "`m.check`: the operators form a cycle: `m.check -> m.filter0 -> m.check`; "
-    "remove one of the streams between them"
+    "lead one of the streams between them through a `Delay`, or remove it"
 )
 def a_cycle_through_a_module() -> Application:
     app = Application("test")

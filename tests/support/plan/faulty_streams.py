@@ -236,8 +236,10 @@ def sink_twice() -> Application:
 
 
 @faulty(
-    "`one`: the operators form a cycle: `one -> two -> one`; remove one of the streams between them",
-    "`loop`: the operators form a cycle: `loop -> loop`; remove one of the streams between them",
+    "`one`: the operators form a cycle: `one -> two -> one`; "
+    "lead one of the streams between them through a `Delay`, or remove it",
+    "`loop`: the operators form a cycle: `loop -> loop`; "
+    "lead one of the streams between them through a `Delay`, or remove it",
 )
 def cycle_and_self_loop() -> Application:
     app = Application("test")

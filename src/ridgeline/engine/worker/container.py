@@ -18,6 +18,7 @@ from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.clock import Clock, Timeline
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import Failure, OperatorError, StateError, described
+from ridgeline.api.loops import has_delayed
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.pickling import dumps
 from ridgeline.api.state import ValueCell
@@ -361,7 +362,8 @@ class Container:
             undo = self._undo[operator_id]
             touched = undo.touched_since(window_id, wanted)
             undo.restoring()
-            versions.restore(self._files, runtime.spec, runtime.cells, wanted, held, self._epoch, touched)
+            owner = self.spec.tails.get(operator_id, runtime.spec)
+            versions.restore(self._files, owner, runtime.cells, wanted, held, self._epoch, touched)
             undo.restored(wanted, window_id)
         self._undo[operator_id].begins(wanted or (), window_id)
         return wanted or ()
@@ -372,8 +374,9 @@ class Container:
         report: OperatorReport,
         changes: dict[int, state_files.CellChanges],
     ) -> None:
-        """Collect what an operator changed, and note whether that replaces all of its state."""
+        """Collect what an operator changed, and note what the report says of it."""
         changed = runtime.changes()
+        report.delays = has_delayed(runtime.operator)
         self._undo[runtime.spec.id].ran(report.window.window_id, changed)
         if changed:
             changes[runtime.spec.id] = changed
