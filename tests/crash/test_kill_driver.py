@@ -67,7 +67,9 @@ def test_driver_killed_twenty_times(start, wait_until, tmp_path):
             )
             moment = time.monotonic() + chance.uniform(0.0, 0.2)
         wait_until(lambda moment=moment: time.monotonic() > moment, "the moment", every=0.001)
-        assert driver.exit_code is None, f"it ended before kill {kill + 1}:\n{driver.text}"
+        if driver.exit_code is not None:  # one commit may cover several windows: there may be none left
+            assert driver.exit_code == 0, f"it failed before kill {kill + 1}"
+            break
         driver.kill()
         lives.append(committed(checkpoint) - before)
     print(f"windows committed in each life: {lives}, of {uninterrupted.windows_committed}")

@@ -46,12 +46,12 @@ def test_killed_in_mid_window(start, wait_until, tmp_path, victim, master):
     daemon = parent(worker)
     os.kill(worker if victim == "worker" else parent(daemon), signal.SIGKILL)
     wait_until(
-        lambda: len(list(folder.glob("pid-*"))) == 2 or driver.exit_code is not None,
+        lambda: len(list(folder.glob("pid-*"))) >= 2 or driver.exit_code is not None,
         "the window to be tried again, in another process",
     )
     (folder / "go").touch()
 
     assert driver.wait() == 0, driver.text
-    assert len(list(folder.glob("pid-*"))) == 2
+    assert len(list(folder.glob("pid-*"))) >= 2
     assert multisets(output) == multisets(whole)
     wait_until(lambda: not driver.members(), "all processes of the run to end")

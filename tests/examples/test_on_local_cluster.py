@@ -11,9 +11,9 @@ import pytest
 
 import ridgeline
 from support.paths import SUPPORT
+from support.waiting import PATIENCE_SECONDS
 
 SCRIPT = SUPPORT / "examples" / "on_local_cluster.py"
-SECONDS = 600
 
 
 @pytest.mark.guide("002", "Hadoop Cluster")
@@ -37,9 +37,9 @@ def test_results_equal_an_independent_computation(tmp_path):
             start_new_session=True,
         )
     try:
-        code = process.wait(SECONDS)
+        code = process.wait(PATIENCE_SECONDS)
     except subprocess.TimeoutExpired:
-        code = f"none after {SECONDS} s"
+        code = f"none after {PATIENCE_SECONDS:g} s"
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(

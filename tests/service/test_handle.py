@@ -12,7 +12,7 @@ from ridgeline import Application, OperatorError, RidgelineError, ValidationErro
 from ridgeline.service import registry
 from ridgeline.service.event_log import read_event_log, replay
 from ridgeline.testing import END_WINDOW
-from support.engine.applications import list_application, sum_application
+from support.engine.applications import WaitingSum, list_application, sum_application
 from support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -29,7 +29,7 @@ def get(url):
 
 
 def test_a_notebook_watches_an_application(spark_context, tmp_path, wait_until):
-    app = sum_application()
+    app = sum_application(WaitingSum(folder=str(tmp_path)))
     app.window = "50ms"
     handle = app.start(
         context=spark_context,
@@ -38,6 +38,7 @@ def test_a_notebook_watches_an_application(spark_context, tmp_path, wait_until):
         quiet=True,
     )
 
+    wait_until(lambda: (tmp_path / "waits").exists() or handle.state != "RUNNING", "a window that waits")
     assert [entry.url for entry in registry.running()] == [handle.url]
     assert registry.find(handle.name).checkpoint == handle.checkpoint == str(tmp_path / "checkpoint")
     assert get(f"{handle.url}/ws/v2/stram/info")["name"] == handle.name
@@ -48,6 +49,7 @@ def test_a_notebook_watches_an_application(spark_context, tmp_path, wait_until):
         KeyError, match=r"`stor` is not an operator of this application; did you mean `store`\?"
     ):
         handle.record_age("stor")
+    (tmp_path / "go").touch()
     outcome = handle.wait(PATIENCE_SECONDS)
 
     assert outcome.ended

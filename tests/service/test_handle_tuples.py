@@ -127,15 +127,19 @@ def test_the_users_line_stands_in_the_exception(spark_context):
 
 
 @pytest.mark.slow
-def test_applications_share_the_spark_of_the_process(spark_context):
+def test_applications_share_the_spark_of_the_process(spark_context, wait_until):
     first = application("first").start(port=None)
     second = application("second", count=50, partitions=1).start(port=None)
     assert second.wait(PATIENCE_SECONDS).ended
     before = first.watch.info()["stats"]["windowsCommitted"]
     first.tail("values", timeout=PATIENCE_SECONDS)
-    assert first.watch.info()["stats"]["windowsCommitted"] > before, "it goes on when the other has ended"
+    wait_until(
+        lambda: first.watch.info()["stats"]["windowsCommitted"] > before or first.state != "RUNNING",
+        "it to go on when the other has ended",
+    )
+    assert first.state == "RUNNING"
     assert len(second.collected("sink")) == 15
-    first.stop(120)
+    first.stop(PATIENCE_SECONDS)
     assert spark_context.parallelize([1]).count() == 1, "somebody else's context stays"
     with pytest.raises(
         RidgelineError,

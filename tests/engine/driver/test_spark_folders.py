@@ -22,11 +22,10 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.driver.launch import Options, launch
 from ridgeline.operators import FileOutput, SparkInput
 from ridgeline.plan.planner import plan_application
+from support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-PATIENCE_SECONDS = 60.0
-"""A run that passes over its rows without a word would wait for others for ever."""
 STATES = ("fine", "missing", "old")
 
 
@@ -44,6 +43,7 @@ def run(folder: Path, context: Any, rows: list[int]) -> str:
     text = io.StringIO()
     console = Console(file=text, width=200, force_terminal=False)
     stop = threading.Event()
+    # One that passes over its rows without a word would wait for others for ever.
     timer = threading.Timer(PATIENCE_SECONDS, stop.set)
     timer.start()
     try:

@@ -1,16 +1,16 @@
 """Spark sources whose containers live in slots, while tasks and slots are killed."""
 
+import contextlib
 import os
 import signal
 import threading
-from pathlib import Path
 
 import pytest
 
 from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.engine.worker import stacks
 from ridgeline.measure.events import SlotJoined, SlotLost
-from support.crash.processes import parent
+from support.accounts.processes import descendants
 from support.engine.on_spark import run_on_spark
 from support.engine.spark_sources import rate_application
 
@@ -22,17 +22,8 @@ WINDOWS = 60
 
 def workers():
     """The Python workers of this process's Spark: children of its daemon."""
-    numbers = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
-    found = [pid for pid in numbers if stacks.is_worker(pid)]
-    return [pid for pid in found if parent(pid) in found and is_ours(pid)]
-
-
-def is_ours(pid):
-    while pid > 1:
-        pid = parent(pid)
-        if pid == os.getpid():
-            return True
-    return False
+    found = {one.pid: one.parent for one in descendants(os.getpid()) if stacks.is_worker(one.pid)}
+    return [pid for pid, parent in found.items() if parent in found]
 
 
 class Killer:
@@ -69,7 +60,8 @@ class Killer:
 
     def _kill(self, pid):
         self.killed.add(pid)
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # a task that has just ended
+            os.kill(pid, signal.SIGKILL)
 
     def end(self):
         self._over.set()

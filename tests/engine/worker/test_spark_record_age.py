@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort
+from ridgeline.measure.events import WindowCommitted
 from ridgeline.operators import FileOutput
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.topology import planned_event
@@ -48,7 +49,7 @@ class Pass(Operator):
 
 
 class Reader(threading.Thread):
-    """Reads every file of a folder as soon as it is there; ages of its rows by its own clock."""
+    """Reads every file of a folder as soon as it is there; ages of its rows as the file came there."""
 
     def __init__(self, folder):
         super().__init__(daemon=True)
@@ -60,10 +61,10 @@ class Reader(threading.Thread):
 
     def look(self):
         for path in set(self.folder.glob("*.jsonl")) - self._seen:
-            now = time.time()
+            came = path.stat().st_ctime  # the file's own: this thread may come late
             self._seen.add(path)
             for line in path.read_text().splitlines():
-                self.ages.append(now - datetime.fromisoformat(json.loads(line)["time"]).timestamp())
+                self.ages.append(came - datetime.fromisoformat(json.loads(line)["time"]).timestamp())
 
 
 def test_the_p99_at_commit_is_what_a_reader_of_the_files_sees(spark_context, tmp_path):
@@ -97,7 +98,9 @@ def test_the_p99_at_commit_is_what_a_reader_of_the_files_sees(spark_context, tmp
         == 10 * WINDOWS
     )
     assert ages["source"]["maxMs"] <= ages["emit"]["maxMs"] <= ages["commit"]["maxMs"]
+    # A reader sees rows after the commit; how long after depends on the disk.
+    late = max(event.published - event.committed for event in run.of_type(WindowCommitted))
     assert ages["commit"]["p99Ms"] == pytest.approx(
-        np.quantile(reader.ages, 0.99, method="inverted_cdf") * 1e3, abs=WIDTH * 1e3
+        np.quantile(reader.ages, 0.99, method="inverted_cdf") * 1e3, abs=(WIDTH + late) * 1e3
     )
-    assert ages["commit"]["avgMs"] == pytest.approx(np.mean(reader.ages) * 1e3, abs=WIDTH * 1e3)
+    assert ages["commit"]["avgMs"] == pytest.approx(np.mean(reader.ages) * 1e3, abs=(WIDTH + late) * 1e3)

@@ -80,7 +80,8 @@ def sections(report):
     for command in _STARTED:
         log = Path(command._log).name if command._log else "command"
         state = "runs" if command.poll() is None else f"ended with {command.returncode}"
-        yield f"{log}: process {command.pid} {state}", "\n".join(command.account())
+        if lines := command.account():
+            yield f"{log}: process {command.pid} {state}", "\n".join(lines)
     if "in vain" in report.longreprtext or "TimeoutExpired" in report.longreprtext:
         own = [one for one in descendants(os.getpid()) if one.session == os.getsid(0)]
         yield (
