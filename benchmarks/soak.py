@@ -213,7 +213,7 @@ def in_process(windows: int, work: Path, samples: Samples) -> None:
     from ridgeline.stram.identity import own_host, run_info
     from ridgeline.stram.topology import planned_event
     from ridgeline.stram.watch import Watch
-    from ridgeline.testing.run_local import LocalExecutor
+    from ridgeline.testing.local_executor import LocalExecutor
 
     plan = plan_application(application(), {}, {})
     clock = SystemClock()

@@ -9,7 +9,7 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.fusing import build_execution
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.physical_builder import build_physical
-from ridgeline.plan.replacing import Replace
+from ridgeline.plan.replacing import Rewrite
 from ridgeline.plan.validation import validate
 
 _NONE: Mapping[str, object] = {}
@@ -19,7 +19,7 @@ def plan_application(
     app: Application,
     properties: Mapping[str, object] = _NONE,
     attributes: Mapping[str, object] = _NONE,
-    replaced: Replace | None = None,
+    rewrite: Rewrite | None = None,
 ) -> Plan:
     """Validate an application and build its three plans.
 
@@ -43,7 +43,7 @@ def plan_application(
         >>> [operator.title for operator in plan.physical.operators]
         ['trades', 'volumes[0]', 'volumes[1]', 'volumes.sum#unifier', 'sink']
     """
-    return plan_logical(validate(app, properties, attributes, replaced))
+    return plan_logical(validate(app, properties, attributes, rewrite))
 
 
 def plan_logical(logical: LogicalPlan, version: int = 0) -> Plan:

@@ -11,6 +11,8 @@ from ridgeline.api.application import Application
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.plan.draft import Draft
 
+Rewrite = Callable[[Draft, Application], Application]
+"""Gets an application without modules, before it is checked; returns it, or a changed copy."""
 Replace = Callable[[Mapping[str, Operator]], Mapping[str, Operator]]
 """Gets all operators by full name (`outer.inner`); returns those that are replaced, by name.
 
@@ -18,7 +20,7 @@ Both have one output port, and the new one has no other port.
 """
 
 
-def replace_operators(draft: Draft, app: Application, chosen: Replace) -> Application:
+def replace_operators(chosen: Replace, draft: Draft, app: Application) -> Application:
     """A copy of an application without modules, with some operators replaced."""
     by_name = {str(added.name): added.operator for added in app.operators}
     new = {id(by_name[name]): operator for name, operator in chosen(by_name).items()}

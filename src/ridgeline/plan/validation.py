@@ -24,7 +24,7 @@ from ridgeline.plan.modules import expand
 from ridgeline.plan.origins import with_origins
 from ridgeline.plan.overrides import read_overrides
 from ridgeline.plan.properties import settle
-from ridgeline.plan.replacing import Replace, replace_operators
+from ridgeline.plan.replacing import Rewrite
 
 _NONE: Mapping[str, object] = {}
 
@@ -33,15 +33,15 @@ def validate(
     app: Application,
     properties: Mapping[str, object] = _NONE,
     attributes: Mapping[str, object] = _NONE,
-    replaced: Replace | None = None,
+    rewrite: Rewrite | None = None,
 ) -> LogicalPlan:
     """Return the logical plan of an application. Raises ValidationError with all faults.
 
     `properties` (`{"operator.property": value}`) and `attributes` (`{"operator.name": value}`) override what
     the application says; texts are converted. Attributes of a port have the key `operator.port.PORT.name`,
     those of its unifiers `operator.unifier.PORT.name`, those of the application `name` and `window`.
-    The author's operators are not changed: the plan contains copies. `replaced` chooses operators that others
-    take the place of, also those in modules.
+    The author's operators are not changed: the plan contains copies. `rewrite` changes what is
+    planned, once modules are expanded.
 
     Example:
         >>> from ridgeline import Application
@@ -54,7 +54,7 @@ def validate(
         >>> validate(app, {"dice.maximum": "20"}).operator("dice").operator.maximum
         20
     """
-    draft = _examine(app, properties, attributes, replaced)
+    draft = _examine(app, properties, attributes, rewrite)
     if draft.faults:
         raise ValidationError(draft.application, with_origins(draft.faults, app.origins))
     return _logical_plan(draft)
@@ -84,15 +84,15 @@ def _examine(
     app: Application,
     properties: Mapping[str, object],
     attributes: Mapping[str, object],
-    replaced: Replace | None,
+    rewrite: Rewrite | None,
 ) -> Draft:
     """Run all checks on a draft of the application. Later checks use what earlier ones added to the draft."""
     draft = Draft(str(app.name))
     expanded = expand(draft, app, properties, attributes)
     draft.modules = list(dict.fromkeys(expanded.modules.values()))
     app = flatten(draft, app, expanded)
-    if replaced is not None:
-        app = replace_operators(draft, app, replaced)
+    if rewrite is not None:
+        app = rewrite(draft, app)
     overrides = read_overrides(draft, app, expanded.properties, expanded.attributes)
     check_application(draft, app, overrides)
     draft.owners = read_operators(draft, app, overrides)

@@ -1,7 +1,15 @@
-"""The testing kit: an in-process runner, a stepping clock, a list input and a collecting sink."""
+"""The testing kit: an in-process runner, faults, comparisons, a stepping clock, inputs and sinks."""
 
+from ridgeline.testing.checks import (
+    assert_independent_of_order,
+    assert_independent_of_partitions,
+    assert_recovers,
+    compare_runs,
+)
 from ridgeline.testing.clock import SteppingClock
 from ridgeline.testing.collector import CollectorSink
+from ridgeline.testing.comparing import Comparison, Difference
+from ridgeline.testing.faults import Fault, Faults
 from ridgeline.testing.list_input import ABORT, END_WINDOW, EOF, ListInput
 from ridgeline.testing.run_local import LocalRun, run_local
 
@@ -10,8 +18,16 @@ __all__ = [
     "END_WINDOW",
     "EOF",
     "CollectorSink",
+    "Comparison",
+    "Difference",
+    "Fault",
+    "Faults",
     "ListInput",
     "LocalRun",
     "SteppingClock",
+    "assert_independent_of_order",
+    "assert_independent_of_partitions",
+    "assert_recovers",
+    "compare_runs",
     "run_local",
 ]

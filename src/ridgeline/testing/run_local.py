@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from random import Random
 from typing import Any
 
 from rich.console import Console
 
 from ridgeline.api.application import Application
-from ridgeline.api.attributes import APPLICATION_ATTRIBUTES
-from ridgeline.api.clock import Clock, SystemClock
-from ridgeline.api.errors import (
-    CallbackInterrupt,
-    CheckpointError,
-    ContainerAbortError,
-    RidgelineError,
-)
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.files import is_local
 from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type, port_schema
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.run import ApplicationRun
-from ridgeline.engine.exchange.block import Message
-from ridgeline.engine.state.storage import DriverStorage, LocalStorage, MemoryStorage, Storage
-from ridgeline.engine.worker.container import Container
-from ridgeline.engine.worker.failures import failure_of
+from ridgeline.engine.state.storage import DriverStorage, LocalStorage, MemoryStorage
 from ridgeline.measure.events import (
     ApplicationEnded,
     OperatorWindow,
@@ -39,189 +28,23 @@ from ridgeline.measure.events import (
     WindowCommitted,
     WindowRetried,
 )
-from ridgeline.plan.container_spec import ContainerSpec, container_specs
+from ridgeline.plan.draft import Draft
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
-from ridgeline.plan.protocol import StateVersion, WindowRequest
-from ridgeline.plan.replacing import Replace
-from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, ManifestWritten
+from ridgeline.plan.replacing import Replace, Rewrite, replace_operators
 from ridgeline.stram.event_lines import EventLines
 from ridgeline.stram.identity import own_host, run_info
 from ridgeline.stram.metric_tables import MetricTables
 from ridgeline.stram.topology import planned_event
 from ridgeline.stram.watch import Watch
+from ridgeline.testing.captured import Captured, tap
 from ridgeline.testing.clock import SteppingClock
 from ridgeline.testing.collector import Collector, collected
-from ridgeline.testing.inspection import Inspector
+from ridgeline.testing.faults import Faults
 from ridgeline.testing.list_input import ListInput
-
-ContainerClock = Callable[[int], tuple[str, Clock]]
-"""The name of a container's host, and that host's clock, by the container's id."""
-_LATE = 0.3  # of the reports of interleaved containers, and of commits, come later than they could
-
-
-class CommitLater:
-    """A `Committer` that commits when chance has it, so that windows go on meanwhile."""
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-        self._commit: Callable[[], ManifestWritten] | None = None
-
-    @property
-    def done(self) -> bool:
-        """Chance decides in `finished`; nothing waits for it."""
-        return False
-
-    def begin(self, commit: Callable[[], ManifestWritten]) -> None:
-        """Note it."""
-        self._commit = commit
-
-    def finished(self) -> ManifestWritten | None:
-        """Commit, or leave it for later."""
-        if self._commit is None or self._random.random() < _LATE:
-            return None
-        commit, self._commit = self._commit, None
-        return commit()
-
-    def close(self) -> None:
-        """A commit that has not begun is none."""
-        self._commit = None
-
-
-class LocalExecutor:
-    """Run the containers of windows in this thread, each as soon as all its producers have run.
-
-    Blocks between containers are encoded and decoded as on Spark. `seed`: several windows may be in flight.
-    Containers run, and report, in an order that is drawn from it.
-    """
-
-    def __init__(
-        self,
-        plan: Plan,
-        storage: Storage,
-        clock: Clock,
-        run_id: str,
-        container_clock: ContainerClock | None = None,
-        seed: int | None = None,
-    ) -> None:
-        self.waits = False
-        self.capacity = 1 if seed is None else APPLICATION_ATTRIBUTES["windows_in_flight"].maximum
-        self._random = None if seed is None else Random(seed)  # noqa: S311  not a secret
-        self._specs = container_specs(plan)
-        self._storage = storage
-        self._clock = clock
-        self._run_id = run_id
-        self._container_clock = container_clock or (lambda _container: (own_host(), clock))
-        self._uri = storage.uri
-        self._awake = threading.Event()
-        self._make_all()
-        self._requests: dict[int, deque[WindowRequest]] = {spec.id: deque() for spec in self._specs}
-        self._inboxes: dict[tuple[int, int], list[Message]] = {}
-        self._happened: list[ExecutorEvent] = []
-
-    def _make_all(self) -> None:
-        """Make all containers, without their state."""
-        self._containers = [self._make(spec) for spec in self._specs]
-
-    def _make(self, spec: ContainerSpec) -> Container:
-        host, clock = self._container_clock(spec.id)
-        container = Container(spec, self._storage, clock, self._run_id, host, Inspector)
-        container.on_wake = self._awake.set
-        return container
-
-    def open(self) -> None:
-        """Nothing has to be there before the first window."""
-
-    def begin(self, request: WindowRequest, source: object) -> float:
-        """Note an attempt; `poll` runs it."""
-        if request.states is not None:
-            self._void()
-            self._happened.clear()
-        for requests in self._requests.values():
-            requests.append(request)
-        return self._clock.wall()
-
-    def poll(self, seconds: float) -> list[ExecutorEvent]:
-        """Run containers, all that can run or one of them; returns what has come of it."""
-        while ready := [container for container in self._containers if self._is_ready(container)]:
-            if self._random is not None:
-                self._run(self._random.choice(ready))
-                break
-            self._run(ready[0])
-        happened, self._happened = self._happened, []
-        if self._random is not None:
-            self._random.shuffle(happened)
-            while happened and ready and self._random.random() < _LATE:
-                self._happened.append(happened.pop())
-        return happened
-
-    def wake(self) -> None:
-        """Nothing waits in `poll`."""
-
-    def wait_for_inputs(self, seconds: float) -> None:
-        """Wait until an input that waits for its tuples has some, at most so long by the machine's clock."""
-        SystemClock().wait(seconds, self._awake)
-        self._awake.clear()
-
-    def _void(self) -> None:
-        """Forget all attempts."""
-        for requests in self._requests.values():
-            requests.clear()
-        self._inboxes.clear()
-
-    def _is_ready(self, container: Container) -> bool:
-        requests = self._requests[container.spec.id]
-        inbox = self._inboxes.get((requests[0].window_id, container.spec.id), ()) if requests else ()
-        return bool(requests) and len(inbox) == len(container.spec.producers)
-
-    def _run(self, container: Container) -> None:
-        """Run the next window of a container.
-
-        After a `ContainerAbortError` all containers are made again, without their state.
-        """
-        request = self._requests[container.spec.id].popleft()
-        messages = self._inboxes.pop((request.window_id, container.spec.id), [])
-        try:
-            with _interrupts_of_the_caller():
-                outgoing, report = container.run(request, messages, (), f"t{request.attempt}")
-        except (RidgelineError, OSError) as error:
-            self._requests[container.spec.id].clear()
-            if self._random is None or isinstance(error, ContainerAbortError):
-                self._void()
-            if isinstance(error, ContainerAbortError):
-                self._make_all()
-            failure = failure_of(error, container.spec, request.window_id, self._uri)
-            self._happened.append(AttemptFailed(request.window_id, request.attempt, failure))
-            return
-        for consumer, message in outgoing.items():
-            self._inboxes.setdefault((request.window_id, consumer), []).append(
-                Message.decode(message.encode())
-            )
-        report.window.received = self._clock.wall()
-        self._happened.append(ContainerReported(report))
-
-    def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
-        """Call `committed` of the operators that have it."""
-        for container in self._containers:
-            if container.spec.wants_commit:
-                with _interrupts_of_the_caller():
-                    container.committed(window_id, states if self._random is None else None)
-
-    def close(self) -> tuple[()]:
-        """Tear all containers down. Raises OperatorError."""
-        with _interrupts_of_the_caller():
-            for container in self._containers:
-                container.close()
-        return ()
-
-
-@contextlib.contextmanager
-def _interrupts_of_the_caller() -> Iterator[None]:
-    """Pass on what a callback raised if it is no Exception: Ctrl-C, or the end of a test."""
-    try:
-        yield
-    except CallbackInterrupt as error:
-        raise error.__cause__ or error from None
+from ridgeline.testing.local_executor import CommitLater, ContainerClock, LocalExecutor
+from ridgeline.testing.silencing import silence
+from ridgeline.testing.striking import DriverGoneError, Striker
 
 
 class LocalRun(MetricTables):
@@ -246,6 +69,7 @@ class LocalRun(MetricTables):
         self.plan = plan
         self.events: list[RunEvent] = []
         self.collectors: dict[str, Collector] = {}
+        self._captured: Captured | None = None
         self._watch = Watch(clock.wall, own_host())
         self._watch.subscribe(self.events.append)
         self._watch.subscribe(EventLines().apply)
@@ -254,6 +78,23 @@ class LocalRun(MetricTables):
     def watch(self) -> Watch:
         """The metrics as plain data, as of the end of the run."""
         return self._watch
+
+    @property
+    def captured(self) -> Captured:
+        """What each stream carried. Raises RidgelineError for a run without `capture=True`."""
+        if self._captured is None:
+            msg = "this run has captured nothing; give `run_local(app, capture=True)`"
+            raise RidgelineError(msg)
+        return self._captured
+
+    def will_capture(self) -> None:
+        """The plan has taps."""
+        self._captured = Captured.of(self.plan)
+
+    def keep(self, run: ApplicationRun) -> None:
+        """Keep what a run has captured, at its end."""
+        if self._captured is not None:
+            self._captured.add(self.plan, run.publishers, self.window_ids)
 
     @property
     def windows_committed(self) -> int:
@@ -316,6 +157,8 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     container_clock: ContainerClock | None = None,
     interleave: int | None = None,
     reset_properties: bool = False,
+    faults: Faults | None = None,
+    capture: bool = False,
 ) -> LocalRun:
     """Run an application in process until its inputs have finished, or for `windows` windows.
 
@@ -325,7 +168,8 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     default: memory): a run that it holds is continued, with the properties that it keeps, unless
     `reset_properties`. `container_clock` returns host and clock of a container, for tests of clock skew.
     `interleave`: a seed. `windows_in_flight` windows are under way then, as in slots. Their containers run in
-    an order that is drawn from it. Raises ValidationError, OperatorError, CheckpointError.
+    an order that is drawn from it. `faults` strike the run. `capture`: `run.captured` has what each stream
+    carried, and output operators publish nothing. Raises ValidationError, OperatorError, CheckpointError.
 
     Example:
         >>> from typing import NamedTuple
@@ -352,83 +196,166 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
         else checkpoint or MemoryStorage()
     )
     given = dict(properties or {})
-    by_lists = _by_lists(app.name, inputs) if inputs else None
+    rewrite = _rewrite(_by_lists(app.name, inputs) if inputs else None, capture=capture)
     planner = Planner(
-        lambda kept: plan_application(app, {**kept, **given}, attributes or {}, by_lists),
+        lambda kept: _planned(app, {**kept, **given}, attributes or {}, rewrite, silent=capture),
         given,
         reset=reset_properties,
     )
     plan = planner.first(storage, app.name)
     _refuse_spark_sources(plan)
-    owned = Checkpoint(storage, plan.logical.application)
-    plan = planner.settled(owned.properties())
-    result = LocalRun(plan, clock)
-    executor = LocalExecutor(plan, storage, clock, owned.run_id, container_clock, interleave)
     console = console or Console()
+    striker = None if faults is None else Striker(faults, plan, partial(_say, console))
+    local = _Run(planner, storage, clock, console, striker, container_clock, interleave)
+    return local.run(app.name, windows, capture=capture)
 
-    def observe(event: RunEvent) -> None:
+
+class _Run:
+    """One run in process: of one driver, or of several, each of which goes on after the one before."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        storage: DriverStorage,
+        clock: Clock,
+        console: Console,
+        striker: Striker | None,
+        container_clock: ContainerClock | None,
+        interleave: int | None,
+    ) -> None:
+        self._planner = planner
+        self._storage = storage
+        self._clock = clock
+        self._console = console
+        self._striker = striker
+        self._container_clock = container_clock
+        self._interleave = interleave
+
+    def run(self, application: str, windows: int | None, *, capture: bool) -> LocalRun:
+        """Run windows until the end. Raises what the application does."""
+        owned = Checkpoint(self._storage, application)
+        plan = self._planner.settled(owned.properties())
+        result = LocalRun(plan, self._clock)
+        if capture:
+            result.will_capture()
+        end: int | None = None
+        outcome, reason = "failed", ""
+        try:
+            info = run_info("in process", self._storage.uri, self._planner.shown)
+            self._observe(
+                result, planned_event(plan, at=self._clock.wall(), application_id=owned.run_id, info=info)
+            )
+            while outcome == "failed":
+                run, executor = self._opened(result, owned)
+                if windows is not None and end is None:
+                    end = run.next_window + windows
+                orderly = False
+                try:
+                    _drive(run, executor, end, self._striker)
+                    orderly = True
+                    outcome = "finished" if run.ended else "stopped"
+                except DriverGoneError:
+                    pass
+                finally:
+                    run.close(orderly=orderly)
+                    result.keep(run)
+                if not orderly:
+                    owned = Checkpoint(self._storage, application)
+        except Exception as error:
+            reason = str(error)
+            outcome = "failed"
+            raise
+        finally:
+            owned.close()
+            self._observe(result, ApplicationEnded(self._clock.wall(), outcome, reason))
+        return result
+
+    def _opened(self, result: LocalRun, owned: Checkpoint) -> tuple[ApplicationRun, LocalExecutor]:
+        """A run on the checkpoint, which its collecting sinks go on from, and what runs its containers."""
+        plan, clock, seed = result.plan, self._clock, self._interleave
+        executor = LocalExecutor(
+            plan, self._storage, clock, owned.run_id, self._container_clock, seed, self._striker
+        )
+
+        def publisher_context(operator: str) -> PublisherContext:
+            return PublisherContext(
+                application=plan.logical.application,
+                operator=operator,
+                run_id=owned.run_id,
+                clock=clock,
+                console=self._console,
+                staging=f"{self._storage.uri}/staging",
+                spark=_no_spark,
+                epoch=owned.epoch,
+                check_owner=owned.check_owner,
+            )
+
+        committer = None if seed is None else CommitLater(Random(seed))  # noqa: S311  no secret
+        observe = partial(self._observe, result)
+        run = ApplicationRun(plan, owned, executor, clock, publisher_context, observe, committer=committer)
+        run.properties = self._planner.kept
+        for name, publisher in run.publishers.items():
+            if isinstance(publisher, Collector):
+                if name in result.collectors:
+                    publisher.windows = result.collectors[name].windows
+                result.collectors[name] = publisher
+        return run, executor
+
+    def _observe(self, result: LocalRun, event: RunEvent) -> None:
         if isinstance(event, StateWarning):
-            console.print(event.text, style="yellow", markup=False, soft_wrap=True)
+            self._console.print(event.text, style="yellow", markup=False, soft_wrap=True)
         result.watch.observe(event)
 
-    def publisher_context(operator: str) -> PublisherContext:
-        return PublisherContext(
-            application=plan.logical.application,
-            operator=operator,
-            run_id=owned.run_id,
-            clock=clock,
-            console=console,
-            staging=f"{storage.uri}/staging",
-            spark=_no_spark,
-            epoch=owned.epoch,
-            check_owner=owned.check_owner,
-        )
 
-    outcome, reason = "failed", ""
-    try:
-        observe(
-            planned_event(
-                plan,
-                at=clock.wall(),
-                application_id=owned.run_id,
-                info=run_info("in process", storage.uri, planner.shown),
-            )
-        )
-        committer = None if interleave is None else CommitLater(Random(interleave))  # noqa: S311  no secret
-        run = ApplicationRun(plan, owned, executor, clock, publisher_context, observe, committer=committer)
-        run.properties = planner.kept
-        result.collectors = {
-            name: publisher for name, publisher in run.publishers.items() if isinstance(publisher, Collector)
-        }
-        orderly = False
-        try:
-            _drive(run, executor, windows)
-            orderly = True
-        finally:
-            run.close(orderly=orderly)
-        outcome = "finished" if run.ended else "stopped"
-    except Exception as error:
-        reason = str(error)
-        raise
-    finally:
-        owned.close()
-        observe(ApplicationEnded(clock.wall(), outcome, reason))
-    return result
+def _drive(
+    run: ApplicationRun, executor: LocalExecutor, end: int | None, striker: Striker | None = None
+) -> None:
+    """Run windows until the application has ended, or up to the window before `end`.
 
-
-def _drive(run: ApplicationRun, executor: LocalExecutor, windows: int | None) -> None:
-    """Run windows until the application has ended, or until `windows` windows have run."""
+    Raises DriverGoneError where a fault ends the driver.
+    """
     first = run.next_window
     master = run.master
-    while not run.ended and (windows is None or run.next_window - first < windows):
-        if master.can_begin and (windows is None or master.next_window - first < windows):
+    while not run.ended and (end is None or run.next_window < end):
+        if master.can_begin and (end is None or master.next_window < end):
             if master.next_window > first:
                 if master.idle:
                     executor.wait_for_inputs(run.plan.logical.window_seconds)
                 run.rest(run.plan.logical.window_seconds)
             run.begin(master.next_window)
+            if striker is not None:
+                striker.driver_turn(master.next_window - 1)
         elif not (master.can_begin and run.commit_held()):
             run.turn(0)
+
+
+def _rewrite(by_lists: Replace | None, *, capture: bool) -> Rewrite | None:
+    """What is changed in the application before it is planned."""
+    if by_lists is None:
+        return tap if capture else None
+
+    def rewrite(draft: Draft, app: Application) -> Application:
+        app = replace_operators(by_lists, draft, app)
+        return tap(draft, app) if capture else app
+
+    return rewrite
+
+
+def _planned(
+    app: Application,
+    properties: Mapping[str, object],
+    attributes: Mapping[str, object],
+    rewrite: Rewrite | None,
+    *,
+    silent: bool,
+) -> Plan:
+    """The plan of an application. `silent`: its outputs publish nothing."""
+    plan = plan_application(app, properties, attributes, rewrite)
+    return silence(plan) if silent else plan
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _local(uri: str) -> DriverStorage:
@@ -460,15 +387,14 @@ def _by_lists(name: str, inputs: Mapping[str, Iterable[object]]) -> Replace:
             raise RidgelineError(msg)
         found = {}
         for one, tuples in inputs.items():
-            schema, timestamp = _played_by_list(one, operators[one])
-            found[one] = ListInput(schema, tuples, timestamp=timestamp)
+            found[one] = _played_by_list(one, operators[one], tuples)
         return found
 
     return replaced
 
 
-def _played_by_list(name: str, operator: Any) -> tuple[Any, str | None]:
-    """Schema and timestamp column of the only output port of an input operator.
+def _played_by_list(name: str, operator: Any, tuples: Iterable[object]) -> ListInput:
+    """A list in the place of an input operator with one output port, with the times that it declares.
 
     Raises RidgelineError for an operator that a list cannot replace.
     """
@@ -478,7 +404,10 @@ def _played_by_list(name: str, operator: Any) -> tuple[Any, str | None]:
         rule = "a list can replace an input operator with one output port that has a schema"
         msg = f"`inputs` names `{name}`, which is a `{type(operator).__name__}`; {rule}; leave it out"
         raise RidgelineError(msg)
-    return schema.type, operator.timestamp_of(next(iter(outputs)))
+    port = next(iter(outputs))
+    return ListInput(
+        schema.type, tuples, operator.timestamp_of(port), operator.lateness_of(port), operator.idle_seconds()
+    )
 
 
 def _refuse_spark_sources(plan: Plan) -> None:

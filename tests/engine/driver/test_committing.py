@@ -13,7 +13,7 @@ from ridgeline.measure.events import WindowCommitted
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.control import ManifestWritten
 from ridgeline.testing import END_WINDOW, ListInput, SteppingClock
-from ridgeline.testing.run_local import LocalExecutor
+from ridgeline.testing.local_executor import LocalExecutor
 from support.waiting import PATIENCE_SECONDS
 
 WRITTEN = ManifestWritten(7)

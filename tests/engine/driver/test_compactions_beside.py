@@ -16,7 +16,7 @@ from ridgeline.engine.state.storage import LocalStorage
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram import compaction
 from ridgeline.testing import SteppingClock, run_local
-from ridgeline.testing.run_local import LocalExecutor
+from ridgeline.testing.local_executor import LocalExecutor
 from support.engine.ledger import application
 from support.waiting import PATIENCE_SECONDS
 

@@ -20,7 +20,7 @@ from ridgeline.measure.measurement import Measurement
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.topology import planned_event
 from ridgeline.testing import CollectorSink, SteppingClock
-from ridgeline.testing.run_local import LocalExecutor
+from ridgeline.testing.local_executor import LocalExecutor
 
 WIDTH = 0.1
 

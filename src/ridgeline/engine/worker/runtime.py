@@ -113,10 +113,10 @@ class OperatorRuntime:
         self.outputs: dict[str, OutputPoint] = {
             name: getattr(self.operator, name) for name in declared.outputs
         }
-        self._inputs = {
+        self.handlers = {
             name: self._handler(port) for name, port in declared.inputs.items() if name in spec.inputs
         }
-        self._by_time = [name for name in self._inputs if declared.inputs[name].order == Order.BY_TIME]
+        self._by_time = [name for name in self.handlers if declared.inputs[name].order == Order.BY_TIME]
         self._baseline: dict[str, Any] = {}
         self._quick: set[str] = set()
         """Ports whose tuples take so little that nobody needs to know what each has emitted."""
@@ -271,7 +271,7 @@ class OperatorRuntime:
         report = OperatorReport.begun(request, self.spec.id)
         window = report.window
         window.tuples_in = {port: sum(map(len, parts)) for port, parts in there(inputs).items()}
-        collect_after(sum(count for port, count in window.tuples_in.items() if not self._inputs[port][0]))
+        collect_after(sum(count for port, count in window.tuples_in.items() if not self.handlers[port][0]))
         context.window_id = window_id
         application_window = window_id - window_id % self.window_count
         for cell in self.cells.values():
@@ -381,8 +381,8 @@ class OperatorRuntime:
     def takes_batches(self) -> bool:
         """True if it takes all its tuples as batches, in each streaming window, and never leaves any out."""
         return (
-            bool(self._inputs)
-            and all(by_batch for by_batch, _ in self._inputs.values())
+            bool(self.handlers)
+            and all(by_batch for by_batch, _ in self.handlers.values())
             and self._gathering is None
             and not self._by_time
             and not self.skips_tuples
@@ -437,7 +437,7 @@ class OperatorRuntime:
         spanning = inheriting if type(operator).end_window is not Operator.end_window else []
         yield
         for port, parts in inputs.items():
-            schema, (by_batch, handler) = self.spec.inputs[port], self._inputs[port]
+            schema, (by_batch, handler) = self.spec.inputs[port], self.handlers[port]
             deliver, callback = (
                 (self.deliver_batch, "process_batch") if by_batch else (self._deliver, "process")
             )
@@ -531,7 +531,7 @@ class OperatorRuntime:
     def skips_tuples(self) -> bool:
         """True if tuples on which it fails are left out."""
         return (
-            self.spec.attributes["on_error"] is OnError.SKIP and not self.spec.unifier and bool(self._inputs)
+            self.spec.attributes["on_error"] is OnError.SKIP and not self.spec.unifier and bool(self.handlers)
         )
 
     @property

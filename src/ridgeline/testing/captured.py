@@ -1,0 +1,137 @@
+"""All tuples that the streams of a run carried, by window: what runs are compared by."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from ridgeline.api.application import AddedOperator, AddedStream, Application
+from ridgeline.api.publisher import Publisher
+from ridgeline.api.schema import Schema
+from ridgeline.plan.draft import Draft
+from ridgeline.plan.execution import Plan
+from ridgeline.testing.collector import Collector, CollectorSink
+
+
+class Port(NamedTuple):
+    """An output port of an operator."""
+
+    operator: str
+    port: str
+
+    def __str__(self) -> str:
+        return f"{self.operator}.{self.port}"
+
+
+class Tap(CollectorSink[Any]):
+    """Collects a stream beside its own sinks."""
+
+
+@dataclass(slots=True)
+class Captured:
+    """What each stream of a run carried.
+
+    `ports`: where streams begin, in topological order. `batches`: of each port by window, as a sink sees
+    them. `schemas`: of the ports. `ordered`: the ports whose order is promised. `upstream`: the ports that
+    feed an operator. `inputs`: the input operators. `windows`: those that were committed, in order.
+    """
+
+    ports: list[Port]
+    batches: dict[Port, dict[int, list[pa.RecordBatch]]]
+    schemas: dict[Port, Schema]
+    ordered: set[Port]
+    upstream: dict[str, list[Port]]
+    inputs: set[str]
+    windows: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, plan: Plan) -> Captured:
+        """Nothing so far, of a plan with taps."""
+        logical = plan.logical
+        upstream: dict[str, list[Port]] = {}
+        schemas = {}
+        for stream in logical.streams:
+            source = Port(stream.source.operator, stream.source.port)
+            schemas[source] = stream.schema
+            for sink in stream.sinks:
+                upstream.setdefault(sink.operator, []).append(source)
+        places = {operator.name: place for place, operator in enumerate(logical.operators)}
+        return cls(
+            sorted(schemas, key=lambda port: (places[port.operator], port.port)),
+            {port: {} for port in schemas},
+            schemas,
+            {port for port in schemas if port.operator in _in_order(plan, upstream)},
+            upstream,
+            {operator.name for operator in logical.operators if operator.is_input},
+        )
+
+    def add(self, plan: Plan, publishers: Mapping[str, Publisher], windows: Sequence[int]) -> None:
+        """Add what the taps of a run have collected: of a run, or of one that went on from it."""
+        for stream in plan.logical.streams:
+            for sink in stream.sinks:
+                publisher = publishers.get(sink.operator)
+                if isinstance(publisher, Collector) and is_tap(plan, sink.operator):
+                    port = Port(stream.source.operator, stream.source.port)
+                    self.batches[port] |= publisher.windows
+        self.windows = sorted({*self.windows, *windows})
+
+    def of_window(self, port: Port, window: int) -> list[pa.RecordBatch]:
+        """The batches of a port in a window."""
+        return self.batches.get(port, {}).get(window, [])
+
+    def rows(self, port: Port, window: int) -> list[Any]:
+        """The tuples of a port in a window."""
+        schema = self.schemas[port]
+        return [row for batch in self.of_window(port, window) for row in schema.decode(batch)]
+
+
+def is_tap(plan: Plan, operator: str) -> bool:
+    """True for an operator that `tap` has added."""
+    return isinstance(plan.logical.operator(operator).operator, Tap)
+
+
+def tap(_draft: Draft, app: Application) -> Application:
+    """A copy of an application without modules in which every stream has one more sink."""
+    taken = {str(added.name) for added in app.operators}
+    tapped = copy.copy(app)
+    tapped.operators = list(app.operators)
+    tapped.streams = []
+    for number, added in enumerate(app.streams, 1):
+        name = f"tap-{number}"
+        while name in taken:
+            name += "-"
+        sink = Tap()
+        tapped.operators.append(AddedOperator(name, sink, {"partitions": 1}))
+        tapped.streams.append(_with_sink(added, sink))
+    return tapped
+
+
+def _with_sink(added: AddedStream, sink: Tap) -> AddedStream:
+    """The stream with one more sink, which its locality is not for."""
+    locality = added.locality
+    if locality is not None and not isinstance(locality, Mapping):
+        locality = {getattr(end, "point", end): locality for end in added.sinks}
+    return replace(added, sinks=(*added.sinks, sink.input), locality=locality)
+
+
+def _in_order(plan: Plan, upstream: Mapping[str, Sequence[Port]]) -> set[str]:
+    """The operators whose tuples come in an order that is promised.
+
+    They and all before them have one partition, and none of these reads two streams.
+    """
+    partitions = Counter(operator.name for operator in plan.physical.operators if not operator.unifier)
+    kept: set[str] = set()
+    for operator in plan.logical.operators:
+        before = upstream.get(operator.name, [])
+        if (
+            partitions[operator.name] == 1
+            and len(before) <= 1
+            and kept.issuperset(port.operator for port in before)
+        ):
+            kept.add(operator.name)
+    return kept

@@ -1,0 +1,269 @@
+"""Compare two runs, stream by stream and window by window."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.testing.captured import Captured, Port
+from ridgeline.testing.matching import Row, Tolerance, changes, match, row_of
+
+EXACT = Tolerance()
+_MOST_SHOWN = 5
+"""Tuples that a difference keeps of one port in one window."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What differs at one output port in one window.
+
+    `window`: None if windows are not told apart. `differ`, `only_a`, `only_b`: how many tuples have another
+    value, or are on one side only. `moved`: the tuples are the same in another order. `shown`: some of them,
+    as texts. `cause`: everything that the operator reads is the same on both sides up to this window.
+    """
+
+    window: int | None
+    operator: str
+    port: str
+    differ: int
+    only_a: int
+    only_b: int
+    moved: bool
+    shown: tuple[str, ...]
+    cause: bool
+
+    @property
+    def text(self) -> str:
+        """In one line: where, and how many tuples."""
+        where = f"`{self.operator}.{self.port}`"
+        if self.window is not None:
+            where = f"window {self.window}, {where}"
+        if self.moved:
+            return f"{where}: the same tuples in another order, which this stream promises to keep"
+        parts = [
+            f"{_tuples(count)} {what}"
+            for count, what in (
+                (self.differ, "differ" if self.differ > 1 else "differs"),
+                (self.only_a, "only in A"),
+                (self.only_b, "only in B"),
+            )
+            if count
+        ]
+        return f"{where}: {', '.join(parts)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What two runs have in common, and what not.
+
+    `differences`: by window, then in topological order. `only_a`, `only_b`: ports that one side has. `ports`:
+    those that were compared. `windows`, `tuples`: how many.
+
+    Example:
+        >>> from ridgeline.testing.comparing import Comparison
+        >>> bool(Comparison()), str(Comparison())
+        (True, 'equal: 0 streams, 0 windows, 0 tuples')
+    """
+
+    differences: Sequence[Difference] = ()
+    only_a: Sequence[Port] = ()
+    only_b: Sequence[Port] = ()
+    ports: Sequence[Port] = ()
+    windows: int = 0
+    tuples: int = 0
+    unequal_inputs: Sequence[str] = field(default=())
+
+    @property
+    def equal(self) -> bool:
+        """True if nothing differs."""
+        return not (self.differences or self.only_a or self.only_b)
+
+    def __bool__(self) -> bool:
+        return self.equal
+
+    def lines(self, limit: int = 10) -> list[str]:
+        """A text for people: what differs, the first `limit` differences in full."""
+        count = (
+            f"{_count(len(self.ports), 'stream')}, {_count(self.windows, 'window')}, {_tuples(self.tuples)}"
+        )
+        if self.equal:
+            return [f"equal: {count}"]
+        found = [f"different: {_count(len(self.differences), 'difference')} in {count}"]
+        found += [f"  only A has `{port}`" for port in self.only_a]
+        found += [f"  only B has `{port}`" for port in self.only_b]
+        seen = set[str]()
+        for one in self.differences[:limit]:
+            found.append(f"  {one.text}")
+            found += [f"    {text}" for text in one.shown]
+            if one.cause and one.operator not in seen:
+                found.append(f"    what `{one.operator}` reads is the same: look there")
+            seen.add(one.operator)
+        if len(self.differences) > limit:
+            found.append(f"  and {len(self.differences) - limit} more")
+        found += [
+            f"  input `{name}` itself differs: `--same-input` gives B what A's inputs have emitted"
+            for name in self.unequal_inputs
+        ]
+        return found
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def compare(
+    a: Captured,
+    b: Captured,
+    *,
+    only: Collection[str] = (),
+    tolerance: Tolerance = EXACT,
+    ordered: bool | None = None,
+    by_window: bool = True,
+) -> Comparison:
+    """Compare what two runs captured.
+
+    `only`: operators or ports (`sum.total`) to look at; default: all. `ordered`: whether order counts; None:
+    where both sides promise one. `by_window`: False takes all windows as one. Raises RidgelineError for names
+    in `only` that neither side has.
+    """
+    chosen = _chosen(a, b, only)
+    common = [port for port in a.ports if port in b.batches and port in chosen]
+    spans: list[tuple[int | None, list[int]]] = [(None, sorted({*a.windows, *b.windows}))]
+    if by_window:
+        spans = [(window, [window]) for window in spans[0][1]]
+    differences: list[Difference] = []
+    unequal: set[Port] = set()
+    tuples = 0
+    for window, ids in spans:
+        for port in common:
+            if _same_bytes(a, b, port, ids):
+                tuples += sum(batch.num_rows for id_ in ids for batch in a.of_window(port, id_))
+                continue
+            rows_a, rows_b = _rows(a, port, ids), _rows(b, port, ids)
+            tuples += len(rows_a)
+            in_order = port in a.ordered and port in b.ordered if ordered is None else ordered
+            left, right, moved = match(rows_a, rows_b, tolerance, ordered=in_order)
+            if left or right or moved:
+                cause = _reads(a, port.operator) == _reads(b, port.operator) and not unequal.intersection(
+                    _reads(a, port.operator)
+                )
+                unequal.add(port)
+                differences.append(_difference(window, port, left, right, moved, cause=cause))
+    return Comparison(
+        differences,
+        [port for port in a.ports if port not in b.batches and port in chosen],
+        [port for port in b.ports if port not in a.batches and port in chosen],
+        common,
+        len(spans) if by_window else len(spans[0][1]),
+        tuples,
+        sorted({port.operator for port in unequal if port.operator in a.inputs}),
+    )
+
+
+def _chosen(a: Captured, b: Captured, only: Collection[str]) -> set[Port]:
+    """The ports that `only` names. Raises RidgelineError."""
+    ports = [*a.ports, *b.ports]
+    if not only:
+        return set(ports)
+    known = {name for port in ports for name in (port.operator, str(port))}
+    for name in only:
+        if name not in known:
+            msg = f"no stream begins at `{name}` on either side; {did_you_mean(name, sorted(known))}"
+            raise RidgelineError(msg)
+    return {port for port in ports if port.operator in only or str(port) in only}
+
+
+def _reads(side: Captured, operator: str) -> set[Port]:
+    return set(side.upstream.get(operator, ()))
+
+
+def _same_bytes(a: Captured, b: Captured, port: Port, windows: Iterable[int]) -> bool:
+    """True if both sides have the same batches: quicker than to look at each tuple."""
+    return all(a.of_window(port, window) == b.of_window(port, window) for window in windows)
+
+
+def _rows(side: Captured, port: Port, windows: Iterable[int]) -> list[Row]:
+    return [row_of(value) for window in windows for value in side.rows(port, window)]
+
+
+def _difference(
+    window: int | None,
+    port: Port,
+    left: Sequence[Row],
+    right: Sequence[Row],
+    moved: tuple[Row, Row] | None,
+    *,
+    cause: bool,
+) -> Difference:
+    """The difference of a port in a window: `left` and `right` have no equal on the other side."""
+    pairs = list(changes(left, right))
+    both = [(one, other) for one, other in pairs if one is not None and other is not None]
+    only_a = [one for one, other in pairs if one is not None and other is None]
+    only_b = [other for one, other in pairs if one is None and other is not None]
+    shown = [_changed(one, other) for one, other in both]
+    shown += [f"only in A: {row}" for row in only_a[:_MOST_SHOWN]]
+    shown += [f"only in B: {row}" for row in only_b[:_MOST_SHOWN]]
+    if moved is not None:
+        shown = [f"first A has {moved[0]}", f"where B has {moved[1]}"]
+    return Difference(
+        window,
+        *port,
+        len(both),
+        len(only_a),
+        len(only_b),
+        moved is not None,
+        tuple(shown[:_MOST_SHOWN]),
+        cause,
+    )
+
+
+def _changed(one: Row, other: Row) -> str:
+    """The columns that both rows have, then those that differ, with both values."""
+    texts = dict(other.columns)
+    same = [f"{name}={text}" for name, text in one.columns if texts.get(name) == text]
+    differ = [
+        f"{name} {text} in A, {texts.get(name, 'nothing')} in B"
+        for name, text in one.columns
+        if texts.get(name) != text
+    ]
+    differ += [
+        f"{name} nothing in A, {text} in B" for name, text in other.columns if name not in dict(one.columns)
+    ]
+    return f"{', '.join(same)}: {', '.join(differ) or 'another type, or what is not shown'}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _tuples(number: int) -> str:
+    return _count(number, "tuple")
+
+
+def as_dict(comparison: Comparison) -> dict[str, Any]:
+    """A comparison as JSON has it."""
+    return {
+        "equal": comparison.equal,
+        "streams": [str(port) for port in comparison.ports],
+        "windows": comparison.windows,
+        "tuples": comparison.tuples,
+        "onlyA": [str(port) for port in comparison.only_a],
+        "onlyB": [str(port) for port in comparison.only_b],
+        "differences": [_difference_as_dict(one) for one in comparison.differences],
+    }
+
+
+def _difference_as_dict(one: Difference) -> Mapping[str, Any]:
+    """A difference as JSON has it."""
+    return {
+        "window": one.window,
+        "operator": one.operator,
+        "port": one.port,
+        "differ": one.differ,
+        "onlyA": one.only_a,
+        "onlyB": one.only_b,
+        "anotherOrder": one.moved,
+        "cause": one.cause,
+        "shown": list(one.shown),
+    }

@@ -1,0 +1,205 @@
+"""Runs containers in this thread: what stands in process where Spark's tasks are else."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from random import Random
+
+from ridgeline.api.attributes import APPLICATION_ATTRIBUTES
+from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.api.errors import CallbackInterrupt, ContainerAbortError, RidgelineError
+from ridgeline.engine.exchange.block import Message
+from ridgeline.engine.state.storage import Storage
+from ridgeline.engine.worker.container import Container
+from ridgeline.engine.worker.failures import failure_of
+from ridgeline.plan.container_spec import ContainerSpec, container_specs
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.protocol import StateVersion, WindowRequest
+from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, ManifestWritten
+from ridgeline.stram.identity import own_host
+from ridgeline.testing.inspection import Inspector
+from ridgeline.testing.striking import KilledError, Striker
+
+ContainerClock = Callable[[int], tuple[str, Clock]]
+"""The name of a container's host, and that host's clock, by the container's id."""
+_LATE = 0.3  # of the reports of interleaved containers, and of commits, come later than they could
+
+
+class CommitLater:
+    """A `Committer` that commits when chance has it, so that windows go on meanwhile."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._commit: Callable[[], ManifestWritten] | None = None
+
+    @property
+    def done(self) -> bool:
+        """Chance decides in `finished`; nothing waits for it."""
+        return False
+
+    def begin(self, commit: Callable[[], ManifestWritten]) -> None:
+        """Note it."""
+        self._commit = commit
+
+    def finished(self) -> ManifestWritten | None:
+        """Commit, or leave it for later."""
+        if self._commit is None or self._random.random() < _LATE:
+            return None
+        commit, self._commit = self._commit, None
+        return commit()
+
+    def close(self) -> None:
+        """A commit that has not begun is none."""
+        self._commit = None
+
+
+class LocalExecutor:
+    """Run the containers of windows in this thread, each as soon as all its producers have run.
+
+    Blocks between containers are encoded and decoded as on Spark. `seed`: several windows may be in flight.
+    Containers run, and report, in an order that is drawn from it.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        storage: Storage,
+        clock: Clock,
+        run_id: str,
+        container_clock: ContainerClock | None = None,
+        seed: int | None = None,
+        striker: Striker | None = None,
+    ) -> None:
+        self.waits = False
+        self.capacity = 1 if seed is None else APPLICATION_ATTRIBUTES["windows_in_flight"].maximum
+        self._random = None if seed is None else Random(seed)  # noqa: S311  not a secret
+        self._specs = container_specs(plan)
+        self._storage = storage
+        self._clock = clock
+        self._run_id = run_id
+        self._container_clock = container_clock or (lambda _container: (own_host(), clock))
+        self._striker = striker
+        self._uri = storage.uri
+        self._awake = threading.Event()
+        self._make_all()
+        self._requests: dict[int, deque[WindowRequest]] = {spec.id: deque() for spec in self._specs}
+        self._inboxes: dict[tuple[int, int], list[Message]] = {}
+        self._happened: list[ExecutorEvent] = []
+
+    def _make_all(self) -> None:
+        """Make all containers, without their state."""
+        self._containers = [self._make(spec) for spec in self._specs]
+
+    def _make(self, spec: ContainerSpec) -> Container:
+        host, clock = self._container_clock(spec.id)
+        striker = self._striker
+        if striker is not None:
+            clock = striker.clock_of(spec, clock)
+        inspect = Inspector if striker is None else striker.inspect
+        container = Container(spec, self._storage, clock, self._run_id, host, inspect)
+        container.on_wake = self._awake.set
+        if striker is not None:
+            container.on_turn = striker.on_turn
+        return container
+
+    def open(self) -> None:
+        """Nothing has to be there before the first window."""
+
+    def begin(self, request: WindowRequest, source: object) -> float:
+        """Note an attempt; `poll` runs it."""
+        if request.states is not None:
+            self._void()
+            self._happened.clear()
+        for requests in self._requests.values():
+            requests.append(request)
+        return self._clock.wall()
+
+    def poll(self, seconds: float) -> list[ExecutorEvent]:
+        """Run containers, all that can run or one of them; returns what has come of it."""
+        while ready := [container for container in self._containers if self._is_ready(container)]:
+            if self._random is not None:
+                self._run(self._random.choice(ready))
+                break
+            self._run(ready[0])
+        happened, self._happened = self._happened, []
+        if self._random is not None:
+            self._random.shuffle(happened)
+            while happened and ready and self._random.random() < _LATE:
+                self._happened.append(happened.pop())
+        return happened
+
+    def wake(self) -> None:
+        """Nothing waits in `poll`."""
+
+    def wait_for_inputs(self, seconds: float) -> None:
+        """Wait until an input that waits for its tuples has some, at most so long by the machine's clock."""
+        SystemClock().wait(seconds, self._awake)
+        self._awake.clear()
+
+    def _void(self) -> None:
+        """Forget all attempts."""
+        for requests in self._requests.values():
+            requests.clear()
+        self._inboxes.clear()
+
+    def _is_ready(self, container: Container) -> bool:
+        requests = self._requests[container.spec.id]
+        inbox = self._inboxes.get((requests[0].window_id, container.spec.id), ()) if requests else ()
+        return bool(requests) and len(inbox) == len(container.spec.producers)
+
+    def _run(self, container: Container) -> None:
+        """Run the next window of a container.
+
+        After a `ContainerAbortError` all containers are made again, without their state; after a
+        `KilledError` that container only.
+        """
+        request = self._requests[container.spec.id].popleft()
+        messages = self._inboxes.pop((request.window_id, container.spec.id), [])
+        try:
+            with _interrupts_of_the_caller():
+                outgoing, report = container.run(request, messages, (), f"t{request.attempt}")
+            if self._striker is not None:
+                self._striker.reported(request, container.spec)
+        except (RidgelineError, OSError) as error:
+            self._requests[container.spec.id].clear()
+            if self._random is None or isinstance(error, ContainerAbortError):
+                self._void()
+            if isinstance(error, KilledError):
+                self._containers[self._containers.index(container)] = self._make(container.spec)
+            elif isinstance(error, ContainerAbortError):
+                self._make_all()
+            failure = failure_of(error, container.spec, request.window_id, self._uri)
+            self._happened.append(AttemptFailed(request.window_id, request.attempt, failure))
+            return
+        for consumer, message in outgoing.items():
+            self._inboxes.setdefault((request.window_id, consumer), []).append(
+                Message.decode(message.encode())
+            )
+        report.window.received = self._clock.wall()
+        self._happened.append(ContainerReported(report))
+
+    def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
+        """Call `committed` of the operators that have it."""
+        for container in self._containers:
+            if container.spec.wants_commit:
+                with _interrupts_of_the_caller():
+                    container.committed(window_id, states if self._random is None else None)
+
+    def close(self) -> tuple[()]:
+        """Tear all containers down. Raises OperatorError."""
+        with _interrupts_of_the_caller():
+            for container in self._containers:
+                container.close()
+        return ()
+
+
+@contextlib.contextmanager
+def _interrupts_of_the_caller() -> Iterator[None]:
+    """Pass on what a callback raised if it is no Exception: Ctrl-C, or the end of a test."""
+    try:
+        yield
+    except CallbackInterrupt as error:
+        raise error.__cause__ or error from None

@@ -1,0 +1,201 @@
+"""What runs are compared by: equal tuples in any order, numbers that are near enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, InputPort, Module, Operator, OutputPort, RidgelineError
+from ridgeline.operators import Filter, Map
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, compare_runs
+from ridgeline.testing.comparing import as_dict
+from ridgeline.testing.matching import Tolerance, match, row_of
+
+
+class Pair(NamedTuple):
+    key: str
+    value: float
+
+
+@dataclass
+class Point:
+    x: float
+    y: float
+
+
+class Plain:
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
+pairs = st.builds(Pair, st.sampled_from("ab"), st.sampled_from([0.0, 1.0, 1.05, 1.1, math.nan, math.inf]))
+
+
+def unmatched(a: Sequence[Pair], b: Sequence[Pair]) -> int:
+    """How many of A find no equal one in B: by trying all ways."""
+    if not a:
+        return 0
+    best = 1 + unmatched(a[1:], b)
+    for place, other in enumerate(b):
+        if a[0].key == other.key and repr(a[0].value) == repr(other.value):
+            best = min(best, unmatched(a[1:], [*b[:place], *b[place + 1 :]]))
+    return best
+
+
+@settings(max_examples=100, deadline=None)
+@given(a=st.lists(pairs, max_size=5), b=st.lists(pairs, max_size=5))
+def test_as_many_as_can_be_are_matched(a: list[Pair], b: list[Pair]):
+    left, right, moved = match([*map(row_of, a)], [*map(row_of, b)], Tolerance(), ordered=False)
+    assert len(left) == unmatched(a, b)
+    assert len(a) - len(left) == len(b) - len(right)
+    assert moved is None
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    rows=st.lists(st.builds(Pair, st.sampled_from("ab"), st.floats(-1e6, 1e6)), max_size=30),
+    factor=st.floats(-9e-10, 9e-10),
+    order=st.randoms(),
+)
+def test_numbers_within_the_tolerance_are_equal_in_any_order(rows: list[Pair], factor: float, order: Any):
+    other = [pair._replace(value=pair.value * (1 + factor)) for pair in rows]
+    order.shuffle(other)
+    sides = [*map(row_of, rows)], [*map(row_of, other)]
+    assert match(*sides, Tolerance(1e-9, 1e-9), ordered=False) == ([], [], None)
+
+
+def test_numbers_beyond_it_are_not():
+    near = Tolerance(1e-3, 1e-3)
+    assert near.equal(1000.0, 1000.9)
+    assert not near.equal(1000.0, 1001.1)
+    assert near.equal(0.0, 0.001)
+    assert not near.equal(0.0, 0.0011)
+    rows = [row_of(Pair("a", 1.0))], [row_of(Pair("a", 1.1))]
+    assert match(*rows, near, ordered=False) == (*rows, None)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        (1, 1, True),
+        (1, True, False),
+        (1, 1.0, False),
+        (math.nan, math.nan, True),
+        (-0.0, 0.0, True),
+        ("a", b"a", False),
+        ([1.0, {"x": 2.0}], [1.0, {"x": 2.0}], True),
+        ((1,), [1], False),
+        ({"b", "a"}, {"a", "b"}, True),
+        (Point(1.0, 2.0), Point(1.0, 2.0), True),
+        (Point(1.0, 2.0), Point(2.0, 1.0), False),
+        (Plain([1]), Plain([1]), True),
+        (Plain([1]), Plain([2]), False),
+        (datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, tzinfo=UTC), True),
+        (None, 0, False),
+    ],
+)
+def test_values_of_all_kinds(one, other, equal):
+    left, right, _ = match([row_of(one)], [row_of(other)], Tolerance(), ordered=True)
+    assert (not left and not right) is equal
+
+
+def test_order_counts_where_it_is_promised():
+    def version(reverse: bool, partitions: int = 1) -> Application:
+        app = Application("pairs")
+        source = app.add_operator("source", ListInput(Pair, [("a", 1.0), ("b", 2.0)]))
+        back = app.add_operator("back", Back(reverse=reverse), partitions=partitions)
+        sink = app.add_operator("sink", CollectorSink(Pair))
+        app.add_stream("pairs", source.output, back.pairs)
+        app.add_stream("back", back.back, sink.input)
+        return app
+
+    result = compare_runs(version(False), version(True))
+    assert [one.moved for one in result.differences] == [True]
+    assert "the same tuples in another order" in str(result)
+    assert "first A has key='a', value=1.0" in str(result)
+    assert compare_runs(version(False), version(True), ordered=False).equal
+    assert compare_runs(version(False, 2), version(True, 2)).equal
+
+
+class Back(Operator):
+    pairs = InputPort(Pair)
+    back = OutputPort(Pair)
+
+    reverse: bool = False
+
+    def begin_window(self, window_id: int) -> None:
+        self.kept: list[Pair] = []
+
+    @pairs.process
+    def keep(self, pair: Pair) -> None:
+        self.kept.append(pair)
+
+    def end_window(self) -> None:
+        for pair in reversed(self.kept) if self.reverse else self.kept:
+            self.back.emit(pair)
+
+
+class Cheap(Module):
+    pairs = InputPort(Pair)
+    cheap = OutputPort(Pair)
+
+    limit: float = 10.0
+
+    def populate(self, app: Application) -> None:
+        limit = self.limit
+        kept = app.add_operator("kept", Filter[Pair](lambda pair: pair.value < limit))
+        self.pairs.connect(kept.data)
+        self.cheap.connect(kept.output)
+
+
+def in_module(limit: float, *, doubled: bool = False) -> Application:
+    app = Application("pairs")
+    source = app.add_operator("source", ListInput(Pair, [("a", 1.0), END_WINDOW, ("a", 5.0), ("b", 2.0)]))
+    cheap = app.add_module("cheap", Cheap(limit=limit))
+    sink = app.add_operator("sink", CollectorSink(Pair))
+    app.add_stream("pairs", source.output, cheap.pairs, locality="CONTAINER_LOCAL")
+    if doubled:
+        double = app.add_operator("double", Map(lambda pair: pair, schema=Pair))
+        app.add_stream("cheap", cheap.cheap, double.data)
+        app.add_stream("doubled", double.output, sink.input)
+    else:
+        app.add_stream("cheap", cheap.cheap, sink.input)
+    return app
+
+
+def test_what_differs_is_named_by_window_operator_and_port():
+    result = compare_runs(in_module(10.0), in_module(3.0))
+    assert [(one.window, one.operator, one.port, one.only_a, one.cause) for one in result.differences] == [
+        (1, "cheap.kept", "output", 1, True)
+    ]
+    assert result.lines() == [
+        "different: 1 difference in 2 streams, 2 windows, 6 tuples",
+        "  window 1, `cheap.kept.output`: 1 tuple only in A",
+        "    only in A: key='a', value=5.0",
+        "    what `cheap.kept` reads is the same: look there",
+    ]
+    assert as_dict(result)["differences"][0]["operator"] == "cheap.kept"
+    assert compare_runs(in_module(10.0), in_module(3.0), only=["source"]).equal
+    assert [
+        one.window for one in compare_runs(in_module(10.0), in_module(3.0), by_window=False).differences
+    ] == [None]
+
+
+def test_a_stream_that_one_side_has_is_a_difference_unless_it_is_left_out():
+    result = compare_runs(in_module(10.0), in_module(10.0, doubled=True))
+    assert not result.equal
+    assert [str(port) for port in result.only_b] == ["double.output"]
+    assert "only B has `double.output`" in str(result)
+    assert compare_runs(in_module(10.0), in_module(10.0, doubled=True), only=["cheap.kept.output"]).equal
+
+
+def test_names_that_nobody_has_are_refused():
+    with pytest.raises(RidgelineError, match=r"no stream begins at `cheap.keptt`.*did you mean `cheap.kept`"):
+        compare_runs(in_module(1.0), in_module(1.0), only=["cheap.keptt"])

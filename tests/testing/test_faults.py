@@ -1,0 +1,136 @@
+"""Faults strike a run where their seed, or their text, says; results are those of a run without."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, RidgelineError
+from ridgeline.testing import END_WINDOW, CollectorSink, Fault, Faults, ListInput, SteppingClock, run_local
+from ridgeline.testing.faults import KINDS
+
+
+class Word(NamedTuple):
+    word: str
+
+
+class Count(NamedTuple):
+    word: str
+    count: int
+
+
+class Counting(Operator):
+    words = InputPort(Word, key="word")
+    counts = OutputPort(Count)
+
+    totals = KeyedState(int, default=0)
+
+    @words.process
+    def add(self, word: Word) -> None:
+        self.totals[word.word] += 1
+
+    def end_window(self) -> None:
+        for word, count in self.totals.changed():
+            self.counts.emit(Count(word, count))
+
+
+WINDOWS = ["ab", "abc", "", "aab", "c", "ba"]
+
+
+def application() -> Application:
+    app = Application("words", window="1s")
+    items = [item for window in WINDOWS for item in [*((word,) for word in window), END_WINDOW]]
+    source = app.add_operator("source", ListInput(Word, items[:-1]))
+    counting = app.add_operator("counting", Counting(), partitions=2)
+    sink = app.add_operator("sink", CollectorSink(Count))
+    app.add_stream("words", source.output, counting.words)
+    app.add_stream("counts", counting.counts, sink.input)
+    return app
+
+
+def expected(window: int) -> list[Count]:
+    totals = Counter("".join(WINDOWS[: window + 1]))
+    return sorted(Count(word, totals[word]) for word in set(WINDOWS[window]))
+
+
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 2**32), interleave=st.none() | st.integers(0, 100), rate=st.floats(0.0, 1.0))
+def test_results_are_those_of_a_run_without(seed: int, interleave: int | None, rate: float):
+    faults = Faults(seed, rate=rate, quiet=True)
+    run = run_local(application(), faults=faults, interleave=interleave)
+    assert [sorted(run.collected("sink", window)) for window in range(len(WINDOWS))] == [
+        expected(window) for window in range(len(WINDOWS))
+    ]
+    assert all(Fault.parse(str(fault)) == fault for fault in faults.struck)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_strikes_and_says_where(kind, capsys):
+    faults = Faults(seed=3, rate=1.0, kinds=[kind])
+    run = run_local(application(), faults=faults)
+    assert {fault.kind for fault in faults.struck} == {kind}
+    assert bool(run.retries) == (kind in {"exception", "kill", "repeat"})
+    printed = capsys.readouterr().out.splitlines()
+    assert printed == [fault.told for fault in faults.struck]
+
+
+def test_the_same_seed_strikes_the_same():
+    first, second = Faults(5, rate=0.5, quiet=True), Faults(5, rate=0.5, quiet=True)
+    run_local(application(), faults=first)
+    run_local(application(), faults=second)
+    assert first.struck == second.struck != []
+    named = Faults(only=map(str, first.struck), quiet=True)
+    run_local(application(), faults=named)
+    assert named.struck == first.struck
+
+
+def test_a_named_fault_strikes_where_it_says():
+    faults = Faults(only=["kill w1 counting[0] call 1", "exception w3 counting[1] end"], quiet=True)
+    run = run_local(application(), faults=faults)
+    assert [window for window, _, _ in run.retries] == [1, 3]
+    assert "`kill w1 counting[0] call 1` kills the container" in run.retries[0][2]
+
+
+def test_delays_move_the_clock_and_jumps_that_of_one_container():
+    clock = SteppingClock()
+    start = clock.wall()
+    run_local(application(), faults=Faults(only=["delay w1 source begin 7.5s"], quiet=True), clock=clock)
+    assert clock.wall() - start == len(WINDOWS) - 1 + 7.5
+    clock = SteppingClock()
+    run_local(application(), faults=Faults(only=["clock w1 source begin -30s"], quiet=True), clock=clock)
+    assert clock.wall() - start == len(WINDOWS) - 1
+
+
+def test_a_driver_that_is_killed_is_followed_by_another_one():
+    faults = Faults(only=["restart w2", "restart w4"], quiet=True)
+    run = run_local(application(), faults=faults, windows=5)
+    assert [str(fault) for fault in faults.struck] == ["restart w2", "restart w4"]
+    assert run.window_ids == [0, 1, 2, 3, 4]
+    assert [sorted(run.collected("sink", window)) for window in range(5)] == list(map(expected, range(5)))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("kil w1 a end", "did you mean `kill`"),
+        ("kill w1", "`kill w1` is no fault; write it as"),
+        ("kill x1 a end", "is no fault"),
+        ("kill w1 a call x", "is no fault"),
+        ("", "begins with no kind of fault"),
+        ("restart w1 a end", "is no fault"),
+    ],
+)
+def test_faults_that_are_none_are_refused(text, told):
+    with pytest.raises(RidgelineError, match=told):
+        Faults(only=[text])
+
+
+def test_wrong_kinds_and_rates_are_refused():
+    with pytest.raises(RidgelineError, match="no kind of fault `explode`"):
+        Faults(kinds=["explode"])  # type: ignore[list-item]
+    with pytest.raises(RidgelineError, match="from 0 to 1; got 2"):
+        Faults(rate=2)
