@@ -64,6 +64,10 @@ def fibonacci(
     return app
 
 
+class Number(NamedTuple):
+    value: int
+
+
 class Page(NamedTuple):
     name: str
     links: str
@@ -272,6 +276,67 @@ def test_two_delays_in_a_loop_take_two_windows_and_any_value_goes_through():
 def _grown(one: object) -> object:
     assert isinstance(one, dict)
     return {"level": (*one["level"], 1)}
+
+
+class Doubled(Operator):
+    """Adds what comes in an application window; a sum below 100 goes round again, doubled."""
+
+    numbers = InputPort(Number)
+    again = InputPort(Number)
+    sums = OutputPort(Number)
+    back = OutputPort(Number)
+    sum = State(0)
+
+    @numbers.process
+    def number(self, number: Number) -> None:
+        self.sum += number.value
+
+    @again.process
+    def once_more(self, number: Number) -> None:
+        self.sum += 2 * number.value
+
+    def end_window(self) -> None:
+        if self.sum:
+            self.sums.emit(Number(self.sum))
+            if self.sum < 100:
+                self.back.emit(Number(self.sum))
+            self.sum = 0
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_loop_goes_on_while_application_windows_in_it_are_open(count):
+    app = Application("sums", window="100ms")
+    source = app.add_operator("source", ListInput(Number, [(1,), END_WINDOW, (2,)]))
+    doubled = app.add_operator("doubled", Doubled(), application_window_count=count)
+    delay = app.add_module("delay", Delay(Number))
+    sink = app.add_operator("sink", CollectorSink(Number), application_window_count=5)
+    app.add_stream("numbers", source.output, doubled.numbers)
+    app.add_stream("again", delay.output, doubled.again)
+    app.add_stream("back", doubled.back, delay.input)
+    app.add_stream("sums", doubled.sums, sink.input)
+    found = [number.value for number in run_local(app).collected("sink")]
+    assert found == ([1, 4, 8, 16, 32, 64, 128] if count == 1 else [3, 6, 12, 24, 48, 96, 192])
+
+
+def test_large_runs_of_tuples_go_round_whole():
+    app = Application("large", window="100ms")
+    step = app.add_operator("step", Map(_longer, schema=Text))
+    delay = app.add_module("delay", Delay(Text, first_window=[Text("x" * 1000)] * 50), partitions=2)
+    sink = app.add_operator("sink", CollectorSink(Text))
+    app.add_stream("longer", step.output, delay.input, sink.input)
+    app.add_stream("again", delay.output, step.data)
+    storage = MemoryStorage()
+    run_local(app, windows=3, checkpoint=storage)
+    run = run_local(app, windows=3, checkpoint=storage)
+    assert [len(one.text) for one in run.collected("sink", 5)] == [1000 + 6 * 20] * 50
+
+
+class Text(NamedTuple):
+    text: str
+
+
+def _longer(one: Text) -> Text:
+    return Text(one.text + "y" * 20)
 
 
 def test_a_delay_outside_of_a_loop_only_shifts_and_the_plan_says_so():

@@ -118,6 +118,7 @@ class Master:
         self._window_counts = {
             operator.attributes["application_window_count"] for operator in plan.physical.operators
         }
+        self._loop_counts = _loop_counts(plan, self._tails.values())
         self._containers = frozenset(container.id for container in plan.execution.containers)
 
     @property
@@ -361,9 +362,11 @@ class Master:
     def _is_last(self, flight: Flight, finished: frozenset[int]) -> bool:
         """True if no window follows. `finished`: the inputs that have by its end.
 
-        As long as delay operators have tuples, windows follow; not for what only the last attempt emits.
+        Windows follow as long as delay operators have tuples, or operators before them an open application
+        window; not for what only the last attempt emits.
         """
-        return finished >= self.inputs and (flight.final or not flight.delays)
+        waits = flight.delays or any((flight.window_id + 1) % count for count in self._loop_counts)
+        return finished >= self.inputs and (flight.final or not waits)
 
     def _reported_by_all(self, flight: Flight) -> bool:
         return len(flight.reports) == len(self._containers)
@@ -457,6 +460,15 @@ class Master:
         self._compactions.replaced(event.operator, event.compacted)
         remedy = "the files that it was merged from are used instead, nothing is lost"
         return WarnOfState(event.operator, f"{event.fault}; {remedy}")
+
+
+def _loop_counts(plan: Plan, tails: Iterable[int]) -> set[int]:
+    """The lengths of the application windows of all operators upstream of delay operators."""
+    found = set(tails)
+    for stream in sorted(plan.physical.streams, key=lambda stream: -stream.sink):
+        if stream.sink in found:
+            found.add(stream.source)
+    return {plan.physical.operator(one).attributes["application_window_count"] for one in found}
 
 
 def _goes_back(operator: PhysicalOperator) -> bool:
