@@ -16,7 +16,7 @@ from threading import Event, Thread
 
 import pyarrow as pa
 
-from ridgeline import Application, Cache, OperatorContext, OutputPort, PushInput, State
+from ridgeline import Application, Cache, OperatorContext, OutputPort, PushInput, State, metric
 from ridgeline.operators import ConsoleOutput
 from word_count import Count, Line, Split
 
@@ -44,6 +44,14 @@ class LineInput(PushInput):
         self.sockets = [socket.create_server((self.host, self.port))]
         self.listener = Thread(target=self.listen, args=(self.position,), daemon=True)
         self.listener.start()
+
+    @metric(kind="counter", cumulative=True, unit="lines", help="Lines taken, over all runs.")
+    def taken(self) -> int:
+        return self.position
+
+    @metric(help="Pieces of text that wait in the queue, of at most 16.")
+    def queued(self) -> int:
+        return self.chunks.qsize()
 
     def teardown(self) -> None:
         self.stopped.set()

@@ -36,6 +36,9 @@ Every metric has the label `application` beside those listed. `operator` is the 
 `NAME.PORT#unifier` for a unifier; `partition` counts from 0. Labels take only values that the plan has, never
 keys or other data, so their number is bounded.
 
+Metrics that operators declare themselves follow those of this page, as `ridgeline_metric_...`: see
+[metrics of your own](guide/metrics.md).
+
 - A counter counts from the start of the run. Windows count once they are committed; no scrape shows half of
   one.
 - A histogram is cumulative and mergeable: take quantiles after `sum by (le)`, never an average of quantiles.

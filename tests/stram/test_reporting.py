@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, SourceProgress
 from ridgeline.plan.protocol import OperatorReport, WindowReport
+from ridgeline.stram.own_metrics import MetricAggregation
 from ridgeline.stram.reporting import report_events
 
 CONTAINER = ContainerWindow(0.0, 3, 1, 0, "host", 42, "t0", 9.0, 10.0, 10.25, 12.1, 12.2, 12.5, 99)
@@ -14,7 +15,9 @@ WORK = SourceProgress(0.0, 3, 1, 5.0, None, unit="units")
 
 def test_a_report_holds_the_events_of_its_container_its_operators_and_their_sources():
     operators = [OperatorReport(replace(READ), WORK), OperatorReport(replace(SUM))]
-    assert list(report_events([WindowReport(replace(CONTAINER), {}, operators)], 20.0)) == [
+    assert list(
+        report_events([WindowReport(replace(CONTAINER), {}, operators)], 20.0, MetricAggregation(()))
+    ) == [
         replace(CONTAINER, at=20.0),
         replace(READ, at=20.0),
         replace(WORK, at=20.0),
@@ -24,4 +27,4 @@ def test_a_report_holds_the_events_of_its_container_its_operators_and_their_sour
 
 def test_reports_come_by_container_whatever_their_order():
     reports = [WindowReport(replace(CONTAINER, container=number)) for number in (2, 1)]
-    assert [event.container for event in report_events(reports, 0.0)] == [1, 2]
+    assert [event.container for event in report_events(reports, 0.0, MetricAggregation(()))] == [1, 2]

@@ -27,6 +27,7 @@ from ridgeline.api.errors import (
 )
 from ridgeline.api.keyed_state import KeyedCell
 from ridgeline.api.list_state import ListCell
+from ridgeline.api.metric import Aggregate, Metric, MetricKind, metric
 from ridgeline.api.module import InputProxy, Module, OutputProxy
 from ridgeline.api.operator import InputOperator, Operator, Unifier
 from ridgeline.api.order import Order
@@ -51,6 +52,7 @@ from ridgeline.api.tuples import Tuples
 __all__ = [
     "AffinityRule",
     "AffinityType",
+    "Aggregate",
     "Application",
     "ApplicationAttributes",
     "ArrowSchema",
@@ -71,6 +73,8 @@ __all__ = [
     "ListCell",
     "ListState",
     "Locality",
+    "Metric",
+    "MetricKind",
     "Module",
     "OnError",
     "Operator",
@@ -105,5 +109,6 @@ __all__ = [
     "Unifier",
     "UnifierAttributes",
     "ValidationError",
+    "metric",
     "stable_hash",
 ]

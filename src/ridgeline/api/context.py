@@ -89,6 +89,8 @@ class OperatorContext:
         self.attempt = 0
         self.container_attempt = ""
         self._handed_over: list[object] = []
+        self.idle_seconds = 0.0
+        """In `handle_idle_time`: seconds until the window's width is over."""
         self._watermark = EARLIEST
         self.watermark_delay = 0
         """Microseconds by which records that the operator emits may be older than its watermark."""

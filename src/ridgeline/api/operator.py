@@ -17,6 +17,7 @@ from typing_extensions import TypeVar
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import StateError, did_you_mean
 from ridgeline.api.list_state import ListState
+from ridgeline.api.metric import Metric, MetricOptions, declared_metrics
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.per_instance import OWN, PerInstance, make_own
 from ridgeline.api.ports import InputPort, OutputPort, Port
@@ -34,7 +35,7 @@ T = TypeVar("T", default=Any)
 
 @dataclass(frozen=True, slots=True)
 class OperatorType:
-    """What a class body declares: ports, state, and the names of properties with their defaults as given.
+    """What a class body declares: ports, state, metrics, and properties with their defaults as given.
 
     `positional`: the properties that may be given by position, in declared order.
     """
@@ -44,6 +45,7 @@ class OperatorType:
     states: Mapping[str, Declaration]
     properties: Mapping[str, Any]
     positional: tuple[str, ...]
+    metrics: Mapping[str, MetricOptions]
 
 
 _TYPES: weakref.WeakKeyDictionary[type, OperatorType] = weakref.WeakKeyDictionary()
@@ -72,7 +74,7 @@ def operator_type(cls: type) -> OperatorType:
             for name, kind in annotated.items()
             if not name.startswith("_")
             and "ClassVar" not in str(kind)
-            and not isinstance(found.get(name), PerInstance)
+            and not isinstance(found.get(name), (PerInstance, Metric))
         }
         known = _TYPES[cls] = OperatorType(
             {name: port for name, port in ports.items() if isinstance(port, InputPort)},
@@ -84,6 +86,7 @@ def operator_type(cls: type) -> OperatorType:
                 for name, default in properties.items()
                 if name != "context" and not (isinstance(default, FieldInfo) and default.kw_only)
             ),
+            declared_metrics(found),
         )
     return known
 
@@ -168,8 +171,9 @@ class Operator:
     """One step of an application: ports, properties, declared state, callbacks.
 
     Life cycle, all in one thread: `setup(context)`, [`activate()`], (`begin_window(id)`, the ports' `process`
-    methods, `end_window()`)*, [`deactivate()`], `teardown()`. With an application window, `begin_window` and
-    `end_window` are called at its borders only.
+    methods, `end_window()`, [`before_checkpoint(id)`])*, [`deactivate()`], `teardown()`. With an application
+    window, `begin_window` and `end_window` are called at its borders only. [`checkpointed(id)`,
+    `committed(id)`] come between windows.
 
     Properties are plain annotated fields (`limit: int = Field(10, gt=0)`), given as keyword arguments. They
     are checked, all together, when the application is validated. `docs/values.md` lists the checks.
@@ -250,18 +254,35 @@ class Operator:
     def end_window(self) -> None:
         """All tuples of the window have been processed; what is emitted here still belongs to the window."""
 
+    def handle_idle_time(self) -> None:
+        """Do what can wait: nothing came in the window, or an input operator has emitted nothing.
+
+        Called once in such a window, after `begin_window`; it may emit. It must take less than
+        `context.idle_seconds`: operators that share the slot wait meanwhile. An input that has finished is
+        not called.
+        """
+
+    def before_checkpoint(self, window_id: int) -> None:
+        """The window's state is about to be written: put into it what must survive; no emission.
+
+        Called in each attempt at each streaming window, after all other callbacks of the window.
+        """
+
     def deactivate(self) -> None:
         """No more windows in this container."""
 
     def teardown(self) -> None:
         """Release what `setup` made."""
 
+    def checkpointed(self, window_id: int) -> None:
+        """The operator's state as of the window is durable. Called just before `committed`, as that is."""
+
     def committed(self, window_id: int) -> None:
         """The window is committed: its results can never be taken back.
 
-        Called after the commit, at least once; no emission.
-
-        Windows may be passed over: every window up to `window_id` is committed.
+        Called after the commit; no emission, and no change of state. Window ids ascend. Windows may be passed
+        over: every window up to `window_id` is committed. So are those before a process that has ended: the
+        next one is not called for them again.
         """
 
     def publisher(self) -> Publisher | None:

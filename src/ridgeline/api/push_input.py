@@ -12,7 +12,8 @@ class PushInput(InputOperator):
 
     It lives in one process, from `setup` to `teardown`. The thread puts what comes into a bounded queue and
     calls `wake`. `emit_tuples` takes out what is there and emits it. While no input of the application has
-    anything, no window begins; `wake` makes the next one begin at once.
+    anything, there are two windows a second, in which `handle_idle_time` is called. `wake` makes the next one
+    begin at once.
 
     After a failure in the application it is torn down and set up again, with its state as of the last commit.
     What it had taken and emitted since is emitted again only if it asks its source again, or keeps it.
@@ -66,13 +67,6 @@ class PushInput(InputOperator):
         `window_tuples`.
         """
         super().emit_tuples()
-
-    def handle_idle_time(self) -> None:
-        """Do what can wait. Called in each window in which `emit_tuples` has emitted nothing; may emit.
-
-        While nothing comes there are two such windows a second. It must be short: operators that share the
-        slot wait meanwhile.
-        """
 
     @property
     def has_finished(self) -> bool:

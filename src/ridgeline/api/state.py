@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ridgeline.api.operator import Operator
 
 __all__ = [
+    "METRICS",
+    "PLATFORM",
     "WATERMARK",
     "Change",
     "Declaration",
@@ -45,6 +47,10 @@ __all__ = [
 T = TypeVar("T")
 WATERMARK = "_watermark"
 """The name under which the watermark of an operator is kept beside its declared states."""
+METRICS = "_metrics"
+"""The name under which the fields that are metrics are kept, between the windows of an application window."""
+PLATFORM = frozenset({METRICS, WATERMARK})
+"""The states that an operator may have without declaring them: values, None if it has not."""
 
 
 class State(Declaration, Generic[T]):

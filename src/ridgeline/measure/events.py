@@ -218,6 +218,23 @@ class OperatorWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class OperatorMetrics:
+    """The metrics that an operator declares, as of an application window that has ended with this window.
+
+    `operator`: the name of the logical operator, or the title of its unifiers. `values`: over all partitions,
+    by metric; missing where no partition has a value. `partitions`: by partition, from 0 on. `faults`: by
+    metric, why the author's function has made no value of the partitions'.
+    """
+
+    at: float
+    window_id: int
+    operator: str
+    values: Mapping[str, Any]
+    partitions: tuple[Mapping[str, Any], ...]
+    faults: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class WindowCommitted:
     """The window is committed and published. All times are STRAM's wall clock, in this order.
 
@@ -492,6 +509,7 @@ RunEvent = (
     | WindowRetried
     | ContainerWindow
     | OperatorWindow
+    | OperatorMetrics
     | WindowCommitted
     | OutputPublished
     | SparkTrigger

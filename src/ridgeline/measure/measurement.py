@@ -46,6 +46,7 @@ from ridgeline.measure.events import (
     ContainerHeartbeat,
     ContainerWindow,
     MessagesRefused,
+    OperatorMetrics,
     OperatorWindow,
     OutputPublished,
     RunEvent,
@@ -66,6 +67,7 @@ from ridgeline.measure.events import (
 from ridgeline.measure.latency.fold import LatencyFold
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.latency.window import assemble
+from ridgeline.measure.own_metrics import OwnMetrics
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.slot_counts import SlotCounts
@@ -106,6 +108,8 @@ class Measurement:
         self.heartbeats_unsent = 0
         """How many heartbeats workers could not send, as they report in later ones."""
         self.slots = SlotCounts()
+        self.own_metrics = OwnMetrics()
+        """Those that operators declare."""
         self.compactions = 0
         """How many compactions of states were installed."""
         self.state_warnings = 0
@@ -129,6 +133,7 @@ class Measurement:
             WindowCommitted: self._commit,
             ContainerWindow: self._open_window,
             OperatorWindow: self._open_window,
+            OperatorMetrics: self._open_window,
             SourceProgress: self._source,
             SourceAsked: self._asked,
             SparkTrigger: self._trigger,
@@ -178,6 +183,7 @@ class Measurement:
         self._publish.keep(set(event.topology.names))
         self._progress.planned(event.topology)
         self._totals.planned(event.topology)
+        self.own_metrics.planned(event.topology.metrics)
 
     def _end(self, event: ApplicationEnded) -> None:
         self._ended = event
@@ -206,7 +212,7 @@ class Measurement:
         self._totals.retries += not event.final
         self._statuses.retried(event)
 
-    def _open_window(self, event: ContainerWindow | OperatorWindow) -> None:
+    def _open_window(self, event: ContainerWindow | OperatorWindow | OperatorMetrics) -> None:
         self._open.append(event)
 
     def _source(self, event: SourceProgress) -> None:
@@ -252,6 +258,8 @@ class Measurement:
             elif isinstance(one, OperatorWindow) and one.operator in self.topology.by_id:
                 operators.append(one)
                 self._statuses.operator_window(one)
+            elif isinstance(one, OperatorMetrics):
+                self.own_metrics.add(one)
             elif isinstance(one, SourceProgress):
                 self._progress.source(one)
                 self._totals.source(one)

@@ -14,7 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from ridgeline.api.errors import shorten
 from ridgeline.measure.answers.operators import RecordAgesAnswer
+from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowSummaryAnswer
 
@@ -92,6 +94,25 @@ _WINDOW: _Columns = (
     ("tuples_in", "tuplesIn", _COUNT),
     ("tuples_out", "tuplesOut", _COUNT),
 )
+_OWN: _Columns = (
+    ("operator", "operator", _TEXT),
+    ("metric", "metric", _TEXT),
+    ("kind", "kind", _TEXT),
+    ("aggregate", "aggregate", _TEXT),
+    ("unit", "unit", _TEXT),
+    ("window_id", "windowId", _COUNT),
+    ("at", "at", _TIME),
+    ("value", "value", _NUMBER),
+    ("total", "total", _NUMBER),
+    ("partitions", "partitions", pa.list_(_NUMBER)),
+    ("problem", "problem", _TEXT),
+)
+_OWN_WINDOW: _Columns = (("window_id", "windowId", _COUNT), ("at", "at", _TIME), ("value", "value", _NUMBER))
+_OWN_PERIOD: _Columns = (
+    ("start", "start", _TIME),
+    ("windows", "windows", _COUNT),
+    *((name, name, _NUMBER) for name in ("sum", "min", "max", "mean", "first", "last")),
+)
 _ID: _Columns = (("window_id", "windowId", _COUNT),)
 _STEP: _Columns = (("step", "step", _COUNT),)
 
@@ -131,6 +152,21 @@ def progress_table(answer: ProgressAnswer) -> pa.Table:
 def windows_table(answer: Iterable[WindowSummaryAnswer]) -> pa.Table:
     """The windows that are kept, a row a window, the newest last."""
     return _table(answer, _WINDOW)
+
+
+def own_metrics_table(answer: MetricsAnswer) -> pa.Table:
+    """The metrics that operators declare, a row each."""
+    return _table(answer["metrics"], _OWN)
+
+
+def metric_history_table(answer: MetricHistoryAnswer, by: str) -> pa.Table:
+    """A metric over time, a row for each of its `windows`, `minutes` or `hours`. Raises ValueError."""
+    if by == "windows":
+        return _table(answer["windows"], _OWN_WINDOW)
+    if by in {"minutes", "hours"}:
+        return _table(answer["minutes"] if by == "minutes" else answer["hours"], _OWN_PERIOD)
+    msg = f"`by` is a unit of time; got `{shorten(by)}`; give `windows`, `minutes` or `hours`"
+    raise ValueError(msg)
 
 
 def _table(rows: Iterable[Mapping[str, object]], columns: _Columns, **more: object) -> pa.Table:

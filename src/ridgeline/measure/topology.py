@@ -50,9 +50,38 @@ class StreamEdge:
     sink_port: str
 
 
+@dataclass(frozen=True, slots=True)
+class MetricNode:
+    """A metric that an operator declares: of a logical operator, or of unifiers, by title (`operator`).
+
+    `kind` is `gauge` or `counter`. `aggregate` names the function that makes one value of the partitions'. Of
+    a counter, each value is what a window adds, but the total if it is `cumulative`. `by_partition`: it is
+    exported partition by partition.
+    """
+
+    operator: str
+    name: str
+    kind: str
+    aggregate: str
+    help: str = ""
+    unit: str = ""
+    cumulative: bool = False
+    by_partition: bool = False
+
+    @property
+    def exported_name(self) -> str:
+        """The name in `/metrics`, without the prefix: with unit, and `_total` if it is a counter."""
+        name = self.name
+        if self.unit and name != self.unit and not name.endswith(f"_{self.unit}"):
+            name += f"_{self.unit}"
+        return f"{name}_total" if self.kind == "counter" else name
+
+
 @dataclass(frozen=True)
 class Topology:
     """Physical operators in topological order, and their streams. Ids need not be dense.
+
+    `metrics`: those that operators declare.
 
     Where all partitions send to all, many operators have the same neighbours. These are one tuple, the same
     object, so that `for_neighbours` computes what depends on them once.
@@ -60,6 +89,7 @@ class Topology:
 
     operators: tuple[OperatorNode, ...]
     streams: tuple[StreamEdge, ...]
+    metrics: tuple[MetricNode, ...] = ()
 
     @cached_property
     def by_id(self) -> dict[int, OperatorNode]:

@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from ridgeline.api.errors import SchemaError, shorten
 from ridgeline.api.operator import InputOperator, Operator, operator_type
-from ridgeline.api.push_input import PushInput
 from ridgeline.api.record import is_record
 from ridgeline.api.schema import Schema
 
@@ -21,12 +20,14 @@ _LIFE_CYCLE = {
     "activate": (),
     "begin_window": ("window_id",),
     "end_window": (),
+    "handle_idle_time": (),
+    "before_checkpoint": ("window_id",),
+    "checkpointed": ("window_id",),
+    "committed": ("window_id",),
     "deactivate": (),
     "teardown": (),
-    "committed": ("window_id",),
 }
 _OF_INPUTS = {"emit_tuples": ()}
-_OF_PUSH_INPUTS = {"handle_idle_time": ()}
 _ASKED = ("publisher", "progress")
 """What the engine asks an operator for. Words too common to take other methods for them."""
 
@@ -45,10 +46,9 @@ def callback_faults(operator: Operator, schemas: Mapping[str, Schema]) -> Iterat
     `schemas`: those of its input ports, as far as they are known.
     """
     callbacks = _LIFE_CYCLE | (_OF_INPUTS if isinstance(operator, InputOperator) else {})
-    callbacks |= _OF_PUSH_INPUTS if isinstance(operator, PushInput) else {}
-    for name, parameters in (
-        callbacks | {name: () for name in _ASKED if hasattr(type(operator), name)}
-    ).items():
+    asked = [name for name in _ASKED if hasattr(type(operator), name)]
+    asked += [name for name, one in operator_type(type(operator)).metrics.items() if one.method]
+    for name, parameters in (callbacks | dict.fromkeys(asked, ())).items():
         yield from _method_faults(operator, name, parameters, "")
     yield from _misspelt(operator, list(callbacks))
     for port in operator_type(type(operator)).inputs.values():

@@ -72,8 +72,8 @@ class ContainerSpec:
 
     @property
     def wants_commit(self) -> bool:
-        """True if an operator overrides `committed`."""
-        return any(has_committed(operator) for operator in self.operators)
+        """True if an operator overrides `committed` or `checkpointed`."""
+        return any(hears_commits(operator) for operator in self.operators)
 
     @property
     def waits_for_tuples(self) -> bool:
@@ -81,9 +81,10 @@ class ContainerSpec:
         return any(isinstance(operator.operator, PushInput) for operator in self.operators)
 
 
-def has_committed(operator: PhysicalOperator) -> bool:
-    """True if the operator's class overrides `Operator.committed`."""
-    return type(operator.operator).committed is not Operator.committed
+def hears_commits(operator: PhysicalOperator) -> bool:
+    """True if the operator's class overrides `Operator.committed` or `Operator.checkpointed`."""
+    kind = type(operator.operator)
+    return kind.committed is not Operator.committed or kind.checkpointed is not Operator.checkpointed
 
 
 def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:

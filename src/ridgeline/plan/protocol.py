@@ -50,6 +50,7 @@ class OperatorReport:
     `change` names the change, "" for none. It is added to the state's version, or begins a new one if it
     `replaces` all of the state. `idle`: an input that waits for its tuples had none. `delays`: the tail of a
     delay operator has tuples for the next window.
+    `metrics`: the values of those that the operator declares, by name, if an application window has ended.
     """
 
     window: OperatorWindow
@@ -60,6 +61,7 @@ class OperatorReport:
     tails: dict[str, bytes] = field(default_factory=dict)
     idle: bool = False
     delays: bool = False
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def begun(cls, request: WindowRequest, operator: int) -> Self:

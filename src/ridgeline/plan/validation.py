@@ -10,6 +10,7 @@ from ridgeline.plan.check_affinity import read_affinity
 from ridgeline.plan.check_application import check_application
 from ridgeline.plan.check_attributes import read_port_attributes
 from ridgeline.plan.check_graph import check_cycles, check_modes, ordered, resolve_schemas
+from ridgeline.plan.check_metrics import check_metrics
 from ridgeline.plan.check_operators import read_operators
 from ridgeline.plan.check_order import check_order
 from ridgeline.plan.check_partitions import check_localities, check_partitions, check_unused
@@ -106,6 +107,7 @@ def _examine(
     check_slides(draft)
     check_modes(draft)
     check_partitions(draft)
+    check_metrics(draft)
     check_unused(draft)
     check_loops(draft)
     check_order(draft)

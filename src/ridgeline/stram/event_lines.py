@@ -14,6 +14,7 @@ from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,
     MessagesRefused,
+    OperatorMetrics,
     OperatorWindow,
     RunEvent,
     SlotJoined,
@@ -40,12 +41,15 @@ class EventLines:
         self._application = ""
         self._topology = Topology((), ())
         self._problems: dict[int, str] = {}
+        self._metrics: dict[tuple[str, str], str] = {}
+        """What was wrong last with metrics that operators declare."""
         self._lines: Mapping[type, Callable[[Any], None]] = {
             ApplicationPlanned: self._planned,
             ApplicationEnded: self._ended,
             WindowRetried: self._retried,
             WindowCommitted: self._committed,
             OperatorWindow: self._operator,
+            OperatorMetrics: self._measured,
             SourceAsked: self._asked,
             MessagesRefused: self._refused,
             SlotJoined: self._joined,
@@ -96,6 +100,15 @@ class EventLines:
             first = f"; {event.error_tuples[0]}" if event.error_tuples else ""
             text = f"{event.errors} tuples skipped or rejected in window {event.window_id}{first}"
             self._write(logging.WARNING, text, event.window_id, event.operator)
+
+    def _measured(self, event: OperatorMetrics) -> None:
+        for metric, fault in event.faults.items():
+            if self._metrics.get((event.operator, metric)) != fault:
+                text = (
+                    f"metric `{event.operator}.{metric}` has no value for window {event.window_id}: {fault}"
+                )
+                self._write(logging.WARNING, text, event.window_id)
+            self._metrics[event.operator, metric] = fault
 
     def _asked(self, event: SourceAsked) -> None:
         before = self._problems.get(event.operator, "")

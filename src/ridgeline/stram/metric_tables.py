@@ -46,6 +46,21 @@ class MetricTables(ABC):
         """The progress of the window that runs, by operator, and the backlog of sources."""
         return tables.progress_table(self.watch.progress())
 
+    def metrics(self, operator: str | None = None) -> pa.Table:
+        """The metrics that operators declare, a row each, as of their last windows.
+
+        Raises KeyError for an operator that declares none.
+        """
+        return tables.own_metrics_table(self.watch.own_metrics(operator))
+
+    def metric_history(self, operator: str, metric: str, by: str = "windows") -> pa.Table:
+        """A metric that an operator declares, over time: a row a window, minute or hour, the newest last.
+
+        `by`: `windows`, `minutes` or `hours`. Raises KeyError if there is no such metric, ValueError for
+        another `by`.
+        """
+        return tables.metric_history_table(self.watch.metric_history(operator, metric), by)
+
     def windows(self, limit: int | None = None) -> pa.Table:
         """The last windows, the newest last."""
         return tables.windows_table(self.watch.windows(limit))

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ridgeline.measure.events import RunEvent
 from ridgeline.plan.protocol import WindowReport
+from ridgeline.stram.own_metrics import MetricAggregation
 
 
-def report_events(reports: Sequence[WindowReport], at: float) -> Iterator[RunEvent]:
+def report_events(
+    reports: Sequence[WindowReport], at: float, aggregation: MetricAggregation
+) -> Iterator[RunEvent]:
     """The events in the reports of the attempt that counts, container by container.
 
     `at`: STRAM's wall clock, which the events are stamped with. The events are those of the reports, not
-    copies, so ask once.
+    copies, so ask once. Last come the metrics that operators declare, as `aggregation` makes one of them.
     """
+    measured: dict[int, Mapping[str, float]] = {}
     for report in sorted(reports, key=lambda report: report.window.container):
         report.window.at = at
         yield report.window
@@ -23,3 +27,7 @@ def report_events(reports: Sequence[WindowReport], at: float) -> Iterator[RunEve
             yield operator.window
             if operator.source is not None:
                 yield replace(operator.source, at=at)
+            if operator.metrics:
+                measured[operator.window.operator] = operator.metrics
+    if measured:
+        yield from aggregation.events(reports[0].window.window_id, measured, at)

@@ -10,6 +10,7 @@ from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.to_json import own_values, plain
+from ridgeline.stram.own_metrics import metric_nodes
 
 _NOTHING: Mapping[str, object] = {}
 
@@ -30,6 +31,7 @@ def topology_of(plan: Plan) -> Topology:
             StreamEdge(stream.name, stream.source, stream.source_port, stream.sink, stream.sink_port)
             for stream in plan.physical.streams
         ),
+        metric_nodes(plan.physical.operators),
     )
 
 

@@ -24,6 +24,7 @@ from ridgeline.measure.answers.operators import (
     StreamAnswer,
     ThroughputAnswer,
 )
+from ridgeline.measure.answers.own_metrics import MetricAnswer, MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import (
@@ -36,7 +37,7 @@ from ridgeline.measure.events import ApplicationEnded, ContainerWindow, RunEvent
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.measurement import Measurement
 from ridgeline.measure.slot_counts import SlotCounts
-from ridgeline.measure.topology import OperatorNode, Topology
+from ridgeline.measure.topology import MetricNode, OperatorNode, Topology
 
 _log = logging.getLogger(__name__)
 Subscriber = Callable[[RunEvent], None]
@@ -60,6 +61,8 @@ class Scrape:
     state_warnings: int
     heartbeats_unsent: int
     subscribers_dropped: int
+    own_metrics: list[MetricAnswer]
+    own_nodes: tuple[MetricNode, ...]
 
 
 class Watch:
@@ -260,6 +263,16 @@ class Watch:
         with self._settled() as figures:
             return figures.throughput(self._now())
 
+    def own_metrics(self, operator: str | None = None) -> MetricsAnswer:
+        """The metrics that operators declare, of all operators or of one."""
+        with self._settled() as figures:
+            return {"metrics": figures.own_metrics.all(operator)}
+
+    def metric_history(self, operator: str, metric: str, limit: int | None = None) -> MetricHistoryAnswer:
+        """A metric that an operator declares, over the last windows, minutes and hours."""
+        with self._settled() as figures:
+            return figures.own_metrics.history(operator, metric, limit)
+
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last windows, the newest last."""
         with self._settled() as figures:
@@ -295,4 +308,6 @@ class Watch:
                 measurement.state_warnings,
                 measurement.heartbeats_unsent,
                 self.subscribers_dropped,
+                measurement.own_metrics.all(),
+                measurement.topology.metrics,
             )

@@ -14,7 +14,8 @@ from ridgeline.api.errors import RidgelineError, StateError, shorten
 from ridgeline.api.operator import Operator
 from ridgeline.api.per_instance import PerInstance
 from ridgeline.api.points import OutputPoint, Rows
-from ridgeline.engine.worker.runtime import OperatorRuntime, is_hidden
+from ridgeline.engine.worker.runtime import OperatorRuntime
+from ridgeline.engine.worker.undeclared import is_hidden
 from ridgeline.testing.fingerprint import fingerprint, is_users
 
 _MOST_TUPLES = 1_000

@@ -57,11 +57,26 @@ def test_what_is_exposed_is_the_registry(families):
         metric.full_name.removesuffix("_total"): (kinds.get(metric.kind, "gauge"), metric.help)
         for metric in METRICS
     }
-    assert {name: (family.type, family.documentation) for name, family in families.items()} == expected
+    own = {name for name in families if name.startswith("ridgeline_metric_")}
+    assert {
+        name: (family.type, family.documentation) for name, family in families.items() if name not in own
+    } == expected
+    assert own == {"ridgeline_metric_taken_cents", "ridgeline_metric_accounts"}
     for metric in METRICS:
         for sample in families[metric.full_name.removesuffix("_total")].samples:
             assert set(sample.labels) - {"le"} == set(metric.all_labels)
             assert math.isfinite(sample.value)
+
+
+def test_metrics_that_operators_declare_are_exposed(families):
+    taken, accounts = families["ridgeline_metric_taken_cents"], families["ridgeline_metric_accounts"]
+    assert (taken.type, taken.documentation) == ("counter", "What was paid,\nto \\ from all accounts.")
+    (sample,) = taken.samples
+    assert (sample.name, sample.value) == ("ridgeline_metric_taken_cents_total", 150)
+    assert sample.labels == {"application": "payments", "operator": "balances"}
+    assert accounts.type == "gauge"
+    assert [sample.labels["partition"] for sample in accounts.samples] == ["0", "1"]
+    assert sum(sample.value for sample in accounts.samples) == 3
 
 
 def test_the_text_says_what_prometheus_client_says(families):

@@ -25,7 +25,7 @@ from ridgeline.stram.watch import Watch
 from ridgeline.testing import CollectorSink
 from support.service.watched import BASE, Payment, feed, payments, serving, watched
 
-EXAMPLES = {"name": "balances", "port": "payments"}
+EXAMPLES = {"name": "balances", "port": "payments", "metric": "taken"}
 NOT_JSON = {f"{BASE}/events", "/metrics"}
 
 

@@ -6,7 +6,17 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
+from ridgeline import (
+    Application,
+    InputOperator,
+    InputPort,
+    KeyedState,
+    Metric,
+    Operator,
+    OutputPort,
+    State,
+    metric,
+)
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, WindowCommitted
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.http.server import WebServer
@@ -56,6 +66,11 @@ class Balances(Operator):
     options: dict = {"user": "ann", "secret": "hunter2"}  # noqa: RUF012  a property
 
     totals = KeyedState(int, default=0)
+    taken = Metric(0, kind="counter", unit="cents", help="What was paid,\nto \\ from all accounts.")
+
+    @metric(aggregate="max", by_partition=True, help="Accounts of a partition.")
+    def accounts(self) -> int:
+        return len(list(self.totals))
 
     @payments.process
     def add(self, payment: Payment) -> None:
@@ -63,6 +78,7 @@ class Balances(Operator):
             self.rejected.emit(payment)
         else:
             self.totals[payment.account] += payment.cents
+            self.taken += payment.cents
             self.balances.emit(payment)
 
 

@@ -6,6 +6,7 @@ import fnmatch
 import re
 from collections.abc import Iterable
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 from rich.text import Text
@@ -56,6 +57,7 @@ def register(app: typer.Typer) -> None:
         record_age,
         progress,
         watermarks,
+        metrics,
         windows,
         top,
     ):
@@ -273,6 +275,67 @@ def watermarks(app: App = None, url: Url = None, token: Token = None, as_json: A
         none = Text('no watermarks: no input declares a `lateness`, as in `OutputPort(..., lateness="5s")`')
         rows = answer["operators"]
         remote.show(answer, lambda width: [watermarks_table(rows, width) if rows else none], as_json=as_json)
+
+
+def metrics(
+    app: App = None,
+    pattern: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PATTERN]",
+            help="Only of such operators, or such metrics: `parse`, `parse.bad*`.",
+            show_default=False,
+        ),
+    ] = None,
+    url: Url = None,
+    token: Token = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PERIOD",
+            help="One metric over time, such as `parse.bad`: by `windows`, `minutes` or `hours`.",
+            show_default=False,
+        ),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="With `--by`: only the last N.")] = 20,
+    watch: Watching = False,
+    as_json: AsJson = False,
+) -> None:
+    """List the metrics that operators declare, as of their last windows.
+
+    Example: `ridgeline metrics quotes 'parse.*' --watch`
+    """
+    with reporting_errors():
+        from ridgeline.cli.asking import remote, watching
+        from ridgeline.cli.errors import CommandError
+        from ridgeline.cli.figures.own_metrics import history_table, matching, metrics_parts
+
+        client = remote.connect(app, url, token)
+        if by is not None:
+            if by not in {"windows", "minutes", "hours"}:
+                msg = f"`--by` is a period; got `{by}`; give `windows`, `minutes` or `hours`"
+                raise CommandError(msg)
+            operator, _, name = (pattern or "").rpartition(".")
+            if not operator or watch:
+                what = "`--by` shows one metric, once"
+                msg = f"{what}; give its name, without `--watch`: `ridgeline metrics APP parse.bad --by {by}`"
+                raise CommandError(msg)
+            history = client.get(f"/metrics/{quote(operator, safe='')}/{quote(name, safe='')}", limit=limit)
+            remote.show(history, lambda width: [history_table(history, by, width)], as_json=as_json)
+            return
+        answer = matching(client.get("/metrics"), pattern)
+        if pattern is not None and not answer["metrics"]:
+            msg = f"no metric of an operator matches `{pattern}`; `ridgeline metrics` lists all"
+            raise CommandError(msg)
+        if watch:
+            watching.each_second(
+                client,
+                "/metrics",
+                lambda found, width: metrics_parts(matching(found, pattern), width),
+                as_json=as_json,
+            )
+            return
+        remote.show(answer, lambda width: metrics_parts(answer, width), as_json=as_json)
 
 
 def windows(

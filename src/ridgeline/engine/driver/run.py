@@ -60,6 +60,7 @@ from ridgeline.stram.control import (
     WindowPublished,
 )
 from ridgeline.stram.master import Master
+from ridgeline.stram.own_metrics import MetricAggregation
 from ridgeline.stram.reporting import report_events
 
 IDLE_SECONDS = 1.0
@@ -140,6 +141,7 @@ class ApplicationRun:
         self.properties = NOTHING_KEPT
         """What windows that are committed from now on keep of what the application was given from outside."""
         self._outputs = Outputs(plan, clock)
+        self._metric_aggregation = MetricAggregation(plan.physical.operators)
         self._state_keys = {operator.id: operator.state_key for operator in plan.physical.operators}
         last = checkpoint.last()
         self.master = _master(plan, checkpoint, last, executor.capacity, groups=self._outputs.group_windows)
@@ -384,7 +386,7 @@ class ApplicationRun:
         """Report a window that is published: its containers and operators, its outputs, then its times."""
         self._unsettled = True
         published = window.timeline.now()
-        for event in report_events(window.reports, published):
+        for event in report_events(window.reports, published, self._metric_aggregation):
             self._observe(event)
         if window_id == self.master.committed:  # outputs show all windows of a commit at once
             self._report_published()

@@ -13,7 +13,7 @@ from typing import Any
 
 from ridgeline.api.cell import Change, StateCell
 from ridgeline.api.operator import operator_type
-from ridgeline.api.state import WATERMARK, KeyedCell, ValueCell
+from ridgeline.api.state import PLATFORM, KeyedCell, ValueCell
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.keyed_segments import Segment, compact
 from ridgeline.engine.state.segment_files import SegmentFiles
@@ -63,12 +63,13 @@ class StateCompactor:
             name: declaration.cell()
             for name, declaration in operator_type(type(operator.operator)).states.items()
         }
-        cells[WATERMARK] = ValueCell(None)
+        cells |= {name: ValueCell(None) for name in PLATFORM}
         if operator.slides:
             cells[SLIDES] = SlidesCell()
         restore(self._files, operator, cells, job.version)
-        if cells[WATERMARK].snapshot() == (None,):
-            del cells[WATERMARK]  # it has none
+        for name in PLATFORM:
+            if cells[name].snapshot() == (None,):
+                del cells[name]  # it has none
         numbers = count()
 
         def write(parts: Callable[[str], Iterable[bytes]]) -> str:

@@ -32,6 +32,7 @@ def ask(operator: InputOperator, outputs: Iterable[OutputPoint], call: Call, end
         if count >= operator.window_tuples or context.clock.monotonic() >= ends:
             return False
     if not count and not operator.has_finished:
+        context.idle_seconds = max(0.0, min(ends - context.clock.monotonic(), context.window_seconds))
         call("handle_idle_time", operator.handle_idle_time)
         count = sum(point.pending for point in outputs)
     return not count

@@ -31,15 +31,16 @@ from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import Storage
 from ridgeline.engine.state.undo import Undo
 from ridgeline.engine.worker.feeding import FedRows
+from ridgeline.engine.worker.inspecting import Inspect
 from ridgeline.engine.worker.receiving import receive, tags_of
 from ridgeline.engine.worker.relay import Chain, Ran, Relay, chains
-from ridgeline.engine.worker.runtime import Inspect, OperatorRuntime
+from ridgeline.engine.worker.runtime import OperatorRuntime
 from ridgeline.engine.worker.skipping import Skips
 from ridgeline.engine.worker.tails import last_tuples
 from ridgeline.engine.worker.watermarks import Marks, Watermark, marks_to_send
 from ridgeline.engine.worker.worker_output import CurrentOperator, enter_operator, leave_operator
 from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow, OperatorWindow
-from ridgeline.plan.container_spec import ContainerSpec, has_committed
+from ridgeline.plan.container_spec import ContainerSpec, hears_commits
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
 
 _HOST = socket.gethostname()
@@ -297,7 +298,7 @@ class Container:
         """
         present = window_id if self._held is None or states is not None else self._held
         for runtime in self._operators.values():
-            if has_committed(runtime.spec):
+            if hears_commits(runtime.spec):
                 version = self._versions[runtime.spec.id]
                 if states is not None:
                     version = states.get(runtime.spec.id, ())

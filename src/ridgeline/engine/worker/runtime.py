@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import partial
 from operator import length_hint
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -32,11 +32,10 @@ from ridgeline.api.operator import (
     state_cells,
 )
 from ridgeline.api.order import Order
-from ridgeline.api.per_instance import OWN
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.ports import InputPort
 from ridgeline.api.push_input import PushInput
-from ridgeline.api.state import WATERMARK, Change
+from ridgeline.api.state import METRICS, PLATFORM, WATERMARK, Change
 from ridgeline.api.times import Processing, Span, joined_spans
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange.outgoing import Emitted, Outgoing
@@ -45,11 +44,15 @@ from ridgeline.engine.worker.asking import ask
 from ridgeline.engine.worker.failures import InputLostError
 from ridgeline.engine.worker.gathering import Gathered, gathering_of
 from ridgeline.engine.worker.inputs import decoded, inheriting_times, nothing_timed, there
+from ridgeline.engine.worker.inspecting import Inspect, Inspection
+from ridgeline.engine.worker.listeners import before_checkpoint, is_idle, overrides
 from ridgeline.engine.worker.one_by_one import one_by_one
+from ridgeline.engine.worker.own_metrics import OwnMetrics
 from ridgeline.engine.worker.pauses import collect_after
 from ridgeline.engine.worker.running import Handler, Running
 from ridgeline.engine.worker.skipping import Delivery, Skips
 from ridgeline.engine.worker.time_order import in_time_order
+from ridgeline.engine.worker.undeclared import Undeclared
 from ridgeline.engine.worker.watermarks import Watermark
 from ridgeline.measure.events import AgeSample, OperatorWindow, SourceProgress
 from ridgeline.plan.physical import PhysicalOperator
@@ -58,25 +61,6 @@ from ridgeline.plan.protocol import OperatorReport, WindowRequest
 _NO_EXIT = "; an operator cannot end its worker: raise an exception, or call `finish()` in an input operator"
 _QUICK_SECONDS = 20e-6  # a tuple; below, output is not attributed to single tuples: it would cost 1 %
 _SPANS_KEPT = 256  # windows: more than can be in flight
-_HIDDEN = frozenset({"_forgotten", "_finished", "context"})
-
-
-def is_hidden(name: str) -> bool:
-    """True for what the platform keeps on an operator."""
-    return name in _HIDDEN or name.startswith(OWN)
-
-
-class Inspection(Protocol):
-    """Looks at an operator after its callbacks."""
-
-    def check(self) -> None:
-        """Raise RidgelineError for what a crash would lose or a replay would not repeat."""
-
-    def begin_again(self) -> None:
-        """The operator has been torn down and set up again."""
-
-
-Inspect = Callable[["OperatorRuntime"], Inspection]
 
 
 class OperatorRuntime:
@@ -110,6 +94,13 @@ class OperatorRuntime:
         self.window_count = spec.window_count
         self._gathering = gathering_of(self.operator, spec, self.cells)
         declared = operator_type(type(self.operator))
+        self._metrics = OwnMetrics(self.operator, self.window_count)
+        if self._metrics.cell is not None:
+            self.cells[METRICS] = self._metrics.cell
+        self._handles_idle = overrides(self.operator, "handle_idle_time") and not (
+            spec.unifier or isinstance(self.operator, PushInput)  # unifiers may wait for the window's end
+        )
+        self._before_checkpoint = overrides(self.operator, "before_checkpoint")
         self.outputs: dict[str, OutputPoint] = {
             name: getattr(self.operator, name) for name in declared.outputs
         }
@@ -117,7 +108,7 @@ class OperatorRuntime:
             name: self._handler(port) for name, port in declared.inputs.items() if name in spec.inputs
         }
         self._by_time = [name for name in self.handlers if declared.inputs[name].order == Order.BY_TIME]
-        self._baseline: dict[str, Any] = {}
+        self._undeclared = Undeclared(self.operator)
         self._quick: set[str] = set()
         """Ports whose tuples take so little that nobody needs to know what each has emitted."""
         self._idle = False
@@ -161,12 +152,11 @@ class OperatorRuntime:
                     point.port_schema = self.spec.outputs[name]
                 point.connected = name in self.spec.outputs
                 point.timed = name in self._timed_outputs
+            self._metrics.start()
             self._call("setup", self.operator.setup, self.context)
             self._set_up = True
             self._call("activate", self.operator.activate)
-            self._baseline = {
-                name: value for name, value in vars(self.operator).items() if not is_hidden(name)
-            }
+            self._undeclared.keep()
             if self._inspection is not None:
                 self._inspection.begin_again()
             elif self._inspect is not None:
@@ -206,22 +196,25 @@ class OperatorRuntime:
         )
 
     def committed(self, window_id: int, present: int | None = None) -> None:
-        """Call `committed` of the operator.
+        """Call `checkpointed` and `committed` of the operator, as far as it has them.
 
         Its cells must be as after the window `present`: that window, or a later one. Raises OperatorError.
         """
         self.start()
         self.context.window_id = window_id
-        self._call("committed", self._committed, window_id, window_id if present is None else present)
+        present = window_id if present is None else present
+        for name in ("checkpointed", "committed"):
+            if overrides(self.operator, name):
+                self._call(name, self._committed, getattr(self.operator, name), window_id, present)
 
-    def _committed(self, window_id: int, present: int) -> None:
-        """Call `committed` of the operator. Raises StateError if it changes state, which would be lost."""
+    def _committed(self, callback: Callable[[int], None], window_id: int, present: int) -> None:
+        """Call what comes after a commit. Raises StateError if it changes state, which would be lost."""
         for cell in self.cells.values():
             cell.begin(present - present % self.window_count)
         try:
-            self.operator.committed(window_id)
+            callback(window_id)
         finally:
-            self._forget(window_id)
+            self._undeclared.forget(window_id)
         changed = [name for name, cell in self.cells.items() if cell.changes() is not None]
         if changed:
             msg = f"`{changed[0]}` was changed after the window's commit, so the change would be lost; "
@@ -293,6 +286,7 @@ class OperatorRuntime:
                 self._call("timestamp_of", point.open)
             delivery = None if skips is None else Delivery(self, skips)
             span = yield from self._window(request, application_window, inputs, batches, delivery, ends=ends)
+            report.metrics = self._end_window(ends=ends)
             read = timeline.now() if isinstance(operator, InputOperator) else 0.0
             self.running.end()
             self._refuse_strays()
@@ -305,7 +299,7 @@ class OperatorRuntime:
             self.running.end()
             for point in self.outputs.values():
                 point.discard()
-            self._forget(window_id)
+            self._undeclared.forget(window_id)
         window.errors, rejected = self._rejected(emitted)
         if delivery is not None:
             window.errors += len(delivery.left_out)
@@ -318,6 +312,18 @@ class OperatorRuntime:
             self._report_source(operator, report, emitted, read)
         window.compute_seconds, window.end_seconds = self.running.compute_seconds, self.running.end_seconds
         return report, emitted
+
+    def _end_window(self, *, ends: bool) -> Mapping[str, float]:
+        """What follows the callbacks that may emit; returns the metrics if the application window ends."""
+        found: Mapping[str, float] = {}
+        if ends:
+            found = self._metrics.read(self._timed, self.outputs.values())
+            self._end_states()
+        else:
+            self._metrics.keep()
+        if self._before_checkpoint:
+            self._timed("before_checkpoint", before_checkpoint, self)
+        return found
 
     def _report_source(
         self, source: InputOperator, report: OperatorReport, emitted: Mapping[str, list[Tuples]], read: float
@@ -362,6 +368,7 @@ class OperatorRuntime:
         """The application window has ended, and so have the states that live no longer."""
         for cell in self._of_window:
             cell.end()
+        self._metrics.end()
 
     def lose(self, request: WindowRequest) -> OperatorReport:
         """The window of an operator that may lose it is lost; its cells must be at the window before."""
@@ -423,6 +430,7 @@ class OperatorRuntime:
         Returns the newest and the oldest time of the tuples of the application window, if that matters.
         """
         operator, window_id, gathers = self.operator, request.window_id, self._gathering is not None
+        self._metrics.begin()
         span = self._spans.get(window_id - 1) if window_id != application_window else None
         self._spans[window_id] = span  # stays if the window is lost
         if len(self._spans) > _SPANS_KEPT:
@@ -435,6 +443,7 @@ class OperatorRuntime:
             self._idle = ask(operator, self.outputs.values(), self._timed, request.ends)
         inheriting = [point for point in self.outputs.values() if point.inherits]
         spanning = inheriting if type(operator).end_window is not Operator.end_window else []
+        came = False
         yield
         for port, parts in inputs.items():
             schema, (by_batch, handler) = self.spec.inputs[port], self.handlers[port]
@@ -442,6 +451,7 @@ class OperatorRuntime:
                 (self.deliver_batch, "process_batch") if by_batch else (self._deliver, "process")
             )
             for number, part in enumerate(parts):
+                came = True
                 tuples: Tuples = self._call(f"{callback} of port {port}", decoded, part, schema, by_batch)
                 if delivery is None:
                     deliver(port, handler, tuples, inheriting)
@@ -453,6 +463,7 @@ class OperatorRuntime:
                 if spanning and (times := tuples.times) is not None:
                     span = joined_spans(span, times.span())
                 yield
+        self._handle_idle_time(request, came=came)
         if self.watermark is not None:
             self.watermark.advance(self.context, ends=ends, gathers=gathers)
         if ends:
@@ -461,8 +472,14 @@ class OperatorRuntime:
             ):
                 self.running.ending()
                 self._timed("end_window", operator.end_window)
-            self._end_states()
         return span
+
+    def _handle_idle_time(self, request: WindowRequest, *, came: bool) -> None:
+        """Call `handle_idle_time` if there is nothing to do (a `PushInput`: `ask`). `came`: tuples did."""
+        if self._handles_idle and is_idle(self, came=came, finished=self.spec.id in request.finished):
+            left = request.ends - self.context.clock.monotonic()
+            self.context.idle_seconds = max(0.0, min(left, self.context.window_seconds))
+            self._timed("handle_idle_time", self.operator.handle_idle_time)
 
     def _read(self, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
@@ -537,30 +554,7 @@ class OperatorRuntime:
     @property
     def is_clean(self) -> bool:
         """True if a tuple leaves traces only in the output: no state, and nothing was set in the window."""
-        return not self.cells.keys() - {WATERMARK} and not self._set_in_window()
-
-    def _set_in_window(self) -> list[str]:
-        values = vars(self.operator)
-        return [
-            name
-            for name, value in values.items()
-            if not is_hidden(name) and self._baseline.get(name, values) is not value
-        ]
-
-    def _forget(self, window_id: int) -> None:
-        """Remove attributes that the window set without declaring them, also those of `__init__` or `setup`.
-
-        Properties, which the class has values for, get back the value that they had.
-        """
-        values = vars(self.operator)
-        forgotten = self._set_in_window()
-        for name in forgotten:
-            del values[name]
-            if name in self._baseline and hasattr(type(self.operator), name):
-                values[name] = self._baseline[name]
-                continue
-            self._baseline.pop(name, None)
-            values.setdefault("_forgotten", {})[name] = window_id
+        return not self.cells.keys() - PLATFORM and not self._undeclared.set_in_window()
 
     def _refuse_strays(self) -> None:
         """Refuse what a thread of the operator emitted between windows. Raises OperatorError."""

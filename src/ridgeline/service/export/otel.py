@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.measure.metric import Kind, Metric
-from ridgeline.measure.metrics import BY_NAME
 from ridgeline.service.export.readings import Distribution, Readings, Sample
 from ridgeline.stram import identity
 
@@ -108,7 +107,7 @@ def collect(readings: Readings) -> MetricsData:
     )
     application = next((labels[0] for labels, _ in values["application_info"]), "")
     moments = int(started * _NANOSECONDS), int(at * _NANOSECONDS)
-    metrics = [_metric(BY_NAME[name], samples, moments) for name, samples in values.items() if samples]
+    metrics = [_metric(metric, samples, moments) for metric, samples in read if samples]
     version = identity.version()
     scope = ScopeMetrics(InstrumentationScope("ridgeline", version), metrics, "")
     resource = Resource.create({"service.name": application or "ridgeline", "service.namespace": "ridgeline"})

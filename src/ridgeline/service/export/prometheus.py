@@ -23,6 +23,7 @@ _KINDS = {Kind.COUNTER: "counter", Kind.HISTOGRAM: "histogram"}
 _LABELS = "\0"
 """Stands for the labels in a histogram's lines."""
 _LABELS_KEPT = 16_384
+_HELP_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n"})
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
@@ -62,7 +63,8 @@ class Exposition:
 def _text(metric: Metric, samples: Iterable[Sample]) -> Iterator[str]:
     """The lines of a metric."""
     name, names = metric.full_name, metric.all_labels
-    yield f"# HELP {name} {metric.help}\n# TYPE {name} {_KINDS.get(metric.kind, 'gauge')}\n"
+    text = metric.help.translate(_HELP_ESCAPES)
+    yield f"# HELP {name} {text}\n# TYPE {name} {_KINDS.get(metric.kind, 'gauge')}\n"
     histogram = "".join(f'{name}_bucket{{{_LABELS},le="{bound}"}} %d\n' for bound in _bounds(metric))
     histogram += f"{name}_sum{{{_LABELS}}} %r\n{name}_count{{{_LABELS}}} %d\n"
     for values, value in samples:

@@ -16,6 +16,7 @@ from ridgeline.measure.answers.watermarks import WatermarkAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer
 from ridgeline.measure.metric import Metric
 from ridgeline.measure.metrics import BY_NAME, METRICS, STATES, VERDICTS
+from ridgeline.service.export.own_metrics import own_metrics
 from ridgeline.stram import identity
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Readings:
     def read(self) -> tuple[float, list[tuple[Metric, list[Sample]]]]:
         """The time, and all metrics of the registry in its order, with their samples as of then.
 
-        The time is STRAM's wall clock. All values are finite.
+        Those that operators declare follow. The time is STRAM's wall clock. All values are finite.
         """
         with self._lock:
             scrape = self._watch.scrape()
@@ -63,7 +64,11 @@ class Readings:
             for name, labels, value in self._samples(scrape):
                 if value is not None and (isinstance(value, Distribution) or math.isfinite(value)):
                     found[name].append(((application, *labels), value))
-        return scrape.frame["at"], [(BY_NAME[name], samples) for name, samples in found.items()]
+            own: list[tuple[Metric, list[Sample]]] = [
+                (metric, [((application, *labels), value) for labels, value in samples])
+                for metric, samples in own_metrics(scrape.own_nodes, scrape.own_metrics)
+            ]
+        return scrape.frame["at"], [*((BY_NAME[name], samples) for name, samples in found.items()), *own]
 
     def _samples(self, scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution | None]]:
         """All values by metric, labels without the application's name; None where nothing is known."""

@@ -134,6 +134,10 @@ class LogicalOperatorAnswer(TypedDict):
     partitions: Annotated[list[int], "Physical ids of its partitions."]
     unifiers: Annotated[list[int], "Physical ids of its unifiers."]
     hosts: Annotated[list[str], "Hosts of its containers."]
+    autoMetrics: Annotated[
+        dict[str, float | None],
+        "The metrics that it declares: of gauges the last value, of counters the total.",
+    ]
 
 
 class LogicalOperatorsAnswer(TypedDict):

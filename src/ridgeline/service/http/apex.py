@@ -102,12 +102,15 @@ def ports(operator: LogicalOperator) -> list[LogicalPortAnswer]:
 
 
 def logical_operator(
-    operator: LogicalOperator, rows: Iterable[OperatorAnswer], latencies: Mapping[str, float | None]
+    operator: LogicalOperator,
+    rows: Iterable[OperatorAnswer],
+    latencies: Mapping[str, float | None],
+    metrics: Mapping[str, float | None],
 ) -> LogicalOperatorAnswer:
     """A logical operator with the figures of its partitions.
 
     Sums are over its partitions, of `cpuPercentageMA` and `failureCount` also over its unifiers. `latencies`:
-    by name, milliseconds.
+    by name, milliseconds. `metrics`: those that it declares.
     """
     own = [row for row in rows if row["logicalName"] == operator.name]
     partitions = [row for row in own if not row["unifierClass"]]
@@ -129,6 +132,7 @@ def logical_operator(
         "partitions": [row["id"] for row in partitions],
         "unifiers": [row["id"] for row in own if row["unifierClass"]],
         "hosts": sorted({row["host"] for row in own if row["host"]}),
+        "autoMetrics": dict(metrics),
     }
 
 

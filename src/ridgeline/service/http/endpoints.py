@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, TypeVar
 
 from ridgeline.api.errors import did_you_mean
@@ -13,9 +14,11 @@ from ridgeline.measure.answers.operators import (
     RecordAgesAnswer,
     ThroughputAnswer,
 )
+from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowAnswer
+from ridgeline.measure.own_metrics import by_operator
 from ridgeline.plan.logical import LogicalOperator
 from ridgeline.service.http import apex
 from ridgeline.service.http.answers import (
@@ -81,9 +84,11 @@ def _logical_latencies(call: Call) -> dict[str, float | None]:
 
 def _logical_operators(call: Call) -> LogicalOperatorsAnswer:
     rows, latencies = call.watch.operators(), _logical_latencies(call)
+    metrics = by_operator(call.watch.own_metrics()["metrics"])
     return {
         "operators": [
-            apex.logical_operator(operator, rows, latencies) for operator in call.plan.logical.operators
+            apex.logical_operator(operator, rows, latencies, metrics.get(operator.name, {}))
+            for operator in call.plan.logical.operators
         ]
     }
 
@@ -177,7 +182,10 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
     _stram(
         "/logicalPlan/operators/{name}",
         lambda call: apex.logical_operator(
-            _logical_operator(call), call.watch.operators(), _logical_latencies(call)
+            _logical_operator(call),
+            call.watch.operators(),
+            _logical_latencies(call),
+            by_operator(call.watch.own_metrics()["metrics"]).get(call["name"], {}),
         ),
         "A logical operator with the figures of its partitions.",
         LogicalOperatorAnswer,
@@ -319,6 +327,24 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         lambda call: call.watch.watermarks(),
         "How far event time has come at each operator, who holds it back, and how many records were late.",
         WatermarksAnswer,
+    ),
+    _stram(
+        "/metrics",
+        lambda call: found(call.watch.own_metrics, call.get("operator")),
+        "The metrics that operators declare, as of their last windows.",
+        MetricsAnswer,
+        query=(Parameter("operator", "string", "the name of a logical operator; default: all"),),
+    ),
+    _stram(
+        "/metrics/{name}/{metric}",
+        lambda call: found(
+            partial(call.watch.metric_history, call["name"], call["metric"]), call.get("limit")
+        ),
+        "A metric that an operator declares, over the last windows, minutes and hours.",
+        MetricHistoryAnswer,
+        _NAME,
+        Parameter("metric", "string", "the name of the metric"),
+        query=(Parameter("limit", "integer", "how many windows, minutes and hours; default: all", 1),),
     ),
     _stram(
         "/windows",

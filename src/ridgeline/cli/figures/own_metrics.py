@@ -1,0 +1,98 @@
+"""The metrics that operators declare."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ridgeline.cli.tables import Columns, fitted
+from ridgeline.cli.units import UNKNOWN, time_of_day
+from ridgeline.measure.answers.own_metrics import MetricAnswer, MetricHistoryAnswer, MetricsAnswer
+
+_NONE = "no operator declares metrics: `errors = Metric(0)`, or `@metric()` on a method"
+
+
+def matching(answer: MetricsAnswer, pattern: str | None) -> MetricsAnswer:
+    """Those whose operator, or operator and name with a dot between, are like the pattern."""
+    rows = [
+        row
+        for row in answer["metrics"]
+        if pattern is None
+        or fnmatch.fnmatchcase(row["operator"], pattern)
+        or fnmatch.fnmatchcase(f"{row['operator']}.{row['metric']}", pattern)
+    ]
+    return {"metrics": rows}
+
+
+def metrics_parts(answer: MetricsAnswer, width: int) -> list[RenderableType]:
+    """A row for each metric."""
+    rows = answer["metrics"]
+    if not rows:
+        return [Text(_NONE)]
+    columns: Columns = {
+        "metric": [Text(f"{row['operator']}.{row['metric']}", "bold") for row in rows],
+        "value": [Text(number(row["value"])) for row in rows],
+        "total": [Text(number(row["total"]) if row["kind"] == "counter" else "") for row in rows],
+        "unit": [Text(row["unit"]) for row in rows],
+        "window": [Text(UNKNOWN if row["windowId"] is None else str(row["windowId"])) for row in rows],
+        "partitions": [Text(_partitions(row)) for row in rows],
+        "by": [Text(row["aggregate"], "dim") for row in rows],
+        "help": [Text(row["help"], "dim") for row in rows],
+    }
+    dispensable = ("help", "by", "partitions", "window", "unit")
+    parts: list[RenderableType] = [fitted(columns, width, dispensable, left=("metric", "unit", "by", "help"))]
+    parts += [
+        Text(f"{row['operator']}.{row['metric']}: {row['problem']}", "yellow")
+        for row in rows
+        if row["problem"]
+    ]
+    return parts
+
+
+def history_table(answer: MetricHistoryAnswer, by: str, width: int) -> Table:
+    """A metric by windows, minutes or hours, a row each."""
+    if by == "windows":
+        windows = answer["windows"]
+        columns: Columns = {
+            "window": [Text(str(row["windowId"])) for row in windows],
+            "at": _times(row["at"] for row in windows),
+            "value": [Text(number(row["value"])) for row in windows],
+        }
+        return fitted(columns, width, ("at",), left=())
+    periods = answer["minutes"] if by == "minutes" else answer["hours"]
+    columns = {
+        "from": _times(row["start"] for row in periods),
+        "windows": [Text(str(row["windows"])) for row in periods],
+        "sum": [Text(number(row["sum"])) for row in periods],
+        "mean": [Text(number(row["mean"])) for row in periods],
+        "min": [Text(number(row["min"])) for row in periods],
+        "max": [Text(number(row["max"])) for row in periods],
+        "first": [Text(number(row["first"])) for row in periods],
+        "last": [Text(number(row["last"])) for row in periods],
+    }
+    return fitted(columns, width, ("first", "last"), left=())
+
+
+def number(value: float | None) -> str:
+    """A number as people read it: whole ones in full, others to six digits.
+
+    >>> number(1234567), number(0.1 + 0.2), number(5.0)
+    ('1,234,567', '0.3', '5')
+    """
+    if value is None:
+        return UNKNOWN
+    return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:,.6g}"  # noqa: PLR2004  a float is exact up to there
+
+
+def _partitions(row: MetricAnswer) -> str:
+    values: Sequence[float | None] = row["partitions"]
+    return " ".join(map(number, values)) if len(values) > 1 else ""
+
+
+def _times(moments: Iterable[float]) -> list[Text]:
+    found = list(moments)
+    return [Text(time_of_day(moment, found[-1])) for moment in found]

@@ -1,0 +1,201 @@
+"""The metrics that operators declare: their last values, and what they were over time."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ridgeline.api.errors import did_you_mean
+from ridgeline.measure.answers.own_metrics import (
+    MetricAnswer,
+    MetricHistoryAnswer,
+    MetricPeriodAnswer,
+    MetricWindowAnswer,
+)
+from ridgeline.measure.events import OperatorMetrics
+from ridgeline.measure.topology import MetricNode
+
+_MINUTE, _HOUR = 60, 3600
+_MINUTES_KEPT, _HOURS_KEPT = 180, 72
+_WINDOWS_KEPT = 1_000
+_VALUES_KEPT = 200_000
+"""Of all metrics: where an application declares many, fewer windows of each are kept."""
+
+
+class OwnMetrics:
+    """A fold over `OperatorMetrics`; `Measurement` feeds it. One thread at a time. Memory is bounded."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], _Kept] = {}
+
+    def planned(self, metrics: Sequence[MetricNode]) -> None:
+        """Take a plan in: metrics that it has not are forgotten."""
+        windows = max(1, min(_WINDOWS_KEPT, _VALUES_KEPT // max(1, len(metrics))))
+        before, self._kept = self._kept, {}
+        for node in metrics:
+            known = before.get((node.operator, node.name))
+            if known is None or known.node != node:
+                known = _Kept(node, windows)
+            self._kept[node.operator, node.name] = known
+
+    def add(self, event: OperatorMetrics) -> None:
+        """Take in a window that is committed."""
+        for (operator, name), kept in self._kept.items():
+            if operator == event.operator:
+                kept.add(event, name)
+
+    def all(self, operator: str | None = None) -> list[MetricAnswer]:
+        """All metrics, or those of one operator. Raises KeyError naming the operators that have any."""
+        names = dict.fromkeys(name for name, _ in self._kept)
+        if operator is not None and operator not in names:
+            hint = did_you_mean(operator, names) if names else "no operator declares metrics"
+            msg = f"`{operator}` declares no metrics; {hint}"
+            raise KeyError(msg)
+        return [kept.answer() for (name, _), kept in self._kept.items() if operator in {None, name}]
+
+    def history(self, operator: str, name: str, limit: int | None = None) -> MetricHistoryAnswer:
+        """A metric over the last windows, minutes and hours. Raises KeyError naming those there are."""
+        kept = self._kept.get((operator, name))
+        if kept is None:
+            known = [f"{own}.{metric}" for own, metric in self._kept]
+            hint = did_you_mean(f"{operator}.{name}", known) if known else "no operator declares metrics"
+            msg = f"there is no metric `{operator}.{name}`; {hint}"
+            raise KeyError(msg)
+        return kept.history(limit)
+
+
+@dataclass(slots=True)
+class _Period:
+    """A metric over a minute or an hour that began then (seconds since 1970)."""
+
+    start: int
+    first: float
+    last: float
+    least: float
+    greatest: float
+    total: float
+    count: int = 1
+
+    def add(self, value: float) -> None:
+        self.last = value
+        self.least, self.greatest = min(self.least, value), max(self.greatest, value)
+        self.total += value
+        self.count += 1
+
+    def answer(self) -> MetricPeriodAnswer:
+        """The period as an answer."""
+        total = self.total if math.isfinite(self.total) else None
+        return {
+            "start": self.start,
+            "windows": self.count,
+            "sum": total,
+            "min": self.least,
+            "max": self.greatest,
+            "mean": None if total is None else total / self.count,
+            "first": self.first,
+            "last": self.last,
+        }
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is kept of one metric.
+
+    `total`: of a counter, since the start of the run, of all partitions and of each. `fault`: why it has no
+    value in the last window.
+    """
+
+    node: MetricNode
+    windows_kept: int
+    value: float | None = None
+    window: int | None = None
+    at: float | None = None
+    partitions: list[float | None] = field(default_factory=list)
+    total: float = 0
+    totals: list[float] = field(default_factory=list)
+    fault: str = ""
+    windows: deque[tuple[int, float, float]] = field(default_factory=deque)
+    minutes: deque[_Period] = field(default_factory=lambda: deque(maxlen=_MINUTES_KEPT))
+    hours: deque[_Period] = field(default_factory=lambda: deque(maxlen=_HOURS_KEPT))
+
+    def add(self, event: OperatorMetrics, name: str) -> None:
+        """Take a window in."""
+        self.partitions = [own.get(name) for own in event.partitions]
+        self._add_totals()
+        self.window, self.at, self.fault = event.window_id, event.at, event.faults.get(name, "")
+        self.value = event.values.get(name)
+        if self.value is None:
+            return
+        if not self.node.cumulative:
+            self.total += self.value
+        else:  # of a partition that has lost its window, the last total stays
+            self.total = sum(self.totals) if self.node.aggregate == "sum" else self.value
+        self.windows.append((event.window_id, event.at, self.value))
+        if len(self.windows) > self.windows_kept:
+            self.windows.popleft()
+        for periods, seconds in ((self.minutes, _MINUTE), (self.hours, _HOUR)):
+            start = math.floor(event.at / seconds) * seconds
+            if periods and periods[-1].start >= start:  # a clock that is set back begins no period again
+                periods[-1].add(self.value)
+            else:
+                value = self.value
+                periods.append(_Period(start, value, value, value, value, value))
+
+    def _add_totals(self) -> None:
+        self.totals += [0] * (len(self.partitions) - len(self.totals))
+        for number, value in enumerate(self.partitions):
+            if value is not None:
+                self.totals[number] = value if self.node.cumulative else self.totals[number] + value
+
+    def answer(self) -> MetricAnswer:
+        """The metric as of its last window."""
+        node, counter = self.node, self.node.kind == "counter"
+        return {
+            "operator": node.operator,
+            "metric": node.name,
+            "kind": node.kind,
+            "aggregate": node.aggregate,
+            "unit": node.unit,
+            "help": node.help,
+            "windowId": self.window,
+            "at": self.at,
+            "value": self.value,
+            "total": _finite(self.total) if counter else None,
+            "partitions": list(self.partitions),
+            "partitionTotals": [_finite(total) for total in self.totals] if counter else [],
+            "problem": self.fault,
+        }
+
+    def history(self, limit: int | None) -> MetricHistoryAnswer:
+        """The metric over time, the last `limit` of each."""
+        windows = list(self.windows)
+        rows: list[MetricWindowAnswer] = [
+            {"windowId": window, "at": at, "value": value}
+            for window, at, value in (windows if limit is None else windows[-limit:])
+        ]
+        return {
+            **self.answer(),
+            "windows": rows,
+            "minutes": _last(self.minutes, limit),
+            "hours": _last(self.hours, limit),
+        }
+
+
+def _last(periods: Iterable[_Period], limit: int | None) -> list[MetricPeriodAnswer]:
+    found = [period.answer() for period in periods]
+    return found if limit is None else found[-limit:]
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def by_operator(rows: Iterable[MetricAnswer]) -> Mapping[str, dict[str, float | None]]:
+    """What each operator's metrics are now: of a counter the total, of a gauge the last value."""
+    found: dict[str, dict[str, float | None]] = {}
+    for row in rows:
+        value = row["total"] if row["kind"] == "counter" else row["value"]
+        found.setdefault(row["operator"], {})[row["metric"]] = value
+    return found

@@ -1,0 +1,96 @@
+"""Check the metrics that operators declare: names, options, their number, and clashes of exported names."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import get_args
+
+from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.api.metric import AGGREGATES, MetricKind, MetricOptions
+from ridgeline.measure.topology import MetricNode
+from ridgeline.plan.draft import Draft
+
+MOST_OF_AN_OPERATOR = 50
+MOST_OF_ALL = 1_000
+_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,99}")
+_UNIT = re.compile(r"[a-z][a-z0-9_]{0,29}")
+_SUFFIXES = ("_total", "_bucket", "_count", "_sum", "_info", "_created")
+"""What Prometheus gives a meaning of its own."""
+
+
+def check_metrics(draft: Draft) -> None:
+    """Add the faults of all declared metrics."""
+    exported: dict[str, tuple[str, MetricOptions]] = {}
+    count = 0
+    for operator in draft.operators:
+        declared = operator.declared.metrics
+        count += len(declared)
+        if len(declared) > MOST_OF_AN_OPERATOR:
+            what = f"`{operator.kind}` declares {len(declared)} metrics, the most is {MOST_OF_AN_OPERATOR}"
+            draft.fault(operator.name, what, "leave some out, or make several operators")
+            continue
+        for name, options in declared.items():
+            where, wrong = operator.port(name), False
+            for what, remedy in _faults(options):
+                draft.fault(where, f"metric `{name}` of `{operator.kind}`: {what}", remedy)
+                wrong = True
+            if not wrong:
+                _check_exported(draft, where, options, exported)
+    if count > MOST_OF_ALL:
+        what = f"the operators declare {count} metrics, the most is {MOST_OF_ALL}"
+        draft.fault(draft.application, what, "leave some out: each is kept for 1,000 windows")
+
+
+def _check_exported(
+    draft: Draft, where: str, options: MetricOptions, exported: dict[str, tuple[str, MetricOptions]]
+) -> None:
+    """Add a fault if another metric has the same name on `/metrics` and means something else there."""
+    name = _exported_name(options)
+    family = name.removesuffix("_total")
+    other, known = exported.setdefault(family, (where, options))
+    alike = (options.name, options.kind, options.unit) == (known.name, known.kind, known.unit)
+    if not alike:
+        what = (
+            f"metrics `{other}` and `{where}` are both `{family}` on `/metrics`, and differ in kind or unit"
+        )
+        draft.fault(where, what, "call one of them something else, or declare both alike")
+
+
+def _exported_name(options: MetricOptions) -> str:
+    return MetricNode("", options.name, options.kind, "", unit=options.unit).exported_name
+
+
+def _faults(options: MetricOptions) -> Iterator[tuple[str, str]]:
+    """What is wrong with a declaration, and what to do."""
+    ending = next((suffix for suffix in _SUFFIXES if options.name.endswith(suffix)), "")
+    if not _NAME.fullmatch(options.name):
+        yield "its name cannot be one of Prometheus", "use letters, digits and `_`, at most 100"
+    elif ending:
+        yield f"names that end in `{ending}` have a meaning in Prometheus", "leave the ending out"
+    unit: object = options.unit
+    if not isinstance(options.help, str):
+        yield f"its help is {shorten(options.help)}", "give a text"
+    if not isinstance(unit, str) or (unit and not _UNIT.fullmatch(unit)):
+        yield f"its unit {shorten(unit)} cannot be part of a name", "give a word such as `seconds`"
+    if type(options.default) not in {int, float} or not math.isfinite(options.default):
+        yield f"its default is {shorten(options.default)}", "give a finite `int` or `float`"
+    yield from _faults_of_kind(options)
+
+
+def _faults_of_kind(options: MetricOptions) -> Iterator[tuple[str, str]]:
+    """What is wrong with kind and aggregate."""
+    if isinstance(options.aggregate, str):
+        if options.aggregate not in AGGREGATES:
+            hint = did_you_mean(options.aggregate, AGGREGATES)
+            yield f"there is no aggregate `{shorten(options.aggregate)}`", f"{hint}; or give a function"
+    elif not callable(options.aggregate):
+        known = ", ".join(AGGREGATES)
+        yield f"its aggregate is {shorten(options.aggregate)}", f"give one of {known}, or a function"
+    if options.kind not in get_args(MetricKind):
+        yield f"there is no kind {shorten(options.kind)}", "give `gauge` or `counter`"
+    elif options.cumulative and options.kind != "counter":
+        yield "only counters can be `cumulative`", 'add `kind="counter"`'
+    elif options.kind == "counter" and isinstance(options.aggregate, str) and options.aggregate != "sum":
+        yield f"a counter adds up, but its aggregate is `{options.aggregate}`", "leave `aggregate` out"

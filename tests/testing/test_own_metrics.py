@@ -1,0 +1,227 @@
+"""Metrics that operators declare: exact, over partitions, application windows, kills and restarts."""
+
+import math
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, InputPort, Metric, Operator, OperatorError, OutputPort, State, metric
+from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+
+NOTHING = 1_000
+
+
+def spread(values: Sequence[float]) -> float:
+    return max(values) - min(values)
+
+
+class Measured(Operator):
+    numbers = InputPort(object)
+    out = OutputPort(object)
+
+    count = Metric(0, kind="counter", help="Numbers.", unit="records")
+    greatest = Metric(-1, aggregate="max")
+    least = Metric(NOTHING, aggregate="min")
+    constant = Metric(2.5, aggregate="mean")
+    spread = Metric(1, aggregate=spread)
+    ever = State(0)
+    here = State(0, scope="window")
+
+    @numbers.process
+    def add(self, number: int) -> None:
+        self.count += 1
+        self.ever += 1
+        self.here += number
+        self.greatest = max(self.greatest, number)
+        self.least = min(self.least, number)
+        self.out.emit(number)
+
+    @metric(kind="counter", cumulative=True)
+    def seen(self) -> int:
+        return self.ever
+
+    @metric()
+    def in_window(self) -> int | None:
+        return self.here or None
+
+
+def application(windows: list[list[Any]], operator: Operator | None = None, **attributes: Any) -> Application:
+    app = Application("measured", window="500ms")
+    items = [item for window in windows for item in (*window, END_WINDOW)][:-1]
+    source = app.add_operator("source", ListInput(object, items))
+    step = app.add_operator("step", operator or Measured(), **attributes)
+    app.add_stream("numbers", source.output, step.numbers)
+    app.add_stream("out", step.out, app.add_operator("sink", CollectorSink(object)).input)
+    return app
+
+
+def by_hand(windows: list[list[int]], width: int) -> dict[str, list[float]]:
+    """The values of all metrics in each application window."""
+    groups = [list(chain(*windows[first : first + width])) for first in range(0, len(windows), width)]
+    so_far = [sum(map(len, groups[: number + 1])) for number in range(len(groups))]
+    return {
+        "count": list(map(len, groups)),
+        "greatest": [max([-1, *group]) for group in groups],
+        "least": [min([NOTHING, *group]) for group in groups],
+        "constant": [2.5] * len(groups),
+        "spread": [0] * len(groups),
+        "seen": list(so_far),
+        "in_window": [sum(group) for group in groups if sum(group)],
+    }
+
+
+def values(run: Any, name: str) -> list[float]:
+    return run.metric_history("step", name)["value"].to_pylist()  # type: ignore[no-any-return]
+
+
+@given(
+    windows=st.lists(st.lists(st.integers(0, 99), max_size=4), min_size=1, max_size=7),
+    partitions=st.integers(1, 3),
+    width=st.integers(1, 3),
+    killed=st.sets(st.integers(0, 6)),
+    seed=st.none() | st.integers(0, 99),
+)
+@settings(max_examples=25, deadline=None)
+def test_all_values_are_those_by_hand_whatever_the_partitions_and_kills(
+    windows: list[list[int]], partitions: int, width: int, killed: set[int], seed: int | None
+) -> None:
+    windows = [*windows, [50]]
+    given_windows = [[*one, ABORT] if number in killed else one for number, one in enumerate(windows)]
+    app = application(given_windows, partitions=partitions, application_window_count=width)
+    run = run_local(app, interleave=seed)
+    expected = by_hand(windows, width)
+    assert {name: values(run, name) for name in expected} == expected
+    rows = {row["metric"]: row for row in run.metrics().to_pylist()}
+    assert rows["count"]["total"] == rows["seen"]["total"] == sum(map(len, windows))
+    assert all(len(row["partitions"]) == partitions for row in rows.values())
+
+
+def test_a_driver_that_starts_again_goes_on_with_what_is_state_and_begins_all_else_anew() -> None:
+    windows: list[list[Any]] = [[1, 2], [3], [4, 5, 6], [7]]
+    storage, found = MemoryStorage(), []
+    for _ in windows:
+        run = run_local(application(windows, application_window_count=2), checkpoint=storage, windows=1)
+        found.append([row["total"] for row in run.metrics().to_pylist() if row["kind"] == "counter"])
+    # Of the application window that two drivers have run, all is counted by the one that has ended it.
+    assert found == [[0, 0], [3, 3], [0, 0], [4, 7]]
+
+
+class Declares(Operator):
+    numbers = InputPort(object)
+    out = OutputPort(object)
+    kind = "none"
+    field = Metric(0)
+    counter = Metric(0, kind="counter")
+
+    def __init__(self, wrong: str) -> None:
+        super().__init__()
+        self.wrong = wrong
+
+    @numbers.process
+    def take(self, number: int) -> None:
+        if self.wrong == "nan":
+            self.field = math.nan
+        elif self.wrong == "text":
+            self.field = "5"  # type: ignore[assignment]
+        elif self.wrong == "wide":
+            self.field = 2**63
+        elif self.wrong == "falls":
+            self.counter -= 1
+
+    @metric()
+    def method(self) -> float:
+        if self.wrong == "emits":
+            self.out.emit(1)
+        return 1 / 0 if self.wrong == "raises" else 1
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name", "text"),
+    [
+        ("nan", "field", "finite number; got nan"),
+        ("text", "field", "got '5', a `str`"),
+        ("wide", "field", "at most 64 bits"),
+        ("falls", "counter", "never falls; got -1"),
+        ("emits", "method", "has emitted; emit in `end_window`"),
+        ("raises", "method", "ZeroDivisionError"),
+    ],
+)
+def test_what_is_no_value_names_operator_window_and_metric(wrong: str, name: str, text: str) -> None:
+    with pytest.raises(OperatorError) as raised:
+        run_local(application([[1]], Declares(wrong)))
+    failure = raised.value.failure
+    assert (failure.operator, failure.window_id, failure.callback) == ("step", 0, f"metric `{name}`")
+    assert text in failure.error
+
+
+def test_an_aggregate_that_raises_costs_its_value_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    def fails(_values: Sequence[float]) -> float:
+        message = "no"
+        raise ValueError(message)
+
+    class Fails(Measured):
+        spread = Metric(0, aggregate=fails)
+
+    run = run_local(application([[1], [2]], Fails()))
+    rows = {row["metric"]: row for row in run.metrics().to_pylist()}
+    assert rows["spread"]["value"] is None
+    assert rows["spread"]["problem"] == "its aggregate `fails` has failed: ValueError: no"
+    assert rows["count"]["total"] == 2
+    assert [line for line in caplog.messages if "step.spread" in line] == [
+        "metric `step.spread` has no value for window 0: its aggregate `fails` has failed: ValueError: no"
+    ]
+
+
+def test_what_a_tuple_that_is_skipped_did_to_a_metric_is_taken_back() -> None:
+    class Fussy(Measured):
+        @Measured.numbers.process
+        def add(self, number: int) -> None:
+            super().add(number)
+            if number % 2:
+                message = "odd"
+                raise ValueError(message)
+
+    run = run_local(application([[1, 2, 3], [4, 5]], Fussy(), on_error="SKIP"))
+    assert values(run, "count") == [1, 1]
+    assert values(run, "greatest") == [2, 4]
+
+
+def test_a_window_that_is_lost_has_no_values_and_totals_stay() -> None:
+    class Fails(Measured):
+        @Measured.numbers.process
+        def add(self, number: int) -> None:
+            super().add(number)
+            if number == 3:
+                message = "three"
+                raise ValueError(message)
+
+    app = application([[1], [3], [4]], Fails())
+    run = run_local(app, attributes={"processing_mode": "AT_MOST_ONCE"})
+    assert values(run, "count") == [1, 1]
+    assert values(run, "seen") == [1, 2]
+
+
+def test_values_over_minutes_and_hours() -> None:
+    app = application([[number] for number in range(300)])
+    run = run_local(app)  # windows of half a second, by a stepping clock
+    minutes = run.metric_history("step", "greatest", "minutes").to_pylist()
+    assert sum(row["windows"] for row in minutes) == 300
+    assert len(minutes) >= 2
+    for row in minutes:
+        assert (row["min"], row["max"]) == (row["first"], row["last"])
+        assert row["sum"] == sum(range(int(row["first"]), int(row["last"]) + 1))
+        assert row["mean"] == row["sum"] / row["windows"]
+        assert row["start"].second == 0
+    (hour,) = run.metric_history("step", "greatest", "hours").to_pylist()
+    assert (hour["windows"], hour["first"], hour["last"]) == (300, 0, 299)
+    with pytest.raises(ValueError, match="give `windows`, `minutes` or `hours`"):
+        run.metric_history("step", "greatest", "days")
+    with pytest.raises(KeyError, match=r"did you mean `step\.greatest`"):
+        run.metric_history("step", "greates")
+    with pytest.raises(KeyError, match="declares no metrics"):
+        run.metrics("source")
