@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -21,9 +22,12 @@ from ridgeline import (
     ValidationError,
 )
 from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.measure.events import SlotJoined, WindowCommitted
 from ridgeline.operators import Filter, RangeKeyVal, SumKeyVal, TopN
 from ridgeline.plan import describe, plan_application, to_dict
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
+from support.engine.on_spark import SparkRun, run_on_spark
+from support.engine.slot_platform import kill, run_in_processes
 
 
 class Pair(NamedTuple):
@@ -107,6 +111,7 @@ def sums(run: LocalRun) -> dict[int, list[int]]:
     return {window: values for window, values in found.items() if values}
 
 
+SIX_BY_TWO = {"application_window_count": 6, "slide_by_window_count": 2}
 COUNTING = [[number] for number in range(1, 13)]
 BY_HAND = [
     (5, 1, {4: [15], 5: [20], 6: [25], 7: [30], 8: [35], 9: [40], 10: [45], 11: [50]}),
@@ -169,6 +174,35 @@ def test_slides_survive_the_driver_in_every_window(
         app = sliding(COUNTING, Sum(early=True), **slides)
         found |= sums(run_local(app, checkpoint=storage, windows=windows))
     assert found == expected
+
+
+def test_slides_survive_the_death_of_slots(tmp_path: Path) -> None:
+    """With the partitions of the operator, and so their sliders, in processes of their own."""
+    numbers = [[number, number + 1] for number in range(24)]
+    slides = {"application_window_count": 6, "slide_by_window_count": 2, "partitions": 3}
+    app, killed = sliding(numbers, Sum(early=True), **slides), list[int]()
+
+    def each(found: SparkRun, event: WindowCommitted) -> None:
+        slots = {joined.slot: joined.pid for joined in found.of_type(SlotJoined)}
+        due = len(killed) < 2 and event.window_id >= (4, 13)[len(killed)]
+        if due and slots[len(killed) % len(slots)] not in killed:
+            killed.append(slots[len(killed) % len(slots)])
+            kill(killed[-1])
+
+    found = run_in_processes(app, tmp_path / "checkpoint", places=3, each=each, window="0s")
+    assert killed
+    totals = [total.value for total in found.collected("sink")]
+    assert totals == [sum(sum(numbers[end - 5 + back]) for back in range(6)) for end in range(5, 24, 2)]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("execution", ["slots", "jobs"])
+def test_both_executions_slide(execution: str, spark_context: Any, tmp_path: Path) -> None:
+    app = sliding(COUNTING, **SIX_BY_TWO, partitions=2)
+    run = run_on_spark(app, spark_context, tmp_path / "checkpoint", execution=execution)
+    assert [total.value for total in run.collected("sink")] == [21, 33, 45, 57]
+    own = [node for node in run.run.plan.physical.operators if node.slider]
+    assert [node.title for node in own] == ["sum.sums#slider[0]", "sum.sums#slider[1]"]
 
 
 def test_slides_survive_compaction() -> None:
@@ -282,9 +316,6 @@ class SumWrong(SumOwn):
 
 class SumBare(Sum):
     sums = OutputPort(Total)
-
-
-SIX_BY_TWO = {"application_window_count": 6, "slide_by_window_count": 2}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,189 @@
+"""Which callbacks an operator gets in which window: tables by hand."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, ClassVar, NamedTuple
+
+import pytest
+
+from ridgeline import (
+    Application,
+    InputPort,
+    KeyedState,
+    ListState,
+    Operator,
+    OutputPort,
+    PushInput,
+    State,
+)
+from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
+
+
+class Letter(NamedTuple):
+    text: str
+
+
+class Story(NamedTuple):
+    text: str
+
+
+class Tell(Operator):
+    """Emits at the end of an application window what came in it: `b4` is `begin_window(4)`, `e` its end."""
+
+    letters = InputPort(Letter)
+    stories = OutputPort(Story)
+
+    begun = State("")
+    story = State("", scope="window")
+    items = ListState(str, scope="window")
+    by_key = KeyedState(int, default=0, scope="window")
+
+    def begin_window(self, window_id: int) -> None:
+        assert not self.items
+        self.story = f"b{window_id}"
+
+    @letters.process
+    def add(self, letter: Letter) -> None:
+        self.story += f" {letter.text}{self.context.window_id}"
+        self.items.append(letter.text)
+        self.by_key[letter.text] += 1
+
+    def end_window(self) -> None:
+        assert sorted(self.items) == sorted(key for key, count in self.by_key.items() for _ in range(count))
+        self.stories.emit(Story(f"{self.story} e"))
+
+
+def telling(windows: list[str], kills: bool = False, **attributes: Any) -> Application:
+    """One letter after the other; windows are separated, an empty one has no letters."""
+    app = Application("telling", window="500ms")
+    items: list[Any] = []
+    for window in windows:
+        items += [*map(Letter, window), *[ABORT] * kills, END_WINDOW]
+    source = app.add_operator("source", ListInput(Letter, items[:-1]))
+    tell = app.add_operator("tell", Tell(), **attributes)
+    sink = app.add_operator("sink", CollectorSink(Story))
+    app.add_stream("letters", source.output, tell.letters)
+    app.add_stream("stories", tell.stories, sink.input)
+    return app
+
+
+def stories(run: LocalRun) -> dict[int, str]:
+    """What was told, by window; no window has two stories."""
+    found = {window: [story.text for story in run.collected("sink", window)] for window in run.window_ids}
+    assert all(len(texts) <= 1 for texts in found.values())
+    return {window: texts[0] for window, texts in found.items() if texts}
+
+
+Table = tuple[list[str], dict[str, Any], dict[int, str]]
+TABLES: dict[str, Table] = {
+    "each window by itself": (["ab", "", "c"], {}, {0: "b0 a0 b0 e", 1: "b1 e", 2: "b2 c2 e"}),
+    "back to back": (
+        ["a", "b", "c", "d", "e", "f"],
+        {"application_window_count": 2},
+        {1: "b0 a0 b1 e", 3: "b2 c2 d3 e", 5: "b4 e4 f5 e"},
+    ),
+    "the first tuple comes late in it": (
+        ["", "", "a", "", "", "", "", "b"],
+        {"application_window_count": 4},
+        {3: "b0 a2 e", 7: "b4 b7 e"},
+    ),
+    "empty ones between": (
+        ["a", "", "", "", "", "", "b"],
+        {"application_window_count": 2},
+        {1: "b0 a0 e", 3: "b2 e", 5: "b4 e", 6: "b6 b6 e"},
+    ),
+    "cut off by the end of the input": (
+        ["a", "b", "c", "d", "e"],
+        {"application_window_count": 3},
+        {2: "b0 a0 b1 c2 e", 4: "b3 d3 e4 e"},
+    ),
+    "longer than the run": (["a", "", "b"], {"application_window_count": 1_000_000_000}, {2: "b0 a0 b2 e"}),
+    "as a duration": (
+        ["a", "b", "c", "d"],
+        {"application_window": "1500ms"},
+        {2: "b0 a0 b1 c2 e", 3: "b3 d3 e"},
+    ),
+    "a duration of one window": (["a", "b"], {"application_window": 0.5}, {0: "b0 a0 e", 1: "b1 b1 e"}),
+}
+
+
+@pytest.mark.parametrize("how", ["in one run", "interleaved", "with kills", "a driver for each window"])
+@pytest.mark.parametrize("name", TABLES)
+def test_what_an_operator_is_called_for(name: str, how: str) -> None:
+    windows, attributes, expected = TABLES[name]
+    app = telling(windows, kills=how == "with kills", **attributes)
+    if how == "a driver for each window":
+        storage, found = MemoryStorage(), {}
+        for _ in windows:
+            found |= stories(run_local(app, checkpoint=storage, windows=1))
+    else:
+        found = stories(run_local(app, interleave=5 if how == "interleaved" else None))
+    assert found == expected
+
+
+def test_a_run_that_is_stopped_leaves_the_application_window_open() -> None:
+    """Only inputs that finish cut it off; the next run goes on in the middle of it."""
+    storage = MemoryStorage()
+    app = telling(["a", "b", "c", "d", "e", "f", "g"], application_window_count=4)
+    assert stories(run_local(app, checkpoint=storage, windows=2)) == {}
+    assert stories(run_local(app, checkpoint=storage, windows=4)) == {3: "b0 a0 b1 c2 d3 e"}
+    assert stories(run_local(app, checkpoint=storage)) == {6: "b4 e4 f5 g6 e"}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "first", "second"),
+    [
+        (4, 2, {}, {3: "b0 a0 b1 c2 d3 e", 5: "b4 e4 f5 e", 6: "b6 g6 e"}),
+        (2, 4, {1: "b0 a0 b1 e"}, {3: "b2 c2 d3 e", 6: "b4 e4 f5 g6 e"}),
+        (3, 5, {2: "b0 a0 b1 c2 e"}, {4: " d3 e4 e", 6: "b5 f5 g6 e"}),
+    ],
+)
+def test_another_application_window_ends_where_its_own_do(
+    before: int, after: int, first: dict[int, str], second: dict[int, str]
+) -> None:
+    """What the open one has kept goes into the first that ends; no tuple is lost, none comes twice."""
+    storage, windows = MemoryStorage(), ["a", "b", "c", "d", "e", "f", "g"]
+    app = telling(windows, application_window_count=before)
+    assert stories(run_local(app, checkpoint=storage, windows=3)) == first
+    app = telling(windows, application_window_count=after)
+    assert stories(run_local(app, checkpoint=storage)) == second
+
+
+class Pauses(PushInput):
+    """Emits a letter a window; before the second it has nothing until somebody waits for it."""
+
+    letters = OutputPort(Letter)
+    position = State(0)
+    held: ClassVar[threading.Event]
+
+    def emit_tuples(self) -> None:
+        if self.position == 1 and not self.held.is_set():
+            return
+        self.letters.emit(Letter("xyz"[self.position]))
+        self.position += 1
+        if self.position == 3:
+            self.finish()
+
+    def handle_idle_time(self) -> None:
+        self.held.set()
+        self.wake()
+
+
+def test_windows_in_which_an_input_pauses_count() -> None:
+    Pauses.held = threading.Event()
+    app = Application("pausing", window="10ms")
+    source = app.add_operator("source", Pauses())
+    tell = app.add_operator("tell", Tell(), application_window_count=2)
+    sink = app.add_operator("sink", CollectorSink(Story))
+    app.add_stream("letters", source.letters, tell.letters)
+    app.add_stream("stories", tell.stories, sink.input)
+    told = stories(run_local(app))
+    begun = [int(text.split()[0][1:]) for text in told.values()]
+    assert begun == list(range(0, 2 * len(told), 2))
+    letters = [part for text in told.values() for part in text.split() if part[0] in "xyz"]
+    assert [part[0] for part in letters] == ["x", "y", "z"]
+    for text in told.values():
+        first = int(text.split()[0][1:])
+        assert all(int(part[1:]) in {first, first + 1} for part in text.split()[1:-1])
