@@ -9,7 +9,7 @@ from pathlib import Path
 
 import ridgeline
 
-ENGINE_ONLY = {"Held", "Kind", "KeyedBase", "Processing", "Times", "ValueCell"}
+ENGINE_ONLY = {"Held", "Kind", "KeyedBase", "Processing", "TimerCell", "Times", "ValueCell"}
 """Named by methods of cells, ports and tuples that the engine calls, never an author."""
 
 

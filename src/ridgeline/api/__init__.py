@@ -47,6 +47,8 @@ from ridgeline.api.push_input import PushInput
 from ridgeline.api.schema import Schema
 from ridgeline.api.schema_types import ArrowSchema, SchemaType
 from ridgeline.api.state import KeyedState, ListState, State
+from ridgeline.api.timer_cell import KeyTimers
+from ridgeline.api.timers import Timers
 from ridgeline.api.tuples import Tuples
 
 __all__ = [
@@ -67,6 +69,7 @@ __all__ = [
     "InputPort",
     "InputPortAttributes",
     "InputProxy",
+    "KeyTimers",
     "KeyedCell",
     "KeyedPartitioner",
     "KeyedState",
@@ -105,6 +108,7 @@ __all__ = [
     "StickyPartitioner",
     "StreamCodec",
     "SystemClock",
+    "Timers",
     "Tuples",
     "Unifier",
     "UnifierAttributes",

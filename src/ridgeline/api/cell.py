@@ -58,6 +58,10 @@ class StateCell(ABC):
     def reset(self) -> None:
         """Restore the declared default, as before the first window."""
 
+    def lay_again(self) -> None:
+        """The same content follows from other files: as `reset`, but what is derived from it may stay."""
+        self.reset()
+
 
 class Declaration(PerInstance, ABC):
     """A state that a class body declares; makes the cell of each instance."""

@@ -27,6 +27,7 @@ class OperatorContext:
         window_seconds: The width of a streaming window.
         clock: The source of all times.
         watermark: No record older than it is still to come, but for late ones; see there.
+        window_time: When the window began, by the driver's clock; see there.
         attempt: How many attempts at this window were made before.
         container_attempt: A text that is unique to the attempt.
         run_id: The same for all runs on one checkpoint.
@@ -92,6 +93,7 @@ class OperatorContext:
         self.idle_seconds = 0.0
         """In `handle_idle_time`: seconds until the window's width is over."""
         self._watermark = EARLIEST
+        self._window_time = 0
         self.watermark_delay = 0
         """Microseconds by which records that the operator emits may be older than its watermark."""
         self.record_times: Callable[[], Times | None] | None = None
@@ -123,6 +125,23 @@ class OperatorContext:
     def set_watermark(self, microseconds: int) -> None:
         """Set the watermark; the engine calls it."""
         self._watermark = microseconds
+
+    @property
+    def window_time(self) -> datetime:
+        """When the window began, by the driver's clock, in UTC: the clock by which timers expire.
+
+        It is the same in all partitions, and in an attempt that is made again. It never goes back.
+        """
+        return _EPOCH + timedelta(microseconds=self._window_time)
+
+    @property
+    def window_time_microseconds(self) -> int:
+        """`window_time` as microseconds since 1970."""
+        return self._window_time
+
+    def set_window_time(self, microseconds: int) -> None:
+        """Set the window's time; the engine calls it."""
+        self._window_time = microseconds
 
     def batch_times(self) -> Microseconds | None:
         """The times of the records in the batch that `process_batch` gets, in microseconds since 1970.

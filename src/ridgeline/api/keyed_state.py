@@ -15,8 +15,7 @@ from collections.abc import (
     ValuesView,
 )
 from itertools import compress, islice, repeat
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeVar, overload
+from typing import Any, NamedTuple, Self, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -26,11 +25,7 @@ from ridgeline.api.cell import (
     IMMUTABLE,
     MISSING,
     Change,
-    Declaration,
     StateCell,
-    StateScope,
-    cell_of,
-    checked_scope,
     differs,
     is_mutable,
 )
@@ -40,86 +35,9 @@ from ridgeline.api.keyed_overlay import KeyedBase, Overlay
 from ridgeline.api.kind import Kind
 from ridgeline.api.nan import odd_tuple, one, one_nan
 
-if TYPE_CHECKING:
-    from ridgeline.api.operator import Operator
-
 K = typing_extensions.TypeVar("K", default=Any)
 V = typing_extensions.TypeVar("V", default=Any)
 D = TypeVar("D")
-
-
-class KeyedState(Declaration, Generic[K, V]):
-    """A value per key: `totals = KeyedState(int, key=str, default=0)`.
-
-    A mutable mapping, split by key on repartition.
-
-    `type` is the values' type. `key`, the keys' type, is for type checkers: keys are not checked when the
-    operator runs. `default` (a value, copied, or a callable without arguments) is what a missing key starts
-    from. `scope="window"`: all keys are gone when the application window of its operator has ended.
-
-    It reads as a dict does, order included, and can hold more keys than fit into memory. From some 50,000
-    keys on, most of them lie in files that are mapped into memory. For that, keys must have the same hash in
-    every process. These have: None, numbers, str, bytes, date, datetime, timedelta, UUID, members of an Enum,
-    and tuples of these. With any other key (or a NaN) the state stays in memory. Values of one plain type
-    (int, float, bool, str, bytes, or tuples of these) are held in columns, others as pickles.
-
-    Keys that are equal are one key: 1, 1.0 and True, 0.0 and -0.0. So are all NaN. In a key that is a tuple,
-    a NaN must be `math.nan` or come from a float column. Any other NaN raises StateError at the end of the
-    window. A value that is not of `type` raises StateError when it is set. An int is accepted as a float;
-    numpy's scalars become Python's.
-
-    Example:
-        >>> from ridgeline import KeyedState, Operator
-        >>> class Count(Operator):
-        ...     totals = KeyedState(int, key=str, default=0)
-        >>> count = Count()
-        >>> count.totals["word"] += 1
-        >>> dict(count.totals)
-        {'word': 1}
-    """
-
-    @overload
-    def __init__(
-        self, type: type[V], *, key: type[K], default: V | Callable[[], V] = ..., scope: StateScope = ...
-    ) -> None: ...
-    @overload
-    def __init__(
-        self, type: type[V], *, default: V | Callable[[], V] = ..., scope: StateScope = ...
-    ) -> None: ...
-    @overload
-    def __init__(
-        self, type: UnionType, *, key: type[K] = ..., default: object = ..., scope: StateScope = ...
-    ) -> None: ...
-    def __init__(
-        self,
-        type: object,  # noqa: A002  what it is
-        *,
-        key: object = object,
-        default: Any = MISSING,
-        scope: StateScope = "application",
-    ) -> None:
-        self.type = type
-        self.key = key
-        self.default = default
-        self.scope = checked_scope(scope)
-
-    def cell(self) -> KeyedCell[K, V]:
-        """A new cell without keys."""
-        return KeyedCell(Kind(self.type, self.name), self.default)
-
-    if TYPE_CHECKING:
-
-        @overload  # type: ignore[override]
-        def __get__(self, instance: None, owner: type) -> KeyedState[K, V]: ...
-        @overload
-        def __get__(self, instance: Operator, owner: type) -> KeyedCell[K, V]: ...
-        def __get__(self, instance: Operator | None, owner: type) -> KeyedState[K, V] | KeyedCell[K, V]: ...
-
-    def __set__(self, instance: Operator, value: object) -> None:
-        if value is not cell_of(instance, self):  # which `|=` assigns
-            what = f"`{type(instance).__name__}.{self.name}`"
-            msg = f"{what} is keyed state; assign to its keys, or `clear()` it"
-            raise AttributeError(msg)
 
 
 class Held(NamedTuple):
@@ -498,6 +416,11 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         if self._removed:
             return None
         return self._touched | self._watched if self._watched else self._touched
+
+    def written(self) -> Collection[K]:
+        """The keys that this streaming window has set, changed or removed."""
+        self._settle()
+        return self._touched
 
     def newest(self, count: int) -> Sequence[K]:
         """The keys of so many values that it holds of its own, those that were set first last."""

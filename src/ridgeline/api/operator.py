@@ -25,6 +25,7 @@ from ridgeline.api.positional import named_properties
 from ridgeline.api.publisher import Publisher
 from ridgeline.api.schema import Schema
 from ridgeline.api.state import Declaration, StateCell, cell_of
+from ridgeline.api.timers import Timers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,12 +64,17 @@ def operator_type(cls: type) -> OperatorType:
                 found.update(vars(base))
                 annotated.update(inspect.get_annotations(base))
         ports = {name: value for name, value in found.items() if isinstance(value, Port)}
+        states = {name: value for name, value in found.items() if isinstance(value, Declaration)}
         for name, value in found.items():
             for port, attribute in getattr(value, "_processes", ()) if inspect.isfunction(value) else ():
                 if port.name not in ports:
                     continue  # the subclass made something else of the name
                 ports[port.name] = copy.copy(ports[port.name])
                 setattr(ports[port.name], attribute, name)
+            for timers in getattr(value, "_expires", ()) if inspect.isfunction(value) else ():
+                if isinstance(declared := states.get(timers.name), Timers):
+                    states[timers.name] = declared = copy.copy(declared)
+                    declared.handler = name
         properties = {
             name: found.get(name, REQUIRED)
             for name, kind in annotated.items()
@@ -79,7 +85,7 @@ def operator_type(cls: type) -> OperatorType:
         known = _TYPES[cls] = OperatorType(
             {name: port for name, port in ports.items() if isinstance(port, InputPort)},
             {name: port for name, port in ports.items() if isinstance(port, OutputPort)},
-            {name: value for name, value in found.items() if isinstance(value, Declaration)},
+            states,
             properties,
             tuple(
                 name
@@ -171,9 +177,9 @@ class Operator:
     """One step of an application: ports, properties, declared state, callbacks.
 
     Life cycle, all in one thread: `setup(context)`, [`activate()`], (`begin_window(id)`, the ports' `process`
-    methods, `end_window()`, [`before_checkpoint(id)`])*, [`deactivate()`], `teardown()`. With an application
-    window, `begin_window` and `end_window` are called at its borders only. [`checkpointed(id)`,
-    `committed(id)`] come between windows.
+    methods, timers that expire, `end_window()`, [`before_checkpoint(id)`])*, [`deactivate()`], `teardown()`.
+    Before the last `end_window`: `end_of_input()`. With an application window, `begin_window` and
+    `end_window` are called at its borders only. [`checkpointed(id)`, `committed(id)`] come between windows.
 
     Properties are plain annotated fields (`limit: int = Field(10, gt=0)`), given as keyword arguments. They
     are checked, all together, when the application is validated. `docs/values.md` lists the checks.
@@ -253,6 +259,13 @@ class Operator:
 
     def end_window(self) -> None:
         """All tuples of the window have been processed; what is emitted here still belongs to the window."""
+
+    def end_of_input(self) -> None:
+        """All inputs of the operator have finished: nothing more will come. What is emitted here counts.
+
+        Called once per partition, in the window in which the last of its inputs finishes, after its timers
+        and before `end_window`. Not called if the run is stopped before, nor of an input operator.
+        """
 
     def handle_idle_time(self) -> None:
         """Do what can wait: nothing came in the window, or an input operator has emitted nothing.

@@ -22,13 +22,15 @@ from ridgeline.api.cell import (
     differs,
     is_mutable,
 )
-from ridgeline.api.keyed_state import KeyedCell, KeyedState
+from ridgeline.api.keyed_declaration import KeyedState
+from ridgeline.api.keyed_state import KeyedCell
 from ridgeline.api.list_state import ListCell, ListState
 
 if TYPE_CHECKING:
     from ridgeline.api.operator import Operator
 
 __all__ = [
+    "ENDED",
     "METRICS",
     "PLATFORM",
     "WATERMARK",
@@ -47,9 +49,11 @@ __all__ = [
 T = TypeVar("T")
 WATERMARK = "_watermark"
 """The name under which the watermark of an operator is kept beside its declared states."""
+ENDED = "_ended"
+"""The name under which it is kept whether `end_of_input` was called."""
 METRICS = "_metrics"
 """The name under which the fields that are metrics are kept, between the windows of an application window."""
-PLATFORM = frozenset({METRICS, WATERMARK})
+PLATFORM = frozenset({ENDED, METRICS, WATERMARK})
 """The states that an operator may have without declaring them: values, None if it has not."""
 
 

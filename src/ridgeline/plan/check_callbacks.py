@@ -14,12 +14,14 @@ from ridgeline.api.errors import SchemaError, shorten
 from ridgeline.api.operator import InputOperator, Operator, operator_type
 from ridgeline.api.record import is_record
 from ridgeline.api.schema import Schema
+from ridgeline.api.timers import Timers
 
 _LIFE_CYCLE = {
     "setup": ("context",),
     "activate": (),
     "begin_window": ("window_id",),
     "end_window": (),
+    "end_of_input": (),
     "handle_idle_time": (),
     "before_checkpoint": ("window_id",),
     "checkpointed": ("window_id",),
@@ -130,6 +132,7 @@ def _misspelt(operator: Operator, callbacks: list[str]) -> Iterator[CallbackFaul
     used = {
         method for port in declared.inputs.values() for method in (port.process_name, port.process_batch_name)
     }
+    used |= {state.handler for state in declared.states.values() if isinstance(state, Timers)}
     used |= {name for method in methods.values() for name in _mentioned(method.__code__)}
     for name in methods:
         if (

@@ -64,6 +64,8 @@ class ContainerSpec:
     """Its operators that have a watermark, each with the operators whose watermarks it follows."""
     tails: Mapping[int, PhysicalOperator] = field(default_factory=dict)
     """Its heads of delay operators, each with the tail whose state it reads."""
+    ends: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """Its operators whose end matters to an `end_of_input`, each with the operators that it reads."""
 
     @property
     def consumers(self) -> frozenset[int]:
@@ -114,7 +116,7 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
                 stream.encoding,
             )
         )
-    watermarks, tails = _watermarks(plan), tails_of(plan.physical)
+    watermarks, tails, ends = _watermarks(plan), tails_of(plan.physical), _ends(plan)
     return tuple(
         ContainerSpec(
             application=plan.logical.application,
@@ -127,6 +129,7 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
             window_seconds=plan.logical.window_seconds,
             watermarks={one: watermarks[one] for one in container.operators if one in watermarks},
             tails={one: tails[one] for one in container.operators if one in tails},
+            ends={one: ends[one] for one in container.operators if one in ends},
             recording_level=plan.logical.attributes["metrics_recording_level"],
         )
         for container in containers
@@ -166,6 +169,30 @@ def _watermarks(plan: Plan) -> dict[int, tuple[int, ...]]:
                     reached.append(stream.sink)
                 entering.setdefault(stream.sink, {})[producer] = None
     return {operator: tuple(entering.get(operator, ())) for operator in found}
+
+
+def _ends(plan: Plan) -> dict[int, tuple[int, ...]]:
+    """The operators with an `end_of_input` and all upstream, each with the operators that it reads.
+
+    What comes round a loop by a delay operator is not waited for.
+    """
+    heads = tails_of(plan.physical)
+    found: dict[int, tuple[int, ...]] = {}
+    reached = [
+        operator.id
+        for operator in plan.physical.operators
+        if type(operator.operator).end_of_input is not Operator.end_of_input
+    ]
+    for one in reached:  # grows
+        if one not in found:
+            sources = dict.fromkeys(
+                stream.source
+                for stream in plan.physical.streams
+                if stream.sink == one and stream.source not in heads
+            )
+            found[one] = tuple(sources)
+            reached += sources
+    return found
 
 
 def _incoming(stream: PhysicalStream) -> Incoming:

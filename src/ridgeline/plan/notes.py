@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ridgeline.api.codec import FunctionCodec
+from ridgeline.api.keyed_declaration import Lifetimes
 from ridgeline.api.operator import SparkSource, operator_type
 from ridgeline.api.state import KeyedState
 from ridgeline.plan.draft import listed
@@ -160,7 +161,7 @@ class _Reader:
         """Notes on state that each partition keeps for itself, where no unifier merges the results."""
         declared = operator_type(type(operator.operator)).states
         keyed = [name for name, state in declared.items() if isinstance(state, KeyedState)]
-        other = [name for name in declared if name not in keyed]
+        other = [name for name, state in declared.items() if not isinstance(state, (KeyedState, Lifetimes))]
         if keyed and followed and not partition.keys:
             upstream = listed(list(dict.fromkeys(self.entering[operator.name, port] for port in followed)))
             yield (

@@ -27,7 +27,8 @@ class WindowRequest:
     container knows by itself which have since. `states`: the version after window `window_id - 1` of each
     state; None: containers go on with the states that they hold. `tails`: the output ports whose last tuples
     the report must hold, and how many. All by physical id; ports also by name. `ends`: when the window's
-    width is over, by the monotonic clock of the host that runs it; set there.
+    width is over, by the monotonic clock of the host that runs it; set there. `time`: when the window was
+    first begun, by the driver's clock, in microseconds since 1970.
     """
 
     window_id: int
@@ -38,6 +39,7 @@ class WindowRequest:
     states: Mapping[int, StateVersion] | None = field(default_factory=dict)
     tails: Mapping[tuple[int, str], int] = field(default_factory=dict)
     ends: float = math.inf
+    time: int = 0
 
 
 @pickled_by_values

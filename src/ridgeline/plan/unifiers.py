@@ -7,6 +7,7 @@ from typing import Any
 
 from ridgeline.api.codec import StreamCodec
 from ridgeline.api.errors import SchemaError, shorten
+from ridgeline.api.keyed_declaration import Lifetimes
 from ridgeline.api.operator import Operator, PassThroughUnifier, Unifier, operator_type, port_schema
 from ridgeline.api.schema import Schema
 from ridgeline.api.state import KeyedState
@@ -103,7 +104,7 @@ def merges_by_key(operator: Operator, port: str) -> tuple[str, StreamCodec] | No
     ports = operator_type(kind)
     ((name, entry),) = ports.inputs.items()
     own = [state for name, state in ports.states.items() if name != "_waiting"]
-    if entry.codec is None or not all(isinstance(state, KeyedState) for state in own):
+    if entry.codec is None or not all(isinstance(state, (KeyedState, Lifetimes)) for state in own):
         return None
     return name, entry.codec
 

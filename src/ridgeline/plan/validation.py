@@ -17,6 +17,7 @@ from ridgeline.plan.check_partitions import check_localities, check_partitions, 
 from ridgeline.plan.check_ports import check_connections, check_declarations
 from ridgeline.plan.check_slides import check_slides
 from ridgeline.plan.check_streams import read_streams
+from ridgeline.plan.check_times import check_times
 from ridgeline.plan.draft import Draft, DraftOperator
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
 from ridgeline.plan.loops import check_loops
@@ -108,6 +109,7 @@ def _examine(
     check_modes(draft)
     check_partitions(draft)
     check_metrics(draft)
+    check_times(draft)
     check_unused(draft)
     check_loops(draft)
     check_order(draft)

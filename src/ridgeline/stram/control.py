@@ -21,9 +21,10 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class WindowDue:
-    """The trigger has fired."""
+    """The trigger has fired; `time`: when, in microseconds since 1970."""
 
     window_id: int
+    time: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,11 @@ class Flight:
     `told`: its request named the states. `final`: the window is to run as the last. `reason`: why the attempt
     before was void. `reports`: by container. `finished`: the inputs that finish in this attempt. `delays`: a
     delay operator has tuples for the next window. `empty`: as far as has been reported, nothing has moved in
-    this attempt.
+    this attempt. `time`: when it was due, the same for all attempts.
     """
 
     window_id: int
+    time: int = 0
     attempt: int = -1
     runs: bool = False
     told: bool = False

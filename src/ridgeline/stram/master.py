@@ -100,6 +100,8 @@ class Master:
         }
         self._flights: dict[int, Flight] = {}
         self._waits = any(isinstance(one.operator, PushInput) for one in plan.physical.operators)
+        self._time = 0
+        """The time of the last window: a clock that is set back does not take it back."""
         self._held = 0
         """How many windows are held: the oldest ones."""
         self._idle: set[int] = set()
@@ -188,8 +190,8 @@ class Master:
                 return tuple(self._compactions.decide(self._states))
             case WindowPublished():
                 return (*self._compactions.decide(self._states), *self._advance())
-            case WindowDue(window_id):
-                return (self._due(window_id),)
+            case WindowDue(window_id, time):
+                return (self._due(window_id, time),)
             case ContainerReported(report):
                 return self._reported(report)
             case InputAwake():
@@ -215,23 +217,31 @@ class Master:
 
     # Attempts -----------------------------------------------------------------------------------------------
 
-    def _due(self, window_id: int) -> Instruction:
+    def _due(self, window_id: int, time: int) -> Instruction:
         if window_id <= self._committed:
             return Skip(window_id)
         if window_id != self.next_window or not self.can_begin:
             msg = f"window {window_id} cannot begin now; the next one is {self.next_window}"
             raise AssertionError(msg)
-        flight = self._flights[window_id] = Flight(window_id)
+        self._time = max(self._time, time)
+        flight = self._flights[window_id] = Flight(window_id, self._time)
         return self._begin(flight)
 
     def _begin(self, flight: Flight) -> RunWindow:
+        """Begin the next attempt at a window, for `_due` and `_begin_again`."""
         flight.attempt += 1
         flight.runs = True
         flight.told = self._reload or not self._resident or flight.window_id <= self._careful
         states = self._named() if flight.told else None
         self._reload = False
         request = WindowRequest(
-            flight.window_id, flight.attempt, self._epoch, flight.final, self._finished, states
+            flight.window_id,
+            flight.attempt,
+            self._epoch,
+            flight.final,
+            self._finished,
+            states,
+            time=flight.time,
         )
         return RunWindow(request, flight.reason)
 

@@ -206,7 +206,7 @@ class ApplicationRun:
             self._start()
         if window_id > self.master.committed:
             self._windows[window_id] = _Window(source, offsets, due, Timeline(self._clock))
-        self._process(WindowDue(window_id))
+        self._process(WindowDue(window_id, round(self._clock.wall() * 1_000_000)))
 
     def turn(self, seconds: float) -> None:
         """Wait at most so long for what becomes of windows under way; commit and publish what is complete.

@@ -60,7 +60,7 @@ class Message(NamedTuple):
     """The blocks of one container for another in one window. A message without blocks names the producer.
 
     `part` counts the messages that one was divided into. `marks`: the watermarks of the producer's operators,
-    and whether they are idle.
+    and whether they are idle. `ended`: those from which nothing more comes.
     """
 
     producer: int
@@ -68,6 +68,7 @@ class Message(NamedTuple):
     blocks: Sequence[Block]
     part: int = 0
     marks: Mapping[int, tuple[int, bool]] = {}
+    ended: Sequence[int] = ()
 
     def divided(self) -> Iterator[Message]:
         """Divide it into messages of about `PIECE_BYTES` by value: Spark carries them faster than one."""

@@ -103,17 +103,23 @@ class Outgoing:
         return encode(tuples) if encoded is None else encoded, encode_times(tuples)
 
     def messages(
-        self, tag: str, marks: Mapping[int, tuple[int, bool]] = {}, *, to_all: bool
+        self,
+        tag: str,
+        marks: Mapping[int, tuple[int, bool]] = {},
+        ended: Collection[int] = (),
+        *,
+        to_all: bool,
     ) -> dict[int, Message]:
         """A message for each consumer that gets blocks, by the id of its container, or for each consumer.
 
-        The blocks are complete. `marks`: as of a `Message`; each consumer gets them.
+        The blocks are complete. `marks`, `ended`: as of a `Message`; each consumer gets them.
         """
         if self._writer:
             self._writer.close()
-        consumers = self._routes.consumers if to_all or marks else self._blocks.keys()
+        consumers = self._routes.consumers if to_all or marks or ended else self._blocks.keys()
+        over = tuple(ended)
         return {
-            consumer: Message(self._routes.container, tag, self._blocks.get(consumer, ()), marks=marks)
+            consumer: Message(self._routes.container, tag, self._blocks.get(consumer, ()), 0, marks, over)
             for consumer in consumers
         }
 

@@ -37,6 +37,7 @@ from ridgeline.engine.worker.relay import Chain, Ran, Relay, chains
 from ridgeline.engine.worker.runtime import OperatorRuntime
 from ridgeline.engine.worker.skipping import Skips
 from ridgeline.engine.worker.tails import last_tuples
+from ridgeline.engine.worker.timing import Ends
 from ridgeline.engine.worker.watermarks import Marks, Watermark, marks_to_send
 from ridgeline.engine.worker.worker_output import CurrentOperator, enter_operator, leave_operator
 from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow, OperatorWindow
@@ -93,6 +94,7 @@ class Container:
         self._routes = Routes(spec)
         self._marks: Marks = {}
         """The watermarks of the window that runs, of own operators and of those that send to them."""
+        self._ends = Ends(spec.ends)
         self._read_by_others = {route.source for route in spec.routes if route.container != spec.id}
         self._now: tuple[int, int, float] | None = None
         self.on_turn: Callable[[WindowRequest, int], None] = _nobody
@@ -120,7 +122,7 @@ class Container:
             if operator.id in spec.watermarks:
                 watermark = Watermark(operator.id, spec.watermarks[operator.id], self._marks)
             self._operators[operator.id] = OperatorRuntime(
-                operator, context, spec.recording_level, inspect, watermark
+                operator, context, spec.recording_level, inspect, watermark, self._ends
             )
             name = operator.title.removesuffix(f"[{operator.partition}]")
             self._turns[operator.id] = CurrentOperator(name, context)
@@ -173,7 +175,8 @@ class Container:
         if finished := {one.window.operator for one in report.operators if one.window.finished}:
             self._finished |= finished
         marks = marks_to_send(self._marks, self._read_by_others)
-        return outgoing.messages(tag, marks, to_all=not ended), report
+        over = self._ends.ended & self._read_by_others
+        return outgoing.messages(tag, marks, over, to_all=not ended), report
 
     def _continued(self, request: WindowRequest) -> WindowRequest:
         """Check that it can go on from here; returns the request with all inputs that have finished.
@@ -234,8 +237,10 @@ class Container:
         window.restored = timeline.now()
         delivered = receive(self.spec, messages, request.window_id)
         self._marks.clear()
+        self._ends.ended.clear()
         for message in messages:
             self._marks.update(message.marks)
+            self._ends.ended.update(message.ended)
         changes: dict[int, state_files.CellChanges] = {}
         for runtime in self._operators.values():
             runtime.context.container_attempt = f"e{request.epoch}r{request.attempt}{tag}"

@@ -52,6 +52,7 @@ from ridgeline.engine.worker.pauses import collect_after
 from ridgeline.engine.worker.running import Handler, Running
 from ridgeline.engine.worker.skipping import Delivery, Skips
 from ridgeline.engine.worker.time_order import in_time_order
+from ridgeline.engine.worker.timing import Ends, Timing, begin_states, let_time_pass
 from ridgeline.engine.worker.undeclared import Undeclared
 from ridgeline.engine.worker.watermarks import Watermark
 from ridgeline.measure.events import AgeSample, OperatorWindow, SourceProgress
@@ -79,15 +80,14 @@ class OperatorRuntime:
         level: RecordingLevel = RecordingLevel.INFO,
         inspect: Inspect | None = None,
         watermark: Watermark | None = None,
+        ends: Ends | None = None,
     ) -> None:
         self.spec = spec
         self.context = context
         self.operator = copy.deepcopy(spec.operator)
         self.operator.context = context
         self.cells = state_cells(self.operator)
-        states = operator_type(type(self.operator)).states
-        self._of_window = [cell for name, cell in self.cells.items() if states[name].scope == "window"]
-        """The cells that live no longer than an application window."""
+        self.timing = Timing(spec.id, self.operator, context, ends or Ends({}), self.cells)
         self.watermark = watermark
         if watermark is not None:
             self.cells[WATERMARK] = watermark.cell
@@ -267,13 +267,10 @@ class OperatorRuntime:
         collect_after(sum(count for port, count in window.tuples_in.items() if not self.handlers[port][0]))
         context.window_id = window_id
         application_window = window_id - window_id % self.window_count
-        for cell in self.cells.values():
-            cell.begin(application_window)
+        begin_states(self, request, application_window)
         ends = self._ends(request)
         if self._gathering is not None or self._by_time:
             inputs, ends = self._arranged(request, there(inputs), ends=ends)
-        if self.watermark is not None:
-            self.watermark.begin(context)
         self.running.begin(there(inputs))
         self._idle = False
         vars(operator)["_finished"] = self.spec.id in request.finished
@@ -305,7 +302,9 @@ class OperatorRuntime:
             window.errors += len(delivery.left_out)
             rejected += delivery.left_out[: max(1, self.spec.attributes["error_tuples_kept"]) - len(rejected)]
         window.error_tuples = tuple(rejected)
-        window.finished = bool(vars(operator).get("_finished"))
+        if vars(operator).get("_finished"):
+            window.finished = True
+            self.timing.finished()
         report.idle = self._idle
         report.handed_over = context.take_handed_over()
         if isinstance(operator, InputOperator):
@@ -323,6 +322,7 @@ class OperatorRuntime:
             self._metrics.keep()
         if self._before_checkpoint:
             self._timed("before_checkpoint", before_checkpoint, self)
+        self.timing.end()
         return found
 
     def _report_source(
@@ -366,8 +366,7 @@ class OperatorRuntime:
 
     def _end_states(self) -> None:
         """The application window has ended, and so have the states that live no longer."""
-        for cell in self._of_window:
-            cell.end()
+        self.timing.end_states()
         self._metrics.end()
 
     def lose(self, request: WindowRequest) -> OperatorReport:
@@ -375,9 +374,10 @@ class OperatorRuntime:
         for cell in self.cells.values():
             cell.begin(request.window_id - request.window_id % self.window_count)
         if ends := self._ends(request):
-            self._end_states()
+            self.timing.end_states()
         if self.watermark is not None:
             self.watermark.lost(self.context, ends=ends)
+        self.timing.pass_by()
         return OperatorReport.begun(request, self.spec.id)
 
     def arrived(self, port: str, tuples: Tuples) -> None:
@@ -464,8 +464,7 @@ class OperatorRuntime:
                     span = joined_spans(span, times.span())
                 yield
         self._handle_idle_time(request, came=came)
-        if self.watermark is not None:
-            self.watermark.advance(self.context, ends=ends, gathers=gathers)
+        let_time_pass(self, inheriting, ends=ends, gathers=gathers)
         if ends:
             with inheriting_times(
                 spanning, Processing(partial(span.of_each, 1) if span is not None else nothing_timed)
