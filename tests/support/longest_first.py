@@ -32,6 +32,7 @@ SECONDS = {
     "tests/examples/test_on_spark.py": 80,
     "tests/crash/test_signals.py": 75,
     "tests/examples/test_on_local_cluster.py": 75,
+    "tests/operators/test_event_time.py": 75,
     "tests/engine/driver/test_spark_slot_feed.py": 70,
     "tests/service/test_handle.py": 65,
     "tests/cli/running/test_breakpoint.py": 65,

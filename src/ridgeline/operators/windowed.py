@@ -25,7 +25,7 @@ from ridgeline.api import (
 from ridgeline.api.codec import hash_columns
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.duration import duration_faults, parse_duration
-from ridgeline.api.times import EARLIEST, LATEST
+from ridgeline.api.times import EARLIEST, LATEST, NO_TIME
 from ridgeline.operators import _window_parts as vectors
 from ridgeline.operators import aggregate as aggregates
 from ridgeline.operators._sessions import Parts, joined
@@ -185,11 +185,13 @@ class Windowed(Operator):
     @input.process_batch
     def add(self, batch: pa.RecordBatch) -> None:
         """Add the records of a batch to their windows; late ones go to `late`."""
-        times = self.context.batch_times()
-        if times is None:
+        if self.context.record_times is None:
             what = f"`{self.context.name}` puts records into windows by their times, but they have none"
             message = f"{what}; declare `timestamp` and `lateness` at the input operators"
             raise RidgelineError(message)
+        times = self.context.batch_times()
+        if times is None:
+            times = np.full(len(batch), NO_TIME)
         timed = (times >= EARLIEST) & (times < _LAST)
         if not timed.all():
             times = np.where(timed, times, EARLIEST)

@@ -9,6 +9,8 @@ import pytest
 
 from ridgeline import Application
 from ridgeline.api.errors import CheckpointError, OperatorError, RidgelineError
+from ridgeline.engine.driver.execution_kind import Execution
+from ridgeline.measure.events import OperatorWindow
 from ridgeline.operators import SparkInput
 from support.engine.applications import FailingSum, Number, sink
 from support.engine.on_spark import run_on_spark
@@ -17,6 +19,7 @@ from support.engine.spark_sources import (
     folder_application,
     python_beside_spark,
     rate_application,
+    timed_application,
     two_spark_sources,
 )
 from support.manifests import newest_file
@@ -42,6 +45,33 @@ def test_rate_source_goes_on_where_it_stopped(spark_context, tmp_path, partition
     assert first.ids + second.ids == [0, 1, 2, 3, 4]
     assert sums(first) + sums(second) == [odd_sum(100 * window + 100) for window in range(5)]
     assert sum(sum(report.tuples_out.values()) for report in first.reports("numbers", 0)) == 50
+
+
+def test_windows_of_record_time_follow_a_spark_source(spark_context, tmp_path):
+    """Spark deals all rows of a batch to one partition: the others are idle, and hold no window back."""
+    checkpoint = tmp_path / "checkpoint"
+
+    first = run_on_spark(
+        timed_application(3), spark_context, checkpoint, windows=3, execution=Execution.SLOTS
+    )
+    second = run_on_spark(
+        timed_application(3), spark_context, checkpoint, windows=3, execution=Execution.JOBS
+    )
+
+    found = [
+        (int(row["start"].timestamp()) - 1_767_225_600, row["key"], row["count"], row["sum"])
+        for run in (first, second)
+        for row in run.collected("store")
+    ]
+    # The newest record is that of second 599, so the watermark is 598.
+    assert sorted(found) == [
+        (start, key, 20, sum(value for value in range(start, start + 60) if value % 3 == key))
+        for start in range(0, 540, 60)
+        for key in range(3)
+    ]
+    marks = [event.watermark for event in second.of_type(OperatorWindow) if event.watermark is not None]
+    assert max(mark.entered for mark in marks) == (1_767_225_600 + 598) * 1_000_000
+    assert any(mark.idle for mark in marks)
 
 
 def write(format, folder, name, values):

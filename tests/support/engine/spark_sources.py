@@ -1,9 +1,11 @@
 """Applications whose windows are micro-batches of Spark."""
 
+from datetime import datetime
 from typing import NamedTuple
 
 from ridgeline import Application, InputPort, Operator, OutputPort, State
-from ridgeline.operators import SparkInput, SparkOutput
+from ridgeline.operators import SparkInput, SparkOutput, Windowed, aggregate, tumbling
+from ridgeline.testing import CollectorSink
 from support.engine.applications import Counter, Number, Sum, sink
 
 
@@ -13,6 +15,37 @@ def odd(frame):
 
 def even(frame):
     return frame.where("value % 2 = 0").select("value")
+
+
+def timed(frame):
+    return frame.selectExpr("value", "value % 3 AS key", "timestamp_seconds(1767225600 + value) AS time")
+
+
+class Timed(NamedTuple):
+    value: int
+    key: int
+    time: datetime
+
+
+def timed_application(partitions=1):
+    """A hundred records a window, a second apart, in the order of their times, in windows of a minute."""
+    app = Application("timed", window="1ms")
+    source = SparkInput(
+        format="rate-micro-batch",
+        options={"rowsPerBatch": 100, "numPartitions": 1},
+        schema=Timed,
+        transform=timed,
+        timestamp="time",
+        lateness="1s",
+        idle_after=0,
+    )
+    events = app.add_operator("events", source, partitions=partitions)
+    values = {"start": aggregate.window_start(), "count": aggregate.count(), "sum": aggregate.sum("value")}
+    windowed = Windowed(tumbling("1m"), key="key", values=values)
+    app.add_operator("windowed", windowed, partitions=2)
+    app.add_stream("events", events.output, windowed.input)
+    app.add_stream("results", windowed.output, app.add_operator("store", CollectorSink()).input)
+    return app
 
 
 def rate_application(summing=None, *, rows=100, partitions=1):

@@ -97,7 +97,7 @@ class Watermark:
             now = context.clock.monotonic()
             if newest != NO_TIME or self._timed_at is None:
                 self._timed_at = now
-            self._marks[self._id] = left, now - self._timed_at >= silence
+            self._marks[self._id] = left, newest == NO_TIME and now - self._timed_at >= silence
 
     def lost(self, context: OperatorContext, *, ends: bool) -> None:
         """The window of the operator is lost, and its tuples with it: time goes on."""
