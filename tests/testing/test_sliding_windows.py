@@ -22,7 +22,7 @@ from ridgeline import (
     ValidationError,
 )
 from ridgeline.engine.state.storage import MemoryStorage
-from ridgeline.measure.events import SlotJoined, WindowCommitted
+from ridgeline.measure.events import OperatorWindow, SlotJoined, WindowCommitted
 from ridgeline.operators import Filter, RangeKeyVal, SumKeyVal, TopN
 from ridgeline.plan import describe, plan_application, to_dict
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
@@ -354,6 +354,19 @@ def test_library_operators_without_results_of_windows_do_not_slide(operator: Any
 def test_an_operator_may_merge_slides_in_its_own_way() -> None:
     run = run_local(sliding(COUNTING, SumOwn(), **SIX_BY_TWO))
     assert sums(run) == BY_HAND[3][2]
+
+
+def test_it_is_shown_what_slides_take() -> None:
+    run = run_local(sliding([[1], [1], [1], [], [], [], [], [1]], Sum(early=True), **SIX_BY_TWO))
+    events = [one for one in run.events if isinstance(one, OperatorWindow)]
+    (slider,) = [one.id for one in run.plan.physical.operators if one.slider]
+    held = [one.held_bytes for one in events if one.operator == slider]
+    one = held[0]
+    assert one > 0
+    assert held == [one, 2 * one, 3 * one, 3 * one, 3 * one, 3 * one, one, 2 * one]
+    row = next(row for row in run.watch.operators() if row["id"] == slider)
+    assert (row["operator"], row["heldBytes"]) == ("sum.sums#slider", 2 * one)
+    assert not any(one.held_bytes for one in events if one.operator != slider)
 
 
 def test_the_plan_shows_a_slider_behind_each_partition() -> None:

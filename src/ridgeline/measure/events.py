@@ -188,6 +188,7 @@ class OperatorWindow:
 
     Of `compute_seconds`, `end_seconds` were spent in `end_window`. `queue`: tuples that waited when its turn
     came. `watermark`: None if no input upstream declares a lateness. `late`: records that came too late.
+    `held_bytes`: what a slider keeps of the last windows.
     """
 
     at: float
@@ -213,6 +214,7 @@ class OperatorWindow:
     encode_seconds: float = 0.0
     state_seconds: float = 0.0
     end_seconds: float = 0.0
+    held_bytes: int = 0
     watermark: WatermarkReading | None = None
     late: int = 0
 

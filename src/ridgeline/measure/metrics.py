@@ -356,6 +356,9 @@ _OPERATORS = (
         aliases=("Flink `lastCheckpointSize`", "Spark `memoryUsedBytes`"),
     ),
     Metric(
+        "operator_held_bytes", Kind.GAUGE, "bytes", _OPERATOR, "What a slider keeps.", "Aggregate before it."
+    ),
+    Metric(
         "operator_queue_records",
         Kind.GAUGE,
         "records",

@@ -30,6 +30,7 @@ class OperatorStatus:
     error_tuples: tuple[str, ...] = ()
     dropped_windows: int = 0
     state_bytes: int = 0
+    held_bytes: int = 0
     failures: int = 0
     finished: bool = False
     watermark: WatermarkReading | None = None
@@ -45,6 +46,7 @@ class OperatorStatus:
         self.error_tuples = event.error_tuples or self.error_tuples
         self.dropped_windows += bool(event.dropped)
         self.state_bytes = event.state_bytes
+        self.held_bytes = event.held_bytes
         self.finished = event.finished
         self.watermark = event.watermark or self.watermark
         self.late += event.late

@@ -20,9 +20,9 @@ class SlidesCell(StateCell):
     >>> cell = SlidesCell()
     >>> cell.begin(0)
     >>> cell.since = 0
-    >>> cell.keep(4, ["some", "tuples"])
+    >>> cell.keep(4, [("a batch", "and its times")])
     >>> cell.changes()
-    (0, 0, {4: ['some', 'tuples']})
+    (0, 0, {4: [('a batch', 'and its times')]})
     """
 
     since: int | None
@@ -36,8 +36,13 @@ class SlidesCell(StateCell):
         self.reset()
 
     def keep(self, window_id: int, parts: Sequence[Any]) -> None:
-        """Keep what came in a window; it is not to be changed any more."""
+        """Keep what came in a window, batches with their times; it is not to be changed any more."""
         self._parts[window_id] = self._new[window_id] = parts
+
+    @property
+    def size_bytes(self) -> int:
+        """What the tuples that are kept take in memory."""
+        return sum(batch.nbytes for batch, _ in self.parts)
 
     def drop(self, before: int) -> None:
         """Forget what came before this window."""

@@ -28,6 +28,7 @@ from ridgeline.engine.exchange.outgoing import Emitted, Outgoing, Routes
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.state import state_files, versions
 from ridgeline.engine.state.segment_files import SegmentFiles
+from ridgeline.engine.state.slides import SLIDES, SlidesCell
 from ridgeline.engine.state.storage import Storage
 from ridgeline.engine.state.undo import Undo
 from ridgeline.engine.worker.feeding import FedRows
@@ -382,6 +383,8 @@ class Container:
     ) -> None:
         """Collect what an operator changed, and note what the report says of it."""
         changed = runtime.changes()
+        if isinstance(held := runtime.cells.get(SLIDES), SlidesCell):
+            report.window.held_bytes = held.size_bytes
         report.delays = has_delayed(runtime.operator)
         self._undo[runtime.spec.id].ran(report.window.window_id, changed)
         if changed:

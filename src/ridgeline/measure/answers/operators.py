@@ -59,6 +59,7 @@ class OperatorAnswer(TypedDict):
     failureCount: Annotated[int, "Failures of it that made a window start again."]
     lastHeartbeat: Annotated[float | None, "When its container's last heartbeat or report came."]
     stateBytes: Annotated[int, "Bytes of state that its last window changed."]
+    heldBytes: Annotated[int, "Bytes of tuples that it keeps in memory for sliding application windows."]
     errors: Annotated[int, "Tuples that it emitted at error ports or left out, since the start."]
     errorTuples: Annotated[list[str], "The last of them, as text."]
     droppedWindows: Annotated[int, "Windows that it lost, with `AT_MOST_ONCE`."]
@@ -208,6 +209,7 @@ def operator_answer(status: OperatorStatus, container: ContainerStatus, moment: 
         "failureCount": status.failures,
         "lastHeartbeat": container.last_seen,
         "stateBytes": status.state_bytes,
+        "heldBytes": status.held_bytes,
         "errors": status.errors,
         "errorTuples": list(status.error_tuples),
         "droppedWindows": status.dropped_windows,

@@ -286,7 +286,16 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             ),
         ),
         Panel("Last commit", "stat", 6, (Query("last_commit_timestamp_seconds"),)),
-        Panel("State", "timeseries", 6, (Query("operator_state_bytes", _PARTITION, _TITLE),), stacked=True),
+        Panel(
+            "State",
+            "timeseries",
+            6,
+            (
+                Query("operator_state_bytes", _PARTITION, _TITLE),
+                Query("operator_held_bytes", _PARTITION, f"slides of {_TITLE}"),
+            ),
+            stacked=True,
+        ),
         Panel(
             "Left of the running window",
             "timeseries",

@@ -188,6 +188,7 @@ def _operator(row: OperatorAnswer, labels: Labels) -> Iterator[tuple[str, Labels
     yield "operator_failures_total", labels, row["failureCount"]
     yield "operator_windows_behind", labels, row["windowsBehind"]
     yield "operator_state_bytes", labels, row["stateBytes"]
+    yield "operator_held_bytes", labels, row["heldBytes"]
     yield "operator_queue_records", labels, row["queueSizeMA"]
 
 
