@@ -13,6 +13,7 @@ from support.plan import (
     faulty_callbacks,
     faulty_keys,
     faulty_loops,
+    faulty_metrics,
     faulty_modules,
     faulty_operators,
     faulty_partitions,
@@ -44,6 +45,7 @@ CASES = [
         faulty_callbacks,
         faulty_attributes,
         faulty_modules,
+        faulty_metrics,
     )
     for case in module.faulty.cases
 ]

@@ -84,7 +84,7 @@ def _faults_of_kind(options: MetricOptions) -> Iterator[tuple[str, str]]:
     if isinstance(options.aggregate, str):
         if options.aggregate not in AGGREGATES:
             hint = did_you_mean(options.aggregate, AGGREGATES)
-            yield f"there is no aggregate `{shorten(options.aggregate)}`", f"{hint}; or give a function"
+            yield f"there is no aggregate {shorten(options.aggregate)}", f"{hint}; or give a function"
     elif not callable(options.aggregate):
         known = ", ".join(AGGREGATES)
         yield f"its aggregate is {shorten(options.aggregate)}", f"give one of {known}, or a function"

@@ -14,6 +14,7 @@ from ridgeline.cli.asking.client import Client
 from ridgeline.measure.events import ApplicationEnded
 from ridgeline.service import registry
 from support.cli.windows import make_plan, watch_of, window
+from support.service.watched import watched
 
 PLAN = make_plan()
 ASKING = {
@@ -25,6 +26,7 @@ ASKING = {
     "latency": "/latency",
     "record-age": "/recordAge",
     "progress": "/progress",
+    "metrics": "/metrics",
     "windows": "/windows",
 }
 
@@ -214,6 +216,28 @@ def test_figures(ridgeline_command, running):
     found = lines(ridgeline_command("windows", "--limit", "2"))
     assert [line.split()[0] for line in found] == ["window", "1", "2"]
     assert found[1].endswith("source > double[1] > double.output#unifier > sink")
+
+
+def test_metrics_that_operators_declare(ridgeline_command, serve):
+    measured, plan, _, _ = watched()
+    serve(measured, plan)
+    _, taken, accounts = ridgeline_command("metrics").stdout.splitlines()
+    assert taken.split()[:4] == ["balances.taken", "30", "150", "cents"]
+    assert accounts.split()[:2] == ["balances.accounts", "2"]
+    (only,) = ridgeline_command("metrics", "payments", "balances.acc*").stdout.splitlines()[1:]
+    assert only.split() == accounts.split()
+    hours = ridgeline_command("metrics", "payments", "balances.taken", "--by", "hours").stdout
+    assert hours.splitlines()[1].split()[1:6] == ["5", "150", "30", "30", "30"]
+    windows = ridgeline_command("metrics", "payments", "balances.taken", "--by", "windows", "--limit", "2")
+    assert [line.split()[0] for line in windows.stdout.splitlines()[1:]] == ["3", "4"]
+    for arguments, text in (
+        (["balances.takn"], "no metric of an operator matches `balances.takn`"),
+        (["balances.takn", "--by", "hours"], "did you mean `balances.taken`"),
+        (["taken", "--by", "hours"], "`--by` shows one metric, once; give its name"),
+        (["balances.taken", "--by", "days"], "give `windows`, `minutes` or `hours`"),
+    ):
+        result = ridgeline_command("metrics", "payments", *arguments)
+        assert (result.exit_code != 0, text in " ".join(result.stderr.split())) == (True, True), result.stderr
 
 
 def test_before_the_first_window(ridgeline_command, serve):

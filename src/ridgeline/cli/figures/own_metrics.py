@@ -41,7 +41,7 @@ def metrics_parts(answer: MetricsAnswer, width: int) -> list[RenderableType]:
         "window": [Text(UNKNOWN if row["windowId"] is None else str(row["windowId"])) for row in rows],
         "partitions": [Text(_partitions(row)) for row in rows],
         "by": [Text(row["aggregate"], "dim") for row in rows],
-        "help": [Text(row["help"], "dim") for row in rows],
+        "help": [Text(" ".join(row["help"].split()), "dim") for row in rows],
     }
     dispensable = ("help", "by", "partitions", "window", "unit")
     parts: list[RenderableType] = [fitted(columns, width, dispensable, left=("metric", "unit", "by", "help"))]

@@ -12,6 +12,7 @@ from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.state import ValueCell
 
+_PLAIN = 2**31
 Call = Callable[[str, Callable[[], object]], Any]
 """Calls a callback of this name."""
 
@@ -57,9 +58,16 @@ class OwnMetrics:
 
         Raises OperatorError naming the metric if it is no finite number, or if its method raises or emits.
         """
+        if not self._fields and not self._methods:
+            return {}
         found: dict[str, float | None] = {}
+        values = vars(self._operator)
         for name in self._fields:
-            found[name] = call(f"metric `{name}`", partial(self._field, name))
+            value = values.get(name)
+            if type(value) is int and 0 <= value <= _PLAIN:
+                found[name] = value  # as most are: nothing needs to be checked
+            else:
+                found[name] = call(f"metric `{name}`", partial(self._field, name))
         for name in self._methods:
             found[name] = call(f"metric `{name}`", partial(self._method, name, outputs))
         return {name: value for name, value in found.items() if value is not None}

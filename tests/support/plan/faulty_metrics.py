@@ -1,0 +1,116 @@
+"""Applications whose operators declare metrics that cannot be."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from ridgeline.api import Application, InputPort, Metric, Operator, metric
+from support.plan.faulty import Listing
+from support.plan.parts import Source
+
+faulty = Listing()
+
+
+def reading(*operators: Operator) -> Application:
+    app = Application("metrics")
+    source = app.add_operator("source", Source())
+    added = [app.add_operator(f"read{number}", operator) for number, operator in enumerate(operators)]
+    app.add_stream("payments", source.payments, *(cast("Any", operator).payments for operator in added))
+    return app
+
+
+class Reader(Operator):
+    payments = InputPort(object)
+
+    @payments.process
+    def read(self, payment: object) -> None: ...
+
+
+def declaring(**members: Any) -> Operator:
+    return cast("Operator", type("Declaring", (Reader,), members)())
+
+
+@faulty(
+    "`read0.bad_total`: metric `bad_total` of `Declaring`: names that end in `_total` have a meaning in "
+    "Prometheus; leave the ending out",
+    "`read0.größe`: metric `größe` of `Declaring`: its name cannot be one of Prometheus; use letters, digits "
+    "and `_`, at most 100",
+    "`read0.unit`: metric `unit` of `Declaring`: its unit 'per second' cannot be part of a name; give a word "
+    "such as `seconds`",
+    "`read0.text`: metric `text` of `Declaring`: its help is 5; give a text",
+    "`read0.default`: metric `default` of `Declaring`: its default is nan; give a finite `int` or `float`",
+)
+def names_and_texts() -> Application:
+    return reading(
+        declaring(
+            bad_total=Metric(0),
+            größe=Metric(0),
+            unit=Metric(0, unit="per second"),
+            text=Metric(0, help=cast("Any", 5)),
+            default=Metric(float("nan")),
+        )
+    )
+
+
+@faulty(
+    "`read0.average`: metric `average` of `Declaring`: there is no aggregate 'avg'; known are `last`, "
+    "`max`, `mean`, `min`, `sum`; or give a function",
+    "`read0.number`: metric `number` of `Declaring`: its aggregate is 5; give one of sum, min, max, mean, "
+    "last, or a function",
+    "`read0.kind`: metric `kind` of `Declaring`: there is no kind 'timer'; give `gauge` or `counter`",
+    "`read0.highest`: metric `highest` of `Declaring`: a counter adds up, but its aggregate is `max`; leave "
+    "`aggregate` out",
+    '`read0.total`: metric `total` of `Declaring`: only counters can be `cumulative`; add `kind="counter"`',
+)
+def kinds_and_aggregates() -> Application:
+    @metric(cumulative=True)
+    def total(_self: object) -> int:
+        return 1
+
+    return reading(
+        declaring(
+            average=Metric(0, aggregate=cast("Any", "avg")),
+            number=Metric(0, aggregate=cast("Any", 5)),
+            kind=Metric(0, kind=cast("Any", "timer")),
+            highest=Metric(0, kind="counter", aggregate="max"),
+            total=total,
+        )
+    )
+
+
+@faulty(
+    "`read1.size`: metrics `read0.size_bytes` and `read1.size` are both `size_bytes` on `/metrics`, and "
+    "differ in kind or unit; call one of them something else, or declare both alike",
+)
+def one_name_of_two_metrics() -> Application:
+    alike = Metric(0, kind="counter", unit="lines")
+    return reading(
+        declaring(size_bytes=Metric(0), lines=alike),
+        declaring(size=Metric(0, unit="bytes"), lines=alike),
+    )
+
+
+@faulty("`read0`: `Declaring` declares 51 metrics, the most is 50; leave some out, or make several operators")
+def too_many() -> Application:
+    return reading(declaring(**{f"metric{number}": Metric(0) for number in range(51)}))
+
+
+@faulty(
+    "`metrics`: the operators declare 1050 metrics, the most is 1000; leave some out: each is kept for 1,000 "
+    "windows",
+)
+def too_many_in_all() -> Application:
+    operator = type(declaring(**{f"metric{number}": Metric(0) for number in range(50)}))
+    return reading(*(operator() for _ in range(21)))
+
+
+@faulty(
+    "`read0`: `queue` of `Declaring` has the parameters (now: 'float') -> 'float', but it is called with "
+    "`()`; write `def queue(self)`",
+)
+def a_method_with_parameters() -> Application:
+    @metric()
+    def queue(_self: object, now: float) -> float:
+        return now
+
+    return reading(declaring(queue=queue))
