@@ -2,6 +2,7 @@
 
 from ridgeline.operators import aggregate
 from ridgeline.operators._windows import Session, Sliding, session, sliding, tumbling
+from ridgeline.operators.bucket_test import BucketCounts, BucketDifference, BucketTest
 from ridgeline.operators.console_output import ConsoleOutput
 from ridgeline.operators.consolidator_key_val import ConsolidatorKeyVal
 from ridgeline.operators.delay import Delay
@@ -12,6 +13,7 @@ from ridgeline.operators.map import Map
 from ridgeline.operators.random_event_generator import RandomEventGenerator, RandomInteger
 from ridgeline.operators.range_key_val import RangeKeyVal, RangeUnifier
 from ridgeline.operators.round_robin_hash_map import RoundRobinHashMap
+from ridgeline.operators.sampler import Sampler
 from ridgeline.operators.simple_moving_average import SimpleMovingAverage
 from ridgeline.operators.spark_input import SparkInput
 from ridgeline.operators.spark_output import SparkOutput
@@ -20,6 +22,9 @@ from ridgeline.operators.top_n import TopN, TopNUnifier
 from ridgeline.operators.windowed import Windowed
 
 __all__ = [
+    "BucketCounts",
+    "BucketDifference",
+    "BucketTest",
     "ConsoleOutput",
     "ConsolidatorKeyVal",
     "Delay",
@@ -32,6 +37,7 @@ __all__ = [
     "RangeKeyVal",
     "RangeUnifier",
     "RoundRobinHashMap",
+    "Sampler",
     "Session",
     "SimpleMovingAverage",
     "Sliding",

@@ -24,6 +24,7 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.service.measured import ServiceOptions, run_measured
 from ridgeline.stram.metric_tables import MetricTables
 from ridgeline.testing.collector import collected
+from ridgeline.testing.sinks import result_of
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
@@ -163,6 +164,13 @@ class Handle(MetricTables):
         """
         publishers = self._run.publishers if self._run is not None else {}
         return collected(publishers, operator, window)
+
+    def result(self, operator: str) -> Any:
+        """The result of a `CountSink`, `HashSink` or `FirstLastSink` in this run so far.
+
+        Raises KeyError naming those that there are.
+        """
+        return result_of(self._run.publishers if self._run is not None else {}, operator)
 
     def tail(self, name: str, n: int = 20, timeout: float = 10.0) -> list[Any]:
         """The last tuples of a stream, or of an output port that has one.

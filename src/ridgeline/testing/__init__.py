@@ -12,6 +12,7 @@ from ridgeline.testing.comparing import Comparison, Difference
 from ridgeline.testing.faults import Fault, Faults
 from ridgeline.testing.list_input import ABORT, END_WINDOW, EOF, ListInput
 from ridgeline.testing.run_local import LocalRun, run_local
+from ridgeline.testing.sinks import CountSink, ExpectedSink, FailOn, FirstLastSink, HashSink, NullSink
 
 __all__ = [
     "ABORT",
@@ -19,11 +20,17 @@ __all__ = [
     "EOF",
     "CollectorSink",
     "Comparison",
+    "CountSink",
     "Difference",
+    "ExpectedSink",
+    "FailOn",
     "Fault",
     "Faults",
+    "FirstLastSink",
+    "HashSink",
     "ListInput",
     "LocalRun",
+    "NullSink",
     "SteppingClock",
     "assert_independent_of_order",
     "assert_independent_of_partitions",

@@ -90,7 +90,7 @@ class Collector(Publisher):
         # `list` first: a running application may add windows meanwhile.
         chosen = [window] if window is not None else sorted(list(self.windows))  # noqa: C414
         batches = [batch for window_id in chosen for batch in self.windows.get(window_id, [])]
-        return [row for batch in batches for row in (self.schema or _schema_of(batch)).decode(batch)]
+        return [row for batch in batches for row in (self.schema or schema_of(batch)).decode(batch)]
 
 
 def collected(publishers: Mapping[str, Publisher], operator: str, window: int | None) -> list[Any]:
@@ -109,6 +109,6 @@ def collected(publishers: Mapping[str, Publisher], operator: str, window: int | 
     return collectors[operator].tuples(window)
 
 
-def _schema_of(batch: pa.RecordBatch) -> Schema:
+def schema_of(batch: pa.RecordBatch) -> Schema:
     """The schema of a batch on a port of `Any`: `object` for pickled values, else the batch's columns."""
     return Schema(object) if holds_pickles(batch) else Schema(batch.schema)

@@ -22,6 +22,11 @@ class Difference:
     `window`: None if windows are not told apart. `differ`, `only_a`, `only_b`: how many tuples have another
     value, or are on one side only. `moved`: the tuples are the same in another order. `shown`: some of them,
     as texts. `cause`: everything that the operator reads is the same on both sides up to this window.
+
+    Example:
+        >>> from ridgeline.testing import Difference
+        >>> Difference(3, "sum", "total", 0, 1, 0, False, (), True).text
+        'window 3, `sum.total`: 1 tuple only in A'
     """
 
     window: int | None
@@ -201,7 +206,7 @@ def _difference(
     both = [(one, other) for one, other in pairs if one is not None and other is not None]
     only_a = [one for one, other in pairs if one is not None and other is None]
     only_b = [other for one, other in pairs if one is None and other is not None]
-    shown = [_changed(one, other) for one, other in both]
+    shown = [one.beside(other, "in A", "in B") for one, other in both]
     shown += [f"only in A: {row}" for row in only_a[:_MOST_SHOWN]]
     shown += [f"only in B: {row}" for row in only_b[:_MOST_SHOWN]]
     if moved is not None:
@@ -216,21 +221,6 @@ def _difference(
         tuple(shown[:_MOST_SHOWN]),
         cause,
     )
-
-
-def _changed(one: Row, other: Row) -> str:
-    """The columns that both rows have, then those that differ, with both values."""
-    texts = dict(other.columns)
-    same = [f"{name}={text}" for name, text in one.columns if texts.get(name) == text]
-    differ = [
-        f"{name} {text} in A, {texts.get(name, 'nothing')} in B"
-        for name, text in one.columns
-        if texts.get(name) != text
-    ]
-    differ += [
-        f"{name} nothing in A, {text} in B" for name, text in other.columns if name not in dict(one.columns)
-    ]
-    return f"{', '.join(same)}: {', '.join(differ) or 'another type, or what is not shown'}"
 
 
 def _count(number: int, noun: str) -> str:

@@ -36,6 +36,13 @@ class Fault:
 
     `operator`: its title, such as `counter[1]`; "" for the driver. `call`: after so many calls of its
     `process` methods; 0: before its turn; None: at its end. `seconds`: of delays and jumps of the clock.
+
+    Example:
+        >>> from ridgeline.testing import Fault
+        >>> str(Fault("kill", 3, "counter[1]", call=2))
+        'kill w3 counter[1] call 2'
+        >>> Fault.parse("delay w0 source begin 0.5s").seconds
+        0.5
     """
 
     kind: Kind

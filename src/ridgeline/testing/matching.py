@@ -30,6 +30,17 @@ class Row(NamedTuple):
     def __str__(self) -> str:
         return ", ".join(f"{name}={text}" if name else text for name, text in self.columns)
 
+    def beside(self, other: Row, here: str, there: str) -> str:
+        """The columns that both rows have, then those that differ, with both values."""
+        own, texts = dict(self.columns), dict(other.columns)
+        same = [f"{name}={text}" for name, text in own.items() if texts.get(name) == text]
+        differ = [
+            f"{name} {own.get(name, 'nothing')} {here}, {texts.get(name, 'nothing')} {there}"
+            for name in {**own, **texts}
+            if own.get(name) != texts.get(name)
+        ]
+        return f"{', '.join(same)}: {', '.join(differ) or 'another type, or what is not shown'}"
+
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:

@@ -15,7 +15,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.files import is_local
 from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type, port_schema
-from ridgeline.api.publisher import PublisherContext
+from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.run import ApplicationRun
@@ -44,6 +44,7 @@ from ridgeline.testing.faults import Faults
 from ridgeline.testing.list_input import ListInput
 from ridgeline.testing.local_executor import CommitLater, ContainerClock, LocalExecutor
 from ridgeline.testing.silencing import silence
+from ridgeline.testing.sinks import ResultPublisher, result_of
 from ridgeline.testing.striking import DriverGoneError, Striker
 
 
@@ -70,6 +71,7 @@ class LocalRun(MetricTables):
         self.events: list[RunEvent] = []
         self.collectors: dict[str, Collector] = {}
         self._captured: Captured | None = None
+        self._sinks: dict[str, Publisher] = {}
         self._watch = Watch(clock.wall, own_host())
         self._watch.subscribe(self.events.append)
         self._watch.subscribe(EventLines().apply)
@@ -86,6 +88,18 @@ class LocalRun(MetricTables):
             msg = "this run has captured nothing; give `run_local(app, capture=True)`"
             raise RidgelineError(msg)
         return self._captured
+
+    def take_over(self, publishers: Mapping[str, Publisher]) -> None:
+        """Take the sinks of a driver, which go on from those of the one before."""
+        for name, publisher in publishers.items():
+            before = self._sinks.get(name)
+            if isinstance(publisher, Collector):
+                if isinstance(before, Collector):
+                    publisher.windows = before.windows
+                self.collectors[name] = publisher
+            elif isinstance(publisher, ResultPublisher) and isinstance(before, ResultPublisher):
+                publisher.result = before.result
+            self._sinks[name] = publisher
 
     def will_capture(self) -> None:
         """The plan has taps."""
@@ -118,6 +132,10 @@ class LocalRun(MetricTables):
         Raises KeyError with the names of the collectors.
         """
         return collected(self.collectors, operator, window)
+
+    def result(self, operator: str) -> Any:
+        """The result of a `CountSink`, `HashSink` or `FirstLastSink`. Raises KeyError with their names."""
+        return result_of(self._sinks, operator)
 
     def tuples_in(self, operator: str) -> int:
         """Tuples that all partitions of a logical operator received."""
@@ -294,11 +312,7 @@ class _Run:
         observe = partial(self._observe, result)
         run = ApplicationRun(plan, owned, executor, clock, publisher_context, observe, committer=committer)
         run.properties = self._planner.kept
-        for name, publisher in run.publishers.items():
-            if isinstance(publisher, Collector):
-                if name in result.collectors:
-                    publisher.windows = result.collectors[name].windows
-                result.collectors[name] = publisher
+        result.take_over(run.publishers)
         return run, executor
 
     def _observe(self, result: LocalRun, event: RunEvent) -> None:

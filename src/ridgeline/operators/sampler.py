@@ -1,0 +1,88 @@
+"""Choose a share of a stream, by the hash of a key or of whole tuples."""
+
+from __future__ import annotations
+
+from typing import Any, Generic
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pydantic import Field
+from typing_extensions import TypeVar
+
+from ridgeline.api import InputPort, Operator, OutputPort, RidgelineError, State
+from ridgeline.api.codec import hash_column
+from ridgeline.api.errors import did_you_mean
+
+T = TypeVar("T", default=Any)
+Hashes = npt.NDArray[np.uint64]
+_ALL = 2.0**64
+
+
+def chosen(keys: list[pa.Array], share: float, seed: int) -> npt.NDArray[np.bool_]:
+    """Which rows are in a share: the same for equal keys, in any partition and process."""
+    mixed = np.full(len(keys[0]) if keys else 0, seed % 2**64, np.uint64)
+    for column in keys:
+        mixed = _mixed(mixed ^ hash_column(column))
+    found: npt.NDArray[np.bool_] = mixed.astype(np.float64) < share * _ALL
+    return found | (share >= 1)
+
+
+def _mixed(value: Hashes) -> Hashes:
+    """Spread all bits over all bits."""
+    with np.errstate(over="ignore"):
+        value = value + np.uint64(0x9E3779B97F4A7C15)
+        value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return value ^ (value >> np.uint64(31))
+
+
+class Sampler(Operator, Generic[T]):
+    """Let a share of the tuples through, on `output`; the others go to `rest`, if a stream reads it.
+
+    `share`: from 0 to 1. `key`: the column that decides: all tuples of a key go the same way. Without one all
+    columns decide: equal tuples go the same way. `seed`: another one chooses others. The same
+    tuples are chosen in each run, with any number of partitions. `seen` and `taken` count tuples, in each
+    partition. Partitions: round robin.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import Sampler
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Number(NamedTuple):
+        ...     value: int
+        >>> app = Application("some")
+        >>> numbers = app.add_operator("numbers", ListInput(Number, [(n,) for n in range(1000)]))
+        >>> sampler = app.add_operator("sampler", Sampler(share=0.01, seed=7), partitions=2)
+        >>> sink = app.add_operator("sink", CollectorSink(Number))
+        >>> app.add_stream("all", numbers.output, sampler.data)
+        >>> app.add_stream("some", sampler.output, sink.input)
+        >>> sorted(number.value for number in run_local(app).collected("sink"))
+        [105, 213, 244, 258, 331, 451, 562, 847, 904, 944, 973, 978]
+    """
+
+    data = InputPort[T](Any)
+    output = OutputPort[T](Any)
+    rest = OutputPort[T](Any, optional=True)
+
+    share: float = Field(ge=0, le=1)
+    key: str | None = None
+    seed: int = 0
+
+    seen = State(0)
+    taken = State(0)
+
+    @data.process_batch
+    def sample(self, batch: pa.RecordBatch) -> None:
+        """Divide a batch. Raises RidgelineError for a key that is no column."""
+        if self.key is not None and self.key not in batch.schema.names:
+            hint = did_you_mean(self.key, batch.schema.names)
+            msg = f"`{self.context.name}` samples by the key `{self.key}`, which is no column; {hint}"
+            raise RidgelineError(msg)
+        columns = batch.columns if self.key is None else [batch.column(self.key)]
+        mask = chosen(columns, self.share, self.seed)
+        self.seen += batch.num_rows
+        self.taken += int(mask.sum())
+        self.output.emit_batch(batch.filter(pa.array(mask)), rows=mask)
+        self.rest.emit_batch(batch.filter(pa.array(~mask)), rows=~mask)

@@ -1,0 +1,301 @@
+"""Sinks for tests: nothing, a count, a hash, the first and last tuples, expected ones, a condition."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pydantic import Field
+
+from ridgeline.api.errors import RidgelineError, did_you_mean, shorten
+from ridgeline.api.operator import Operator, port_schema
+from ridgeline.api.ports import InputPort
+from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.api.schema import Schema
+from ridgeline.testing.collector import Collector, CollectorSink, schema_of
+from ridgeline.testing.matching import Tolerance, changes, match, row_of
+
+_MOST_SHOWN = 10
+
+
+class NullSink(Operator):
+    """Takes all tuples and does nothing with them.
+
+    Example:
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import ListInput, NullSink, run_local
+        >>> app = Application("words")
+        >>> words = app.add_operator("words", ListInput(object, ["a", "b"]))
+        >>> sink = app.add_operator("sink", NullSink())
+        >>> app.add_stream("words", words.output, sink.input)
+        >>> run_local(app).tuples_in("sink")
+        2
+    """
+
+    input = InputPort(Any)
+
+    @input.process_batch
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Nothing."""
+
+
+class ResultSink(Operator):
+    """The base of sinks with one result, `run.result(name)`, of all committed windows of a run."""
+
+    input = InputPort(Any)
+
+    def publisher(self) -> ResultPublisher:
+        """The part that runs on the driver."""
+        raise NotImplementedError
+
+
+class ResultPublisher(Publisher):
+    """Adds what the partitions hand over in committed windows to one result."""
+
+    groups_windows = True
+
+    def __init__(self, result: Any, add: Callable[[Any, Any], Any]) -> None:
+        self.result = result
+        self._add = add
+        self._staged: list[object] = []
+
+    def stage(self, window_id: int, values: Sequence[object]) -> None:
+        """Keep what was handed over until the window is committed."""
+        self._staged += values
+
+    def publish(self, window_id: int) -> None:
+        """Add it."""
+        staged, self._staged = self._staged, []
+        for value in staged:
+            self.result = self._add(self.result, value)
+
+
+class CountSink(ResultSink):
+    """Counts tuples: `run.result("sink")` is how many came.
+
+    Example:
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import CountSink, ListInput, run_local
+        >>> app = Application("words")
+        >>> words = app.add_operator("words", ListInput(object, ["a", "b", "a"]))
+        >>> sink = app.add_operator("sink", CountSink())
+        >>> app.add_stream("words", words.output, sink.input)
+        >>> run_local(app).result("sink")
+        3
+    """
+
+    input = InputPort(Any)
+
+    @input.process_batch
+    def count(self, batch: pa.RecordBatch) -> None:
+        """Hand the number of tuples over."""
+        self.context.hand_over(batch.num_rows)
+
+    def publisher(self) -> ResultPublisher:
+        """The sum."""
+        return ResultPublisher(0, lambda total, count: total + count)
+
+
+class HashSink(ResultSink):
+    """Adds the hashes of all tuples: equal for the same tuples, in any order, from any partitions.
+
+    `run.result("sink")` is a number of 64 bits. It is the same in each run and in each process.
+
+    Example:
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import HashSink, ListInput, run_local
+        >>> def hashed(*given: str) -> int:
+        ...     app = Application("words")
+        ...     words = app.add_operator("words", ListInput(object, given))
+        ...     sink = app.add_operator("sink", HashSink())
+        ...     app.add_stream("words", words.output, sink.input)
+        ...     return run_local(app).result("sink")
+        >>> hashed("a", "b", "b") == hashed("b", "a", "b"), hashed("a", "b") == hashed("a", "b", "b")
+        (True, False)
+    """
+
+    input = InputPort(Any)
+
+    @input.process_batch
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Hand the sum of hashes over."""
+        rows = (port_schema(self, "input") or schema_of(batch)).decode(batch)
+        self.context.hand_over(sum(map(_hash, rows)) % 2**64)
+
+    def publisher(self) -> ResultPublisher:
+        """The sum, in 64 bits."""
+        return ResultPublisher(0, lambda total, one: (total + one) % 2**64)
+
+
+def _hash(value: object) -> int:
+    row = row_of(value)
+    text = repr((row.shape, row.numbers)).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
+class FirstLastSink(CollectorSink[Any]):
+    """Keeps the first and the last tuple: `run.result("sink")` is both, or None if none came.
+
+    Example:
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import FirstLastSink, ListInput, run_local
+        >>> app = Application("words")
+        >>> words = app.add_operator("words", ListInput(object, ["a", "b", "c"]))
+        >>> sink = app.add_operator("sink", FirstLastSink())
+        >>> app.add_stream("words", words.output, sink.input)
+        >>> run_local(app).result("sink")
+        ('a', 'c')
+    """
+
+    input = InputPort(Any)
+
+    @input.process_batch
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Hand the first and the last tuple of the batch over."""
+        self.collect(
+            pa.Table.from_batches([batch.slice(0, 1), batch.slice(batch.num_rows - 1)])
+            .combine_chunks()
+            .to_batches()[0]
+        )
+
+    def publisher(self) -> FirstLast:
+        """The part that runs on the driver."""
+        return FirstLast(port_schema(self, "input"))
+
+
+class FirstLast(Collector):
+    """Keeps the first batch and the last one."""
+
+    def publish(self, window_id: int) -> None:
+        """Add the staged batches, and forget those between the first and the last window."""
+        super().publish(window_id)
+        for between in sorted(self.windows)[1:-1]:
+            del self.windows[between]
+
+    @property
+    def result(self) -> tuple[Any, Any] | None:
+        """The first and the last tuple."""
+        found = self.tuples(None)
+        return (found[0], found[-1]) if found else None
+
+
+class ExpectedSink(CollectorSink[Any]):
+    """Fails the run at its end unless exactly the expected tuples have come; says what is different.
+
+    `expected`: tuples of `schema`, or dictionaries of a stream without one. `ordered`: also in this order.
+    `tolerance`: floats are equal if they are apart by at most so much, or by this part of the larger one.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import ExpectedSink, ListInput, run_local
+        >>> class Sold(NamedTuple):
+        ...     shop: str
+        ...     count: int
+        >>> app = Application("sold")
+        >>> sold = app.add_operator("sold", ListInput(Sold, [("a", 1), ("b", 2)]))
+        >>> sink = app.add_operator("sink", ExpectedSink(Sold, [Sold("a", 1), Sold("b", 3)]))
+        >>> app.add_stream("sold", sold.output, sink.input)
+        >>> run_local(app)
+        Traceback (most recent call last):
+        ridgeline.api.errors.RidgelineError: `sink` did not get what it expected
+          shop='b': count 3 expected, 2 came
+    """
+
+    def __init__(
+        self,
+        schema: Any = Any,
+        expected: Iterable[Any] = (),
+        *,
+        ordered: bool = False,
+        tolerance: float = 0.0,
+    ) -> None:
+        super().__init__(schema)
+        self.expected = [_of(schema, value) for value in expected]
+        self.ordered = ordered
+        self.tolerance = tolerance
+
+    def publisher(self) -> Expected:
+        """The part that runs on the driver."""
+        return Expected(port_schema(self, "input"), self.expected, self.tolerance, ordered=self.ordered)
+
+
+def _of(schema: Any, value: Any) -> Any:
+    """A plain tuple as one of the schema."""
+    return schema._make(value) if type(value) is tuple and hasattr(schema, "_make") else value
+
+
+class Expected(Collector):
+    """Compares at the end."""
+
+    def __init__(
+        self, schema: Schema | None, expected: Sequence[Any], tolerance: float, *, ordered: bool
+    ) -> None:
+        super().__init__(schema)
+        self._expected = expected
+        self._tolerance = tolerance
+        self._ordered = ordered
+        self._name = ""
+
+    def open(self, context: PublisherContext, state: object) -> None:
+        """Know its name."""
+        self._name = context.operator
+
+    def close(self) -> None:
+        """Compare. Raises RidgelineError that says what is different."""
+        expected, came = list(map(row_of, self._expected)), list(map(row_of, self.tuples(None)))
+        left, right, moved = match(
+            expected, came, Tolerance(self._tolerance, self._tolerance), ordered=self._ordered
+        )
+        lines = []
+        for one, other in changes(left, right):
+            if one is not None and other is not None:
+                lines.append(one.beside(other, "expected", "came"))
+            else:
+                lines.append(f"did not come: {one}" if one is not None else f"not expected: {other}")
+        if moved is not None:
+            lines.append(f"another order: first {moved[0]} was expected where {moved[1]} came")
+        if lines:
+            more = [f"and {len(lines) - _MOST_SHOWN} more"] if len(lines) > _MOST_SHOWN else []
+            shown = "".join(f"\n  {line}" for line in [*lines[:_MOST_SHOWN], *more])
+            msg = f"`{self._name}` did not get what it expected{shown}"
+            raise RidgelineError(msg)
+
+
+class FailOn(Operator):
+    """Fails the run at the first tuple for which a condition is true, which the error names.
+
+    Example:
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import FailOn, ListInput, run_local
+        >>> app = Application("numbers")
+        >>> numbers = app.add_operator("numbers", ListInput(object, [1, -2]))
+        >>> sink = app.add_operator("sink", FailOn(lambda number: number < 0))
+        >>> app.add_stream("numbers", numbers.output, sink.input)
+        >>> run_local(app)
+        Traceback (most recent call last):
+        ridgeline.api.errors.OperatorError: ...: `sink` got -2, for which its condition is true...
+    """
+
+    input = InputPort(Any)
+
+    condition: Callable[[Any], bool] = Field()
+
+    @input.process
+    def check(self, value: Any) -> None:
+        """Raise RidgelineError for a tuple that must not come."""
+        if self.condition(value):
+            msg = f"`{self.context.name}` got {shorten(value)}, for which its condition is true"
+            raise RidgelineError(msg)
+
+
+def result_of(publishers: Mapping[str, Publisher], operator: str) -> Any:
+    """The result of a sink. Raises KeyError with the names of those that have one."""
+    found = {name: one for name, one in publishers.items() if isinstance(one, (ResultPublisher, FirstLast))}
+    if operator not in found:
+        hint = did_you_mean(operator, found) if found else "this application has no sink with a result"
+        msg = f"`{operator}` has no result; {hint}"
+        raise KeyError(msg)
+    return found[operator].result

@@ -1,0 +1,71 @@
+"""A sampler chooses the same tuples in each run, by key or by all of a tuple."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, OperatorError
+from ridgeline.operators import Sampler
+from ridgeline.testing import CollectorSink, Faults, ListInput, run_local
+
+
+class Sold(NamedTuple):
+    shop: str
+    number: int
+
+
+SOLD = [Sold(f"shop {number % 40}", number) for number in range(400)]
+
+
+def sampled(
+    sampler: Sampler[Sold], partitions: int = 1, faults: Faults | None = None
+) -> tuple[list[Sold], list[Sold]]:
+    app = Application("sold")
+    source = app.add_operator("source", ListInput(Sold, SOLD))
+    added = app.add_operator("sampler", sampler, partitions=partitions)
+    some, others = (
+        app.add_operator("some", CollectorSink(Sold)),
+        app.add_operator("others", CollectorSink(Sold)),
+    )
+    app.add_stream("sold", source.output, added.data)
+    app.add_stream("some", added.output, some.input)
+    app.add_stream("others", added.rest, others.input)
+    run = run_local(app, faults=faults)
+    return sorted(run.collected("some")), sorted(run.collected("others"))
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    share=st.floats(0, 1),
+    seed=st.integers(-5, 2**70),
+    key=st.none() | st.just("shop"),
+    partitions=st.integers(2, 3),
+)
+def test_the_same_tuples_with_any_partitions(share: float, seed: int, key: str | None, partitions: int):
+    some, others = sampled(Sampler(share=share, seed=seed, key=key))
+    assert sorted([*some, *others]) == sorted(SOLD)
+    assert abs(len(some) / len(SOLD) - share) < (0.5 if key else 0.15)
+    faults = Faults(seed % 1000, rate=0.5, quiet=True)
+    assert sampled(Sampler(share=share, seed=seed, key=key), partitions, faults) == (some, others)
+    if key:
+        assert not {sold.shop for sold in some} & {sold.shop for sold in others}
+
+
+def test_all_or_nothing():
+    assert sampled(Sampler(share=1.0))[0] == sorted(SOLD)
+    assert sampled(Sampler(share=0.0))[0] == []
+
+
+def test_another_seed_chooses_others():
+    assert sampled(Sampler(share=0.5, seed=1)) != sampled(Sampler(share=0.5, seed=2))
+
+
+def test_a_key_that_is_no_column_is_named():
+    with pytest.raises(
+        OperatorError, match="samples by the key `shopp`, which is no column; did you mean `shop`"
+    ):
+        sampled(Sampler(share=0.5, key="shopp"))
