@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, State
+from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, State, ValidationError
 from ridgeline.operators import FileOutput
 from ridgeline.testing import (
     END_WINDOW,
@@ -179,6 +179,13 @@ def test_versions_are_compared_on_the_same_input_and_publish_nothing(tmp_path):
     assert "input `source` itself differs" in str(result)
     assert compare_runs(version(Sums(), 1.0), version(Sums(), 2.0), same_input=True).equal
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+
+
+def test_errors_do_not_tell_of_taps():
+    with pytest.raises(ValidationError) as found:
+        assert_independent_of_partitions(application(Sums()), "sum")
+    assert "`sums`" in str(found.value)
+    assert "tap" not in str(found.value)
 
 
 def test_configurations_are_compared():

@@ -129,6 +129,13 @@ def test_faults_that_are_none_are_refused(text, told):
         Faults(only=[text])
 
 
+def test_a_fault_of_an_operator_that_is_not_there_is_refused():
+    with pytest.raises(
+        RidgelineError, match=r"strikes no operator of this plan; did you mean `counting\[0\]`"
+    ):
+        run_local(application(), faults=Faults(only=["kill w1 counting0 end"]))
+
+
 def test_wrong_kinds_and_rates_are_refused():
     with pytest.raises(RidgelineError, match="no kind of fault `explode`"):
         Faults(kinds=["explode"])  # type: ignore[list-item]

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ridgeline.api.application import Application
 from ridgeline.api.clock import Clock
-from ridgeline.api.errors import CheckpointError, RidgelineError
+from ridgeline.api.errors import CheckpointError, RidgelineError, ValidationError
 from ridgeline.api.files import is_local
 from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type, port_schema
 from ridgeline.api.publisher import Publisher, PublisherContext
@@ -31,7 +31,7 @@ from ridgeline.measure.events import (
 from ridgeline.plan.draft import Draft
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
-from ridgeline.plan.replacing import Replace, Rewrite, replace_operators
+from ridgeline.plan.replacing import Replace, replace_operators
 from ridgeline.stram.event_lines import EventLines
 from ridgeline.stram.identity import own_host, run_info
 from ridgeline.stram.metric_tables import MetricTables
@@ -214,9 +214,9 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
         else checkpoint or MemoryStorage()
     )
     given = dict(properties or {})
-    rewrite = _rewrite(_by_lists(app.name, inputs) if inputs else None, capture=capture)
+    by_lists = _by_lists(app.name, inputs) if inputs else None
     planner = Planner(
-        lambda kept: _planned(app, {**kept, **given}, attributes or {}, rewrite, silent=capture),
+        lambda kept: _planned(app, {**kept, **given}, attributes or {}, by_lists, capture=capture),
         given,
         reset=reset_properties,
     )
@@ -343,29 +343,27 @@ def _drive(
             run.turn(0)
 
 
-def _rewrite(by_lists: Replace | None, *, capture: bool) -> Rewrite | None:
-    """What is changed in the application before it is planned."""
-    if by_lists is None:
-        return tap if capture else None
-
-    def rewrite(draft: Draft, app: Application) -> Application:
-        app = replace_operators(by_lists, draft, app)
-        return tap(draft, app) if capture else app
-
-    return rewrite
-
-
 def _planned(
     app: Application,
     properties: Mapping[str, object],
     attributes: Mapping[str, object],
-    rewrite: Rewrite | None,
+    by_lists: Replace | None,
     *,
-    silent: bool,
+    capture: bool,
 ) -> Plan:
-    """The plan of an application. `silent`: its outputs publish nothing."""
-    plan = plan_application(app, properties, attributes, rewrite)
-    return silence(plan) if silent else plan
+    """The plan of an application. `capture`: with taps, and with outputs that publish nothing."""
+    replacing = None if by_lists is None else partial(replace_operators, by_lists)
+    if not capture:
+        return plan_application(app, properties, attributes, replacing)
+
+    def tapping(draft: Draft, app: Application) -> Application:
+        return tap(draft, app if replacing is None else replacing(draft, app))
+
+    try:
+        return silence(plan_application(app, properties, attributes, tapping))
+    except ValidationError:
+        plan_application(app, properties, attributes, replacing)  # raises it without a word about taps
+        raise
 
 
 def _say(console: Console, text: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ridgeline.api.attributes import OnError, ProcessingMode
 from ridgeline.api.clock import Clock
-from ridgeline.api.errors import ContainerAbortError, Failure, OperatorError, RidgelineError
+from ridgeline.api.errors import ContainerAbortError, Failure, OperatorError, RidgelineError, did_you_mean
 from ridgeline.engine.worker.running import Handler
 from ridgeline.engine.worker.runtime import OperatorRuntime
 from ridgeline.plan.container_spec import ContainerSpec
@@ -57,12 +57,20 @@ class JumpingClock(Clock):
 
 
 class Striker:
-    """Strikes one run with the faults that are planned for it, each once. `say` gets each in words."""
+    """Strikes one run with the faults that are planned for it, each once. `say` gets each in words.
+
+    Raises RidgelineError for a fault that names no operator of the plan.
+    """
 
     def __init__(self, faults: Faults, plan: Plan, say: Callable[[str], None]) -> None:
         self._faults = faults
         self._say = say
         self._operators = {operator.id: operator for operator in plan.physical.operators}
+        titles = {operator.title for operator in plan.physical.operators}
+        for fault in faults.only or ():
+            if fault.operator and fault.operator not in titles:
+                msg = f"`{fault}` strikes no operator of this plan; {did_you_mean(fault.operator, titles)}"
+                raise RidgelineError(msg)
         self._clocks: dict[int, JumpingClock] = {}
         """By operator: a clock that is off stays so."""
         self._struck: set[Fault] = set()
