@@ -21,6 +21,7 @@ _NAMES = (
     "ysb",
     "branches",
     "held_keys",
+    "windowed",
     "start",
     "restart",
     "recovery",
