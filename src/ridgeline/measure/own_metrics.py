@@ -29,22 +29,24 @@ class OwnMetrics:
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str], _Kept] = {}
+        self._of: dict[str, list[_Kept]] = {}
+        """The same by operator."""
 
     def planned(self, metrics: Sequence[MetricNode]) -> None:
         """Take a plan in: metrics that it has not are forgotten."""
         windows = max(1, min(_WINDOWS_KEPT, _VALUES_KEPT // max(1, len(metrics))))
-        before, self._kept = self._kept, {}
+        before, self._kept, self._of = self._kept, {}, {}
         for node in metrics:
             known = before.get((node.operator, node.name))
             if known is None or known.node != node:
                 known = _Kept(node, windows)
             self._kept[node.operator, node.name] = known
+            self._of.setdefault(node.operator, []).append(known)
 
     def add(self, event: OperatorMetrics) -> None:
         """Take in a window that is committed."""
-        for (operator, name), kept in self._kept.items():
-            if operator == event.operator:
-                kept.add(event, name)
+        for kept in self._of.get(event.operator, ()):
+            kept.add(event)
 
     def all(self, operator: str | None = None) -> list[MetricAnswer]:
         """All metrics, or those of one operator. Raises KeyError naming the operators that have any."""
@@ -120,8 +122,9 @@ class _Kept:
     minutes: deque[_Period] = field(default_factory=lambda: deque(maxlen=_MINUTES_KEPT))
     hours: deque[_Period] = field(default_factory=lambda: deque(maxlen=_HOURS_KEPT))
 
-    def add(self, event: OperatorMetrics, name: str) -> None:
+    def add(self, event: OperatorMetrics) -> None:
         """Take a window in."""
+        name = self.node.name
         self.partitions = [own.get(name) for own in event.partitions]
         self._add_totals()
         self.window, self.at, self.fault = event.window_id, event.at, event.faults.get(name, "")

@@ -9,6 +9,7 @@ from typing import get_args
 
 from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.metric import AGGREGATES, MetricKind, MetricOptions
+from ridgeline.api.operator import Operator
 from ridgeline.measure.topology import MetricNode
 from ridgeline.plan.draft import Draft
 
@@ -64,6 +65,8 @@ def _exported_name(options: MetricOptions) -> str:
 
 def _faults(options: MetricOptions) -> Iterator[tuple[str, str]]:
     """What is wrong with a declaration, and what to do."""
+    if hasattr(Operator, options.name):
+        yield "every operator has something of this name", "call it something else"
     ending = next((suffix for suffix in _SUFFIXES if options.name.endswith(suffix)), "")
     if not _NAME.fullmatch(options.name):
         yield "its name cannot be one of Prometheus", "use letters, digits and `_`, at most 100"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from ridgeline.api.errors import described
+from ridgeline.api.errors import RidgelineError, described
 from ridgeline.api.metric import AGGREGATES, MetricOptions, checked_value
 from ridgeline.api.operator import operator_type
 from ridgeline.measure.events import OperatorMetrics
@@ -62,9 +62,13 @@ class MetricAggregation:
 def _aggregated(options: MetricOptions, values: list[float]) -> float | None:
     """One value of those of the partitions, in their order. Raises what the author's function raises."""
     if isinstance(options.aggregate, str):
-        value = AGGREGATES[options.aggregate](values)
-        return value if math.isfinite(value) else None
-    return checked_value(options.aggregate(values))
+        known = AGGREGATES[options.aggregate](values)
+        return known if math.isfinite(known) else None
+    value = checked_value(options.aggregate(values))
+    if value is not None and value < 0 and options.kind == "counter":
+        msg = f"a counter never falls; got {value}"
+        raise RidgelineError(msg)
+    return value
 
 
 def metric_nodes(operators: Iterable[PhysicalOperator]) -> tuple[MetricNode, ...]:

@@ -114,3 +114,15 @@ def a_method_with_parameters() -> Application:
         return now
 
     return reading(declaring(queue=queue))
+
+
+@faulty(
+    "`read0.end_window`: metric `end_window` of `Declaring`: every operator has something of this name; call "
+    "it something else",
+)
+def a_callback_as_a_metric() -> Application:
+    @metric()
+    def end_window(_self: object) -> float:
+        return 1
+
+    return reading(declaring(end_window=end_window))

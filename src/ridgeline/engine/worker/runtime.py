@@ -451,7 +451,7 @@ class OperatorRuntime:
                 (self.deliver_batch, "process_batch") if by_batch else (self._deliver, "process")
             )
             for number, part in enumerate(parts):
-                came = True
+                came = came or len(part) > 0
                 tuples: Tuples = self._call(f"{callback} of port {port}", decoded, part, schema, by_batch)
                 if delivery is None:
                     deliver(port, handler, tuples, inheriting)
