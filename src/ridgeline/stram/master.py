@@ -120,6 +120,7 @@ class Master:
         self._window_counts = {
             operator.attributes["application_window_count"] for operator in plan.physical.operators
         }
+        self._slides = any(operator.slides for operator in plan.physical.operators)
         self._loop_counts = _loop_counts(plan, self._tails.values())
         self._containers = frozenset(container.id for container in plan.execution.containers)
 
@@ -426,8 +427,11 @@ class Master:
         return (Publish(last, tuple(before)),)
 
     def _has_open_windows(self, window_id: int) -> bool:
-        """True if an operator's application window continues after this streaming window."""
-        return any((window_id + 1) % count for count in self._window_counts)
+        """True if an operator's application window may continue after this streaming window.
+
+        One that slides does; it may never have been full.
+        """
+        return self._slides or any((window_id + 1) % count for count in self._window_counts)
 
     # States -------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,18 +18,22 @@ class SlidesCell(StateCell):
     A change is (`since`, the oldest window that is kept, what came in the window). So a window writes what
     came in it, and what is dropped costs nothing.
 
+    >>> import pyarrow as pa
     >>> cell = SlidesCell()
     >>> cell.begin(0)
     >>> cell.since = 0
-    >>> cell.keep(4, [("a batch", "and its times")])
-    >>> cell.changes()
-    (0, 0, {4: [('a batch', 'and its times')]})
+    >>> cell.keep(4, [(pa.record_batch({"value": [7]}), "its times")])
+    >>> since, oldest, parts = cell.changes()
+    >>> since, oldest, list(parts), cell.size_bytes
+    (0, 0, [4], 8)
     """
 
     since: int | None
     """The window from which on nothing is missing, None before the first."""
     _oldest: int  # what came before this window was dropped
-    _parts: dict[int, Sequence[Any]]
+    size_bytes: int
+    """What the tuples that are kept take in memory."""
+    _parts: OrderedDict[int, Sequence[Any]]
     _new: dict[int, Sequence[Any]]  # of these, what the window added
     _before: tuple[int | None, int]  # `since` and `_oldest` when the window began
 
@@ -38,21 +43,15 @@ class SlidesCell(StateCell):
     def keep(self, window_id: int, parts: Sequence[Any]) -> None:
         """Keep what came in a window, batches with their times; it is not to be changed any more."""
         self._parts[window_id] = self._new[window_id] = parts
-
-    @property
-    def size_bytes(self) -> int:
-        """What the tuples that are kept take in memory."""
-        return sum(batch.nbytes for batch, _ in self.parts)
+        self.size_bytes += _size(parts)
 
     def drop(self, before: int) -> None:
         """Forget what came before this window."""
         if before <= self._oldest:
             return
-        for window_id in list(self._parts):  # in their order
-            if window_id >= before:
-                break
-            del self._parts[window_id]
-            self._new.pop(window_id, None)
+        while self._parts and next(iter(self._parts)) < before:  # they are in the order of windows
+            _, parts = self._parts.popitem(last=False)
+            self.size_bytes -= _size(parts)
             self._oldest = before
 
     @property
@@ -82,10 +81,15 @@ class SlidesCell(StateCell):
         """Drop and add what a window did."""
         self.since, oldest, new = change
         self.drop(oldest)
-        self._parts |= new
+        for window_id, parts in new.items():
+            self.keep(window_id, parts)
         self.begin(0)
 
     def reset(self) -> None:
         """Back to nothing."""
-        self.since, self._oldest, self._parts = None, 0, {}
+        self.since, self._oldest, self._parts, self.size_bytes = None, 0, OrderedDict(), 0
         self.begin(0)
+
+
+def _size(parts: Sequence[Any]) -> int:
+    return sum(batch.nbytes for batch, _ in parts)

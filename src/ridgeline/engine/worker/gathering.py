@@ -103,13 +103,15 @@ class _Slides:
         slide_end = window_id - window_id % self._slide + self._slide
         if cell.since is None:  # what came before it began to slide is not known
             cell.since = slide_end if window_id else 0
+        there = slide_end - cell.since
+        ends = ends and (there >= self._count or (request.final and there > 0))
         if not self._keeps:
-            return Gathered(inputs, ends and (request.final or slide_end - cell.since >= self._count))
+            return Gathered(inputs, ends)
         if window_id >= cell.since and (
             parts := [_kept(part.read_as(self._schema)) for part in inputs[self._port] if len(part)]
         ):
             cell.keep(window_id, parts)
         cell.drop(slide_end - self._count)
-        if not ends or not (request.final or slide_end - cell.since >= self._count):
+        if not ends:
             return Gathered({self._port: ()}, ends=False)
         return Gathered({self._port: [Tuples.of_batch(self._schema, *part) for part in cell.parts]}, ends)
