@@ -31,6 +31,7 @@ from ridgeline.operators import (
     Filter,
     Map,
     RangeKeyVal,
+    Sampler,
     SimpleMovingAverage,
     SumKeyVal,
     TopN,
@@ -109,6 +110,8 @@ CASES = {
     "mapped": Case(
         lambda: Map(function=lambda pair: Pair(pair.key, -pair.value), schema=Pair), "output", of_parts=True
     ),
+    "sampled": Case(lambda: Sampler(share=0.5), "output", of_parts=True),
+    "sampled_by_key": Case(lambda: Sampler(share=0.5, key="key", seed=3), "output", of_parts=True),
     "tumbling": windowed(tumbling("4s")),
     "sliding": windowed(sliding("6s", "2s")),
     "session": windowed(session("2s")),
