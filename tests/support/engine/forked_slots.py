@@ -11,7 +11,9 @@ from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.worker.slot_task import join
 
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["pytest", "ridgeline.engine.worker.slot_task"])
+PROCESSES.set_forkserver_preload(
+    ["pytest", "pandas", "ridgeline.engine.worker.slot_task", "ridgeline.testing"]
+)
 
 
 def slot(text, attempt):

@@ -26,7 +26,7 @@ from ridgeline.stram.placement import Offer
 from support.engine.fed_slots import MicroBatches, ProcessFeed
 from support.engine.forked_slots import PROCESSES, no_slot, slot
 from support.engine.on_spark import SparkRun, raises
-from support.waiting import wait_until
+from support.waiting import PATIENCE_SECONDS, wait_until
 
 _TRIES = 4
 """As Spark tries a task."""
@@ -99,7 +99,7 @@ class ProcessJobs:
 
     def close(self, seconds):
         for thread in self._threads:
-            thread.join(seconds)
+            thread.join(max(seconds, PATIENCE_SECONDS))
         assert not any(thread.is_alive() for thread in self._threads)
 
 
