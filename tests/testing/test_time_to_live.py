@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, ValidationError
+from ridgeline.engine.state import keyed_segments, undo
 from ridgeline.engine.state.storage import MemoryStorage
 from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, SteppingClock, run_local
 
@@ -115,7 +116,7 @@ EVENTS = st.builds(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     kind=st.sampled_from([ByClock, ByRecord, OfWindow]),
     windows=st.lists(st.lists(EVENTS, max_size=3), min_size=2, max_size=10),
@@ -123,6 +124,7 @@ EVENTS = st.builds(
     partitions=st.integers(1, 3),
     stop=st.one_of(st.none(), st.integers(1, 6)),
     interval=st.sampled_from([1, 256]),
+    segments=st.booleans(),
     interleave=st.one_of(st.none(), st.integers(0, 5)),
 )
 def test_keys_live_as_a_naive_model_says(
@@ -132,6 +134,7 @@ def test_keys_live_as_a_naive_model_says(
     partitions: int,
     stop: int | None,
     interval: int,
+    segments: bool,
     interleave: int | None,
 ) -> None:
     count = 4 if kind is OfWindow else 1
@@ -142,14 +145,18 @@ def test_keys_live_as_a_naive_model_says(
     storage, clock = MemoryStorage(), SteppingClock()
     got: list[dict[int, list[str]]] = []
     for most in [stop, None] if stop is not None and stop < len(windows) else [None]:
-        run = run_local(
-            app,
-            windows=most,
-            checkpoint=storage,
-            clock=clock,
-            interleave=interleave,
-            attributes={"snapshot_interval": str(interval)},
-        )
+        with pytest.MonkeyPatch.context() as patch:
+            if segments:  # states of a few keys as those of many
+                patch.setattr(keyed_segments, "SEGMENT_KEYS", 2)
+                patch.setattr(undo, "LARGE", 2)
+            run = run_local(
+                app,
+                windows=most,
+                checkpoint=storage,
+                clock=clock,
+                interleave=interleave,
+                attributes={"snapshot_interval": str(interval)},
+            )
         clock.advance(1)
         for window in run.window_ids:
             if said := run.collected("sink", window):

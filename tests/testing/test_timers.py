@@ -20,6 +20,7 @@ from ridgeline import (
     Timers,
     ValidationError,
 )
+from ridgeline.engine.state import keyed_segments, undo
 from ridgeline.engine.state.storage import MemoryStorage
 from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, SteppingClock, run_local
 
@@ -144,7 +145,7 @@ EVENTS = st.builds(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(
     windows=st.lists(st.lists(EVENTS, max_size=6), min_size=1, max_size=9),
     kills=st.sets(st.integers(0, 8), max_size=3),
@@ -152,6 +153,7 @@ EVENTS = st.builds(
     stops=st.lists(st.integers(1, 4), max_size=3),
     interleave=st.one_of(st.none(), st.integers(0, 5)),
     interval=st.sampled_from([1, 3, 256]),
+    segments=st.booleans(),
 )
 def test_timers_expire_as_a_naive_model_says(
     windows: list[list[Event]],
@@ -160,20 +162,25 @@ def test_timers_expire_as_a_naive_model_says(
     stops: list[int],
     interleave: int | None,
     interval: int,
+    segments: bool,
 ) -> None:
     TIMES.clear()
     storage, clock = MemoryStorage(), SteppingClock()
     got: list[list[Fired]] = []
     for count in [*stops, None]:
         app = alarms(windows, kills, partitions)
-        run = run_local(
-            app,
-            windows=count,
-            checkpoint=storage,
-            clock=clock,
-            interleave=interleave,
-            attributes={"snapshot_interval": str(interval)},
-        )
+        with pytest.MonkeyPatch.context() as patch:
+            if segments:  # states of a few keys as those of many
+                patch.setattr(keyed_segments, "SEGMENT_KEYS", 2)
+                patch.setattr(undo, "LARGE", 2)
+            run = run_local(
+                app,
+                windows=count,
+                checkpoint=storage,
+                clock=clock,
+                interleave=interleave,
+                attributes={"snapshot_interval": str(interval)},
+            )
         got += [run.collected("sink", window) for window in run.window_ids]
         clock.advance(1)
         if len(got) == len(windows):
