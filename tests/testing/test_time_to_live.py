@@ -116,7 +116,7 @@ EVENTS = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     kind=st.sampled_from([ByClock, ByRecord, OfWindow]),
     windows=st.lists(st.lists(EVENTS, max_size=3), min_size=2, max_size=10),

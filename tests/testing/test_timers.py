@@ -145,7 +145,7 @@ EVENTS = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     windows=st.lists(st.lists(EVENTS, max_size=6), min_size=1, max_size=9),
     kills=st.sets(st.integers(0, 8), max_size=3),
