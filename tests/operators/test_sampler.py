@@ -55,6 +55,24 @@ def test_the_same_tuples_with_any_partitions(share: float, seed: int, key: str |
         assert not {sold.shop for sold in some} & {sold.shop for sold in others}
 
 
+class Nested(NamedTuple):
+    tags: list[str]
+    by_name: dict[str, float]
+
+
+def test_tuples_with_nested_columns_are_chosen_too():
+    nested = [Nested([f"{number}"], {"x": float(number)}) for number in range(100)]
+    app = Application("nested")
+    source = app.add_operator("source", ListInput(Nested, nested))
+    sampler = app.add_operator("sampler", Sampler(share=0.5, seed=3))
+    sink = app.add_operator("sink", CollectorSink(Nested))
+    app.add_stream("nested", source.output, sampler.data)
+    app.add_stream("some", sampler.output, sink.input)
+    found = run_local(app).collected("sink")
+    assert found == run_local(app).collected("sink")
+    assert 20 < len(found) < 80
+
+
 def test_all_or_nothing():
     assert sampled(Sampler(share=1.0))[0] == sorted(SOLD)
     assert sampled(Sampler(share=0.0))[0] == []

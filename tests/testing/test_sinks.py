@@ -1,0 +1,96 @@
+"""Sinks say what came in committed windows, whatever failed meanwhile."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, OperatorError, RidgelineError
+from ridgeline.operators import Filter
+from ridgeline.testing import (
+    END_WINDOW,
+    CountSink,
+    ExpectedSink,
+    FailOn,
+    Faults,
+    FirstLastSink,
+    HashSink,
+    ListInput,
+    NullSink,
+    run_local,
+)
+
+
+class Sold(NamedTuple):
+    shop: str
+    amount: float
+
+
+SOLD = [Sold("a", 1.0), Sold("b", 2.5), Sold("a", 1.0), Sold("c", float("nan"))]
+
+
+def run(sink: Any, sold: list[Any], partitions: int = 1, faults: Faults | None = None) -> Any:
+    app = Application("sold")
+    source = app.add_operator("source", ListInput(Sold, sold))
+    every = app.add_operator("every", Filter[Sold](lambda _sold: True), partitions=partitions)
+    added = app.add_operator(
+        "sink", sink, partitions=partitions if isinstance(sink, (CountSink, HashSink)) else 1
+    )
+    app.add_stream("sold", source.output, every.data)
+    app.add_stream("every", every.output, added.input)
+    return run_local(app, faults=faults)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    order=st.permutations([*SOLD, END_WINDOW, END_WINDOW]),
+    partitions=st.integers(1, 3),
+    seed=st.integers(0, 99),
+)
+def test_hashes_and_counts_depend_on_nothing_but_the_tuples(order: list[Any], partitions: int, seed: int):
+    faults = Faults(seed, rate=0.3, quiet=True)
+    assert run(CountSink(), order, partitions, faults).result("sink") == len(SOLD)
+    assert run(HashSink(), order, partitions, faults).result("sink") == run(HashSink(), SOLD).result("sink")
+
+
+def test_another_tuple_has_another_hash():
+    assert run(HashSink(), SOLD).result("sink") != run(HashSink(), SOLD[:-1]).result("sink")
+
+
+def test_first_and_last_over_windows_and_drivers():
+    sold = [item for one in SOLD[:3] for item in (one, END_WINDOW)]
+    faults = Faults(only=["restart w1", "kill w2 sink end"], quiet=True)
+    assert run(FirstLastSink(Sold), [END_WINDOW, *sold], faults=faults).result("sink") == (SOLD[0], SOLD[2])
+    assert run(FirstLastSink(Sold), []).result("sink") is None
+    assert run(NullSink(), SOLD).tuples_in("sink") == len(SOLD)
+
+
+def test_what_is_expected_comes_in_any_order_within_the_tolerance():
+    run(ExpectedSink(Sold, reversed(SOLD)), SOLD, faults=Faults(1, rate=0.5, quiet=True))
+    run(ExpectedSink(Sold, [("a", 1.0 + 1e-12), *SOLD[1:]], tolerance=1e-9), SOLD)
+    with pytest.raises(RidgelineError) as found:
+        run(ExpectedSink(Sold, [SOLD[0], SOLD[1], Sold("d", 4.0)]), SOLD)
+    assert str(found.value).splitlines() == [
+        "`sink` did not get what it expected",
+        "  did not come: shop='d', amount=4.0",
+        "  not expected: shop='a', amount=1.0",
+        "  not expected: shop='c', amount=nan",
+    ]
+    with pytest.raises(RidgelineError, match=r"another order: first shop='a', amount=1.0 was expected where"):
+        run(ExpectedSink(Sold, SOLD, ordered=True), [SOLD[1], SOLD[0], *SOLD[2:]])
+
+
+def test_a_tuple_that_must_not_come_fails_the_run():
+    run(FailOn(lambda sold: sold.amount > 3), SOLD)
+    with pytest.raises(
+        OperatorError, match=r"`sink` got Sold\(shop='b', amount=2.5\), for which its condition"
+    ):
+        run(FailOn(lambda sold: sold.amount > 2), SOLD)
+
+
+def test_a_sink_without_a_result_is_named():
+    with pytest.raises(KeyError, match="`sinks` has no result; did you mean `sink`"):
+        run(CountSink(), SOLD).result("sinks")
