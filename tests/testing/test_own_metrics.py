@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ridgeline import Application, InputPort, Metric, Operator, OperatorError, OutputPort, State, metric
 from ridgeline.engine.state.storage import MemoryStorage
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+from support.engine.containers import ByHand
 
 NOTHING = 1_000
 
@@ -225,3 +226,17 @@ def test_values_over_minutes_and_hours() -> None:
         run.metric_history("step", "greates")
     with pytest.raises(KeyError, match="declares no metrics"):
         run.metrics("source")
+
+
+def test_fields_within_an_application_window_survive_compactions_and_new_processes() -> None:
+    containers = ByHand(application([[1, 2], [3], [4], [5]], application_window_count=3))
+    found = []
+    for window in range(4):
+        reports = containers.attempt()
+        containers.keep(reports)
+        found.append(dict(containers.report(reports, "step").metrics))
+        containers.merge("step")
+        if window % 2:
+            containers.die()
+    assert [values.get("count") for values in found] == [None, None, 4, None]
+    assert (found[2]["greatest"], found[2]["least"], found[2]["in_window"], found[2]["seen"]) == (4, 1, 10, 4)

@@ -9,7 +9,7 @@ from typing import get_args
 
 from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.metric import AGGREGATES, MetricKind, MetricOptions
-from ridgeline.api.operator import Operator
+from ridgeline.api.operator import Operator, operator_type
 from ridgeline.measure.topology import MetricNode
 from ridgeline.plan.draft import Draft
 
@@ -39,6 +39,10 @@ def check_metrics(draft: Draft) -> None:
                 wrong = True
             if not wrong:
                 _check_exported(draft, where, options, exported)
+    for module in draft.modules:
+        for name in operator_type(type(module.module)).metrics:
+            what = f"the module `{module.kind}` declares the metric `{name}`, which nothing would read"
+            draft.fault(module.name, what, "declare it in an operator of the module")
     if count > MOST_OF_ALL:
         what = f"the operators declare {count} metrics, the most is {MOST_OF_ALL}"
         draft.fault(draft.application, what, "leave some out: each is kept for 1,000 windows")

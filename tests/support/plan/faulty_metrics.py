@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ridgeline.api import Application, InputPort, Metric, Operator, metric
+from ridgeline.api import Application, InputPort, Metric, Module, Operator, metric
 from support.plan.faulty import Listing
 from support.plan.parts import Source
 
@@ -126,3 +126,22 @@ def a_callback_as_a_metric() -> Application:
         return 1
 
     return reading(declaring(end_window=end_window))
+
+
+class Measured(Module):
+    payments = InputPort(object)
+    count = Metric(0)
+
+    def populate(self, app: Application) -> None:
+        self.payments.connect(app.add_operator("read", Reader()).payments)
+
+
+@faulty(
+    "`measured`: the module `Measured` declares the metric `count`, which nothing would read; declare it in "
+    "an operator of the module",
+)
+def a_metric_of_a_module() -> Application:
+    app = Application("metrics")
+    measured = app.add_module("measured", Measured())
+    app.add_stream("payments", app.add_operator("source", Source()).payments, measured.payments)
+    return app
