@@ -181,6 +181,18 @@ def test_versions_are_compared_on_the_same_input_and_publish_nothing(tmp_path):
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
 
 
+def test_an_operator_that_reads_the_clock_is_checked_without_what_moves_it():
+    class Clocked(Sums):
+        def end_window(self) -> None:
+            self.sums.emit(Sold("now", self.context.clock.wall()))
+
+    assert_recovers(
+        application(Clocked()), range(2), rate=0.3, kinds=["exception", "kill", "repeat"], in_flight=False
+    )
+    with pytest.raises(AssertionError, match=r"`sums\.sums`"):
+        assert_recovers(application(Clocked()), range(2), rate=1.0, kinds=["clock"], in_flight=False)
+
+
 def test_errors_do_not_tell_of_taps():
     with pytest.raises(ValidationError) as found:
         assert_independent_of_partitions(application(Sums()), "sum")

@@ -89,6 +89,7 @@ def assert_recovers(  # noqa: PLR0913  the surroundings of a run
     *,
     rate: float = 0.1,
     kinds: Collection[Kind] = KINDS,
+    in_flight: bool = True,
     inputs: Inputs | None = None,
     windows: int | None = None,
     properties: Mapping[str, str] | None = None,
@@ -98,7 +99,8 @@ def assert_recovers(  # noqa: PLR0913  the surroundings of a run
 ) -> None:
     """Check that results are the same under faults as without: one run for each seed.
 
-    `rate`, `kinds`: as of `Faults`. Other arguments: as of `compare_runs`. Several windows are in flight.
+    `rate`, `kinds`: as of `Faults`. Other arguments: as of `compare_runs`. Several windows are in flight: an
+    operator that reads the clock sees that, so give `in_flight=False` and the other `kinds` for one.
     Raises AssertionError: where results differ first, the fewest faults that make them differ, and how to
     see it again. It is also raised if two runs without faults differ.
 
@@ -125,9 +127,10 @@ def assert_recovers(  # noqa: PLR0913  the surroundings of a run
 
     def difference(faults: Faults | None, seed: int) -> str:
         """What differs from the run without faults; "" for nothing."""
+        interleave = seed if in_flight else None
         try:
             found = compare(
-                clean, _captured(*arguments, faults=faults, interleave=seed), only=only, tolerance=near
+                clean, _captured(*arguments, faults=faults, interleave=interleave), only=only, tolerance=near
             )
         except RidgelineError as error:
             if faults is None:
@@ -143,7 +146,8 @@ def assert_recovers(  # noqa: PLR0913  the surroundings of a run
         if found := difference(faults, seed):
             fewest, found = _fewest(faults.struck, found, lambda few, seed=seed: difference(few, seed))
             told = "\n".join(f"  {fault.told}" for fault in fewest)
-            again = f"run_local(app, interleave={seed}, faults={Faults(only=map(str, fewest))!r})"
+            only_these = Faults(only=map(str, fewest))
+            again = f"run_local(app, interleave={seed if in_flight else None}, faults={only_these!r})"
             msg = f"`{app.name}` gives other results under faults:\n{found}\nafter:\n{told}\nagain: {again}"
             raise AssertionError(msg)
 
