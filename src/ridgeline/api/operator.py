@@ -264,7 +264,8 @@ class Operator:
         """All inputs of the operator have finished: nothing more will come. What is emitted here counts.
 
         Called once per partition, in the window in which the last of its inputs finishes, after its timers
-        and before `end_window`. Not called if the run is stopped before, nor of an input operator.
+        and before `end_window`. Not called if the run is stopped before, nor of an input operator. Loops are
+        not waited for: tuples that go round one may come later.
         """
 
     def handle_idle_time(self) -> None:
