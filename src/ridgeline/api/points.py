@@ -94,6 +94,7 @@ class OutputPoint(Generic[T]):
         self.time_column: str | None = None
         self.thread = get_ident()
         self.stray: str | None = None
+        self.controls: list[tuple[bool, object]] = []
         self._clear()
 
     def _clear(self) -> None:
@@ -134,6 +135,17 @@ class OutputPoint(Generic[T]):
         if not self._open:
             self._refuse()
         self._rows.append(value)
+
+    def emit_control(self, value: object, *, at_end: bool = False) -> None:
+        """Send a control tuple, any picklable value, to all partitions of all operators downstream.
+
+        Each operator gets it once a port, by the method that `InputPort.control` decorates. It gets it before
+        the window's tuples; with `at_end` after them, before `end_window`. Raises RidgelineError outside of a
+        window.
+        """
+        if not self._open:
+            self._refuse()
+        self.controls.append((at_end, value))
 
     def _stamp(self, timestamp: datetime) -> None:
         if not self._open:
@@ -322,15 +334,17 @@ class OutputPoint(Generic[T]):
             stop = start + len(times)
         return joined_times([*runs, (len(self._rows) - stop, None)])
 
-    def mark(self) -> tuple[int, int, int]:
+    def mark(self) -> tuple[int, int, int, int]:
         """A mark of what was emitted so far, for `roll_back`."""
-        return len(self._rows), len(self._batches), len(self._stamped)
+        return len(self._rows), len(self._batches), len(self._stamped), len(self.controls)
 
-    def roll_back(self, mark: tuple[int, int, int]) -> None:
+    def roll_back(self, mark: tuple[int, int, int, int]) -> None:
         """Drop what was emitted since the mark."""
+        del self.controls[mark[3] :]
         del self._rows[mark[0] :], self._batches[mark[1] :], self._stamped[mark[2] :], self._stamps[mark[2] :]
         self._in_batches = sum(len(part) for _, part in self._batches)
 
     def discard(self) -> None:
         """Drop what was emitted and not drained."""
+        self.controls = []
         self._clear()

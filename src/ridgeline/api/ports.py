@@ -133,6 +133,7 @@ class InputPort(Port, Generic[T]):
         self.order = order
         self.process_name: str | None = None
         self.process_batch_name: str | None = None
+        self.control_name: str | None = None
 
     if TYPE_CHECKING:
 
@@ -158,12 +159,26 @@ class InputPort(Port, Generic[T]):
         self._register("process_batch_name", function)
         return function
 
-    def _register(self, attribute: str, function: Callable[..., None]) -> None:
+    def control(self, function: Callable[[Op, Any], object]) -> Callable[[Op, Any], object]:
+        """Decorate the method that takes control tuples: see `OutputPoint.emit_control`.
+
+        They go on to all output ports. If it returns True they do not: the operator emits its own instead.
+        """
+        self._register("control_name", function)
+        return function
+
+    def _register(self, attribute: str, function: Callable[..., object]) -> None:
         """Store the handler's name; in a subclass on the function, where `operator_type` finds it."""
         if self.name:  # the class that declares the port is made already
             vars(function).setdefault("_processes", []).append((self, attribute))
         else:
             setattr(self, attribute, function.__name__)
+
+    @property
+    def methods(self) -> list[str]:
+        """The methods that take what comes at the port."""
+        names = (self.process_name, self.process_batch_name, self.control_name)
+        return [name for name in names if name is not None]
 
     @property
     def names_columns(self) -> bool:

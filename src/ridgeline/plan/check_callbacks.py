@@ -54,6 +54,8 @@ def callback_faults(operator: Operator, schemas: Mapping[str, Schema]) -> Iterat
         yield from _method_faults(operator, name, parameters, "")
     yield from _misspelt(operator, list(callbacks))
     for port in operator_type(type(operator)).inputs.values():
+        if port.control_name is not None:
+            yield from _method_faults(operator, port.control_name, ("value",), port.name)
         for method, parameter in ((port.process_name, "tuple"), (port.process_batch_name, "batch")):
             wrong = (
                 list(_method_faults(operator, method, (parameter,), port.name)) if method is not None else []
@@ -129,9 +131,7 @@ def _misspelt(operator: Operator, callbacks: list[str]) -> Iterator[CallbackFaul
         if inspect.isfunction(value)
     }
     declared = operator_type(kind)
-    used = {
-        method for port in declared.inputs.values() for method in (port.process_name, port.process_batch_name)
-    }
+    used = {method for port in declared.inputs.values() for method in port.methods}
     used |= {state.handler for state in declared.states.values() if isinstance(state, Timers)}
     used |= {name for method in methods.values() for name in _mentioned(method.__code__)}
     for name in methods:

@@ -62,6 +62,8 @@ class ContainerSpec:
     """The width of a streaming window."""
     watermarks: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Its operators that have a watermark, each with the operators whose watermarks it follows."""
+    entering: Mapping[int, tuple[tuple[int, str, str], ...]] = field(default_factory=dict)
+    """The streams into each operator: (physical id and port of the source, port)."""
     tails: Mapping[int, PhysicalOperator] = field(default_factory=dict)
     """Its heads of delay operators, each with the tail whose state it reads."""
     ends: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
@@ -96,7 +98,9 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
     routes: dict[int, list[Route]] = {container.id: [] for container in containers}
     incoming: dict[int, dict[tuple[int, int], Incoming]] = {container.id: {} for container in containers}
     kinds: dict[tuple[str, str, int, int], Incoming] = {}
+    entering: dict[int, list[tuple[int, str, str]]] = {}
     for stream in plan.physical.streams:
+        entering.setdefault(stream.sink, []).append((stream.source, stream.source_port, stream.sink_port))
         source, sink = home[stream.source], home[stream.sink]
         if source != sink:
             alike = stream.name, stream.sink_port, id(stream.schema), id(stream.encoding)
@@ -128,6 +132,7 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
             incoming=incoming[container.id],
             window_seconds=plan.logical.window_seconds,
             watermarks={one: watermarks[one] for one in container.operators if one in watermarks},
+            entering={one: tuple(entering.get(one, ())) for one in container.operators},
             tails={one: tails[one] for one in container.operators if one in tails},
             ends={one: ends[one] for one in container.operators if one in ends},
             recording_level=plan.logical.attributes["metrics_recording_level"],

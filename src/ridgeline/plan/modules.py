@@ -242,7 +242,7 @@ class _Expander:
                 "parallel": entry.parallel,
             }
             self.useless(module, name, options)
-            if entry.process_name or entry.process_batch_name:
+            if entry.methods:
                 what = f"`{module.kind}` has a method for the tuples of `{name}`, which is never called"
                 self.draft.fault(module.port(name), what, "process tuples in an operator inside")
         for name, leaving in declared.outputs.items():

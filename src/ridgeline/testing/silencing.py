@@ -48,12 +48,7 @@ class Silent:
 @cache
 def _silenced(kind: Any) -> type[Operator]:
     """A class with the ports, properties and state of another, whose callbacks do nothing."""
-    names = {
-        name
-        for port in operator_type(kind).inputs.values()
-        for name in (port.process_name, port.process_batch_name)
-        if name
-    }
+    names = {name for port in operator_type(kind).inputs.values() for name in port.methods}
     body: dict[str, Any] = dict.fromkeys(names, _pass)
     body |= {name: getattr(Operator, name) for name in _LIFE}
     body |= {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__reduce__": _reduced}

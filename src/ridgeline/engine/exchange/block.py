@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -60,7 +60,8 @@ class Message(NamedTuple):
     """The blocks of one container for another in one window. A message without blocks names the producer.
 
     `part` counts the messages that one was divided into. `marks`: the watermarks of the producer's operators,
-    and whether they are idle. `ended`: those from which nothing more comes.
+    and whether they are idle. `ended`: those from which nothing more comes. `controls`: the control
+    tuples of a window by operator and output port.
     """
 
     producer: int
@@ -69,6 +70,7 @@ class Message(NamedTuple):
     part: int = 0
     marks: Mapping[int, tuple[int, bool]] = {}
     ended: Sequence[int] = ()
+    controls: Mapping[tuple[int, str], list[Any]] = {}
 
     def divided(self) -> Iterator[Message]:
         """Divide it into messages of about `PIECE_BYTES` by value: Spark carries them faster than one."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange import coded
@@ -107,19 +108,20 @@ class Outgoing:
         tag: str,
         marks: Mapping[int, tuple[int, bool]] = {},
         ended: Collection[int] = (),
+        controls: Mapping[tuple[int, str], list[Any]] = {},
         *,
         to_all: bool,
     ) -> dict[int, Message]:
         """A message for each consumer that gets blocks, by the id of its container, or for each consumer.
 
-        The blocks are complete. `marks`, `ended`: as of a `Message`; each consumer gets them.
+        The blocks are complete. `marks`, `ended`, `controls`: as of a `Message`; each consumer gets them.
         """
         if self._writer:
             self._writer.close()
-        consumers = self._routes.consumers if to_all or marks or ended else self._blocks.keys()
-        over = tuple(ended)
+        consumers = self._routes.consumers if to_all or marks or ended or controls else self._blocks.keys()
+        producer, over = self._routes.container, tuple(ended)
         return {
-            consumer: Message(self._routes.container, tag, self._blocks.get(consumer, ()), 0, marks, over)
+            consumer: Message(producer, tag, self._blocks.get(consumer, ()), 0, marks, over, controls)
             for consumer in consumers
         }
 

@@ -31,6 +31,7 @@ from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.slides import SLIDES, SlidesCell
 from ridgeline.engine.state.storage import Storage
 from ridgeline.engine.state.undo import Undo
+from ridgeline.engine.worker.controls import Controls, ControlTuples, Entering, controls_to_send
 from ridgeline.engine.worker.feeding import FedRows
 from ridgeline.engine.worker.inspecting import Inspect
 from ridgeline.engine.worker.receiving import receive, tags_of
@@ -96,6 +97,8 @@ class Container:
         self._marks: Marks = {}
         """The watermarks of the window that runs, of own operators and of those that send to them."""
         self._ends = Ends(spec.ends)
+        self._controls: Controls = {}
+        """The control tuples of the window that runs, of own operators and of those that send to them."""
         self._read_by_others = {route.source for route in spec.routes if route.container != spec.id}
         self._now: tuple[int, int, float] | None = None
         self.on_turn: Callable[[WindowRequest, int], None] = _nobody
@@ -122,8 +125,14 @@ class Container:
             watermark = None
             if operator.id in spec.watermarks:
                 watermark = Watermark(operator.id, spec.watermarks[operator.id], self._marks)
-            self._operators[operator.id] = OperatorRuntime(
+            runtime = self._operators[operator.id] = OperatorRuntime(
                 operator, context, spec.recording_level, inspect, watermark, self._ends
+            )
+            runtime.controls = ControlTuples(
+                operator.id,
+                runtime.operator,
+                map(Entering._make, spec.entering.get(operator.id, ())),
+                self._controls,
             )
             name = operator.title.removesuffix(f"[{operator.partition}]")
             self._turns[operator.id] = CurrentOperator(name, context)
@@ -177,7 +186,8 @@ class Container:
             self._finished |= finished
         marks = marks_to_send(self._marks, self._read_by_others)
         over = self._ends.ended & self._read_by_others
-        return outgoing.messages(tag, marks, over, to_all=not ended), report
+        controls = controls_to_send(self._controls, self._read_by_others)
+        return outgoing.messages(tag, marks, over, controls, to_all=not ended), report
 
     def _continued(self, request: WindowRequest) -> WindowRequest:
         """Check that it can go on from here; returns the request with all inputs that have finished.
@@ -239,9 +249,11 @@ class Container:
         delivered = receive(self.spec, messages, request.window_id)
         self._marks.clear()
         self._ends.ended.clear()
+        self._controls.clear()
         for message in messages:
             self._marks.update(message.marks)
             self._ends.ended.update(message.ended)
+            self._controls.update(message.controls)
         changes: dict[int, state_files.CellChanges] = {}
         for runtime in self._operators.values():
             runtime.context.container_attempt = f"e{request.epoch}r{request.attempt}{tag}"

@@ -41,6 +41,7 @@ from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange.outgoing import Emitted, Outgoing
 from ridgeline.engine.worker.age_meter import AgeMeter, places
 from ridgeline.engine.worker.asking import ask
+from ridgeline.engine.worker.controls import ControlTuples
 from ridgeline.engine.worker.failures import InputLostError
 from ridgeline.engine.worker.gathering import Gathered, gathering_of
 from ridgeline.engine.worker.inputs import decoded, inheriting_times, nothing_timed, there
@@ -89,6 +90,7 @@ class OperatorRuntime:
         self.cells = state_cells(self.operator)
         self.timing = Timing(spec.id, self.operator, context, ends or Ends({}), self.cells)
         self.watermark = watermark
+        self.controls: ControlTuples = ControlTuples(spec.id, self.operator, (), {})
         if watermark is not None:
             self.cells[WATERMARK] = watermark.cell
         self.window_count = spec.window_count
@@ -410,6 +412,7 @@ class OperatorRuntime:
 
     def _count(self, window: OperatorWindow) -> None:
         """Note what came in the window and what was emitted, also what was handed over meanwhile."""
+        self._call("emit_control", self.controls.emitted, self.outputs)
         streamed = self.running.streamed
         window.tuples_in = {port: count + streamed.get(port, 0) for port, count in window.tuples_in.items()}
         window.queue = sum(window.tuples_in.values())
@@ -437,6 +440,7 @@ class OperatorRuntime:
             del self._spans[next(iter(self._spans))]
         if ends if gathers else window_id == application_window:
             self._timed("begin_window", operator.begin_window, application_window)
+        self.controls.begin(self._timed)
         if isinstance(operator, SparkSource):
             self._timed("emit_batch", self._read, batches)
         elif isinstance(operator, InputOperator) and self.spec.id not in request.finished:
@@ -464,6 +468,7 @@ class OperatorRuntime:
                     span = joined_spans(span, times.span())
                 yield
         self._handle_idle_time(request, came=came)
+        self.controls.deliver(self._timed, at_end=True)
         let_time_pass(self, inheriting, ends=ends, gathers=gathers)
         if ends:
             with inheriting_times(

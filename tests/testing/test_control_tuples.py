@@ -1,0 +1,267 @@
+"""Control tuples: once to every partition downstream, in both deliveries, whatever is killed."""
+
+from collections.abc import Sequence
+from random import Random
+from typing import NamedTuple
+
+import pytest
+
+from ridgeline import Application, InputOperator, InputPort, ListState, Operator, OutputPort, State
+from ridgeline.api.errors import ContainerAbortError, OperatorError
+from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.measure.events import SlotJoined
+from ridgeline.operators import Delay, Map
+from ridgeline.testing import CollectorSink, LocalRun, run_local
+from support.engine.slot_platform import kill, run_in_processes
+
+
+class Number(NamedTuple):
+    value: int
+
+
+class Seen(NamedTuple):
+    partition: int
+    window: int
+    text: str
+
+
+class Flush(NamedTuple):
+    reason: str
+
+
+class Fails(Operator):
+    """Dies with its container, or raises, in these attempts at windows."""
+
+    faults: Sequence[tuple[int, int]] = ()
+
+    def begin_window(self, window_id: int) -> None:
+        if (window_id, self.context.attempt) in self.faults:
+            if window_id % 2:
+                raise ContainerAbortError(self.context.name)
+            msg = f"in attempt {self.context.attempt}"
+            raise ValueError(msg)
+
+
+class Numbers(InputOperator):
+    """Two numbers a window, and a control tuple of each kind from partition 0 in every third window."""
+
+    numbers = OutputPort(Number)
+    windows: int = 10
+    position = State(0)
+
+    def emit_tuples(self) -> None:
+        window, partition = self.position, self.context.partition
+        if window % 3 == 1 and partition == 0:
+            self.numbers.emit_control(Flush(f"first {window}"))
+            self.numbers.emit_control(Flush(f"last {window}"), at_end=True)
+        self.numbers.emit(Number(10 * window + partition))
+        self.numbers.emit(Number(10 * window + 5 + partition))
+        self.position += 1
+        if self.position == self.windows:
+            self.finish()
+
+
+class Watch(Fails):
+    """Emits in which order tuples and control tuples came; what came before stays in state."""
+
+    numbers = InputPort(Number)
+    seen = OutputPort(Seen)
+    order = ListState()
+
+    @numbers.process
+    def number(self, number: Number) -> None:
+        self.order.append("tuple")
+
+    @numbers.control
+    def flush(self, flush: Flush) -> None:
+        self.order.append(flush.reason)
+
+    def end_window(self) -> None:
+        self.order.append("end")
+        texts = [text for text in self.order if text != "tuple" or "first" not in self.order]
+        self.seen.emit(Seen(self.context.partition, self.context.window_id, ",".join(dict.fromkeys(texts))))
+        self.order.clear()
+
+
+def application(partitions: Sequence[int], faults: Sequence[tuple[int, int]] = ()) -> Application:
+    """Numbers, two operators that pass control tuples on, and one that handles them."""
+    app = Application("controls", window="100ms")
+    numbers = app.add_operator("numbers", Numbers(), partitions=partitions[0])
+    same = app.add_operator("same", Map(_same, schema=Number), partitions=partitions[1])
+    more = app.add_operator("more", Map(_same, schema=Number), partitions=partitions[2])
+    watch = app.add_operator("watch", Watch(faults=list(faults)), partitions=partitions[3])
+    sink = app.add_operator("sink", CollectorSink(Seen))
+    app.add_stream("numbers", numbers.numbers, same.data)
+    app.add_stream("same", same.output, more.data)
+    app.add_stream("more", more.output, watch.numbers)
+    app.add_stream("seen", watch.seen, sink.input)
+    return app
+
+
+def _same(number: Number) -> Number:
+    return number
+
+
+def controls(*runs: LocalRun) -> list[Seen]:
+    """What came in windows with control tuples, without what some partitions do not get."""
+    found = [one for run in runs for one in run.collected("sink")]
+    return sorted(
+        one._replace(text=one.text.replace("tuple,", ""))
+        for one in found
+        if "first" in one.text or "last" in one.text
+    )
+
+
+def expected(partitions: int, windows: int = 10) -> list[Seen]:
+    return sorted(
+        Seen(partition, window, f"first {window},last {window},end")
+        for partition in range(partitions)
+        for window in range(windows)
+        if window % 3 == 1
+    )
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_each_partition_gets_each_control_tuple_once_over_kills_and_restarts(seed):
+    random = Random(seed)
+    partitions = [random.randint(1, 3) for _ in range(4)]
+    faults = [(window, 0) for window in random.sample(range(10), 4)]
+    storage = MemoryStorage()
+    runs = [
+        run_local(
+            application(partitions, faults),
+            checkpoint=storage,
+            windows=windows,
+            interleave=random.choice([None, seed]),
+        )
+        for windows in (random.randint(1, 9), None)
+    ]
+    assert controls(*runs) == expected(partitions[3])
+    assert any(run.retries for run in runs)
+
+
+def test_immediate_ones_come_before_the_tuples_and_others_before_end_window():
+    run = run_local(application([1, 1, 1, 1]))
+    assert run.collected("sink", 1) == [Seen(0, 1, "first 1,tuple,last 1,end")]
+    assert run.collected("sink", 2) == [Seen(0, 2, "tuple,end")]
+
+
+def test_killed_slots_change_no_delivery(tmp_path):
+    killed: list[int] = []
+
+    def each(found, event):
+        slots = {joined.slot: joined.pid for joined in found.of_type(SlotJoined)}
+        if len(killed) < 2 and event.window_id >= (1, 5)[len(killed)] and slots[len(killed)] not in killed:
+            killed.append(slots[len(killed)])
+            kill(killed[-1])
+
+    app = application([2, 3, 2, 3])
+    run = run_in_processes(app, folder=tmp_path / "checkpoint", places=2, each=each, window="0s")
+    assert killed
+    assert controls(run) == expected(3)
+
+
+class Stops(Operator):
+    """Keeps control tuples of one kind, and emits another one in their place."""
+
+    numbers = InputPort(Number)
+    out = OutputPort(Number)
+
+    @numbers.process
+    def number(self, number: Number) -> None:
+        self.out.emit(number)
+
+    @numbers.control
+    def flush(self, flush: Flush) -> bool:
+        if flush.reason.startswith("first"):
+            self.out.emit_control(Flush("first instead"), at_end=True)
+            return True
+        return False
+
+
+def stopping(operator: Operator) -> Application:
+    app = Application("stops", window="100ms")
+    numbers = app.add_operator("numbers", Numbers(windows=3))
+    stops = app.add_operator("stops", operator)
+    watch = app.add_operator("watch", Watch())
+    sink = app.add_operator("sink", CollectorSink(Seen))
+    app.add_stream("numbers", numbers.numbers, stops.numbers)
+    app.add_stream("out", stops.out, watch.numbers)
+    app.add_stream("seen", watch.seen, sink.input)
+    return app
+
+
+def test_an_operator_may_keep_them_and_emit_its_own():
+    run = run_local(stopping(Stops()))
+    assert run.collected("sink", 1) == [Seen(0, 1, "tuple,last 1,first instead,end")]
+
+
+class Unpicklable(Stops):
+    @Stops.numbers.control
+    def flush(self, flush: Flush) -> bool:
+        if self.context.window_id == 1:
+            self.out.emit_control(iter(self.context.name for _ in range(2)))
+        return False
+
+
+def test_what_cannot_be_sent_or_handled_names_operator_and_callback():
+    with pytest.raises(OperatorError, match=r"`stops`.*`emit_control`"):
+        run_local(stopping(Unpicklable()))
+
+    class Raises(Stops):
+        @Stops.numbers.control
+        def flush(self, flush: Flush) -> bool:
+            raise ValueError(flush.reason)
+
+    with pytest.raises(OperatorError, match=r"`stops`.*window 1 in `control of port numbers`.*first 1"):
+        run_local(stopping(Raises()))
+
+
+def test_they_come_once_by_two_ways_and_do_not_go_round_a_loop():
+    app = Application("diamond", window="100ms")
+    numbers = app.add_operator("numbers", Numbers(windows=3))
+    left = app.add_operator("left", Map(_same, schema=Number), partitions=2)
+    right = app.add_operator("right", Map(_same, schema=Number), partitions=3)
+    both = app.add_operator("both", Both())
+    delay = app.add_module("delay", Delay(Seen))
+    sink = app.add_operator("sink", CollectorSink(Seen))
+    app.add_stream("numbers", numbers.numbers, left.data, right.data)
+    app.add_stream("left", left.output, both.left)
+    app.add_stream("right", right.output, both.right)
+    app.add_stream("seen", both.seen, delay.input, sink.input)
+    app.add_stream("again", delay.output, both.again)
+    run = run_local(app)
+    assert sorted(one.text for one in run.collected("sink")) == [
+        "left first 1", "left last 1", "right first 1", "right last 1",
+    ]  # fmt: skip
+
+
+class Both(Operator):
+    left = InputPort(Number)
+    right = InputPort(Number)
+    again = InputPort(Seen)
+    seen = OutputPort(Seen)
+
+    @left.process
+    def number(self, number: Number) -> None:
+        pass
+
+    @right.process
+    def other(self, number: Number) -> None:
+        pass
+
+    @again.process
+    def once_more(self, seen: Seen) -> None:
+        pass
+
+    @again.control
+    def never(self, flush: Flush) -> None:
+        self.seen.emit(Seen(0, 0, f"again {flush.reason}"))
+
+    @left.control
+    def from_left(self, flush: Flush) -> None:
+        self.seen.emit(Seen(0, 0, f"left {flush.reason}"))
+
+    @right.control
+    def from_right(self, flush: Flush) -> None:
+        self.seen.emit(Seen(0, 0, f"right {flush.reason}"))
