@@ -107,9 +107,9 @@ def test_modules_may_persist_their_streams_and_be_persisted() -> None:
 @pytest.mark.parametrize(
     ("persist", "what"),
     [
-        (5, "`persist` is 5, which takes no tuples"),
+        (5, "what is to write is 5, which takes no tuples"),
         (FileOutput, "which takes no tuples"),
-        (Pair(), "`persist` is a `Pair`, which has 2 input ports"),
+        (Pair(), "what is to write is a `Pair`, which has 2 input ports"),
         (Filter(bool), "whose output port `output` would lead nowhere"),
         ({5: FileOutput("folder")}, "`persist` is given for 5, which is no sink of the stream"),
     ],

@@ -15,6 +15,7 @@ from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.codec import StreamCodec, stable_hash
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.dataframes import ArrowStream
+from ridgeline.api.dead_letter import DeadLetter
 from ridgeline.api.errors import (
     CheckpointError,
     Failure,
@@ -62,6 +63,7 @@ __all__ = [
     "Cache",
     "CheckpointError",
     "Clock",
+    "DeadLetter",
     "Failure",
     "Fault",
     "InputOperator",

@@ -115,6 +115,9 @@ class Application:
         self.attributes_set: list[AddedAttributes] = []
         self.modules: list[AddedModule] = []
         self.affinity: list[AffinityRule] = []
+        self.dead_letter_port: InputPoint[Any] | None = None
+        """Where the dead letters of all operators go."""
+        self.dead_letter_faults: tuple[tuple[str, str], ...] = ()
         self.origins: Mapping[str, str] = {}
         """The files that parts of a specification were included from, by section and name, for errors."""
         self.attributes = attributes
@@ -177,6 +180,19 @@ class Application:
                 faults=given.faults,
             )
         )
+
+    def dead_letters(self, output: Persist) -> None:
+        """Give the tuples that operators leave out (`on_error=SKIP`) to an output operator, as `DeadLetter`.
+
+        `output` is added as `dead_letters` if it is not in the application already. It gets those of all
+        operators; a stream from `parse.dead_letters` takes those of one operator elsewhere. Each is written
+        once, with its window.
+        """
+        given = persisting(self, "", (), output, name="dead_letters")
+        for added, operator in given.added:
+            self.add_operator(added, operator)
+        self.dead_letter_port = given.ports[0] if given.ports else None
+        self.dead_letter_faults = given.faults
 
     @overload
     def set_attribute(self, target: Operator | Module, **attributes: Unpack[OperatorAttributes]) -> None: ...

@@ -15,6 +15,8 @@ from pydantic.fields import FieldInfo
 from typing_extensions import TypeVar
 
 from ridgeline.api.context import OperatorContext
+from ridgeline.api.dead_letter import NAME as DEAD_LETTERS
+from ridgeline.api.dead_letter import DeadLetter
 from ridgeline.api.errors import StateError, did_you_mean
 from ridgeline.api.list_state import ListState
 from ridgeline.api.metric import Metric, MetricOptions, declared_metrics
@@ -47,8 +49,11 @@ class OperatorType:
     properties: Mapping[str, Any]
     positional: tuple[str, ...]
     metrics: Mapping[str, MetricOptions]
+    every_output: Mapping[str, OutputPort[Any]]
+    """The `outputs`, and the port of dead letters that operators have beside them."""
 
 
+_LETTERS: OutputPort[DeadLetter] = OutputPort(DeadLetter, optional=True)
 _TYPES: weakref.WeakKeyDictionary[type, OperatorType] = weakref.WeakKeyDictionary()
 REQUIRED: Any = type("Required", (), {"__repr__": lambda _self: "<required>"})()
 
@@ -63,6 +68,9 @@ def operator_type(cls: type) -> OperatorType:
             if base is not object:  # a mixin need not be an operator
                 found.update(vars(base))
                 annotated.update(inspect.get_annotations(base))
+        letters = found.get(DEAD_LETTERS)
+        if letters is _LETTERS:
+            del found[DEAD_LETTERS]
         ports = {name: value for name, value in found.items() if isinstance(value, Port)}
         states = {name: value for name, value in found.items() if isinstance(value, Declaration)}
         for name, value in found.items():
@@ -82,9 +90,10 @@ def operator_type(cls: type) -> OperatorType:
             and "ClassVar" not in str(kind)
             and not isinstance(found.get(name), (PerInstance, Metric))
         }
+        outputs = {name: port for name, port in ports.items() if isinstance(port, OutputPort)}
         known = _TYPES[cls] = OperatorType(
             {name: port for name, port in ports.items() if isinstance(port, InputPort)},
-            {name: port for name, port in ports.items() if isinstance(port, OutputPort)},
+            outputs,
             states,
             properties,
             tuple(
@@ -93,6 +102,7 @@ def operator_type(cls: type) -> OperatorType:
                 if name != "context" and not (isinstance(default, FieldInfo) and default.kw_only)
             ),
             declared_metrics(found),
+            {**outputs, DEAD_LETTERS: _LETTERS} if letters is _LETTERS else outputs,
         )
     return known
 
@@ -126,7 +136,7 @@ def port_schema(operator: Operator, port: str) -> Schema | None:
     Raises SchemaError if what was declared cannot be a schema, KeyError for an unknown port.
     """
     declared = operator_type(type(operator))
-    return (declared.inputs.get(port) or declared.outputs[port]).schema_of(operator)
+    return (declared.inputs.get(port) or declared.every_output[port]).schema_of(operator)
 
 
 def state_cells(operator: Operator) -> dict[str, StateCell]:
@@ -230,6 +240,9 @@ class Operator:
     A port's own `order` wins over it.
     """
 
+    dead_letters = _LETTERS
+    """Tuples that it leaves out with `on_error=SKIP`, as `DeadLetter`; see `Application.dead_letters`."""
+
     context: OperatorContext
 
     def __init__(self, *values: Any, **properties: Any) -> None:
@@ -323,7 +336,7 @@ class Operator:
 
         It is the one that the port declares. Override it if the unifier depends on properties.
         """
-        declared = operator_type(type(self)).outputs[port].unifier
+        declared = operator_type(type(self)).every_output[port].unifier
         return self if isinstance(declared, str) and declared == "self" else cast("Any", declared)
 
     def slider_of(self, port: str) -> Operator | type[Unifier] | None:
@@ -339,14 +352,14 @@ class Operator:
 
         Override it if the column depends on properties.
         """
-        return operator_type(type(self)).outputs[port].timestamp
+        return operator_type(type(self)).every_output[port].timestamp
 
     def lateness_of(self, port: str) -> float | None:
         """The `lateness` on an output port in seconds, None if nothing is promised; what the port declares.
 
         Override it if it depends on properties.
         """
-        return operator_type(type(self)).outputs[port].lateness_seconds
+        return operator_type(type(self)).every_output[port].lateness_seconds
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The schema of an output port declared as `typing.Any`, which depends on those of the `inputs`.

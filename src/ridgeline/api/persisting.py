@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Persist: TypeAlias = Operator | InputPoint[Any]
 """What writes a stream down: an output operator, or one of its input ports."""
-_REMEDY = 'give an output operator, such as `persist=FileOutput("folder")`, or an input port of one'
+_REMEDY = 'give an output operator, such as `FileOutput("folder")`, or an input port of one'
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,13 @@ class Persisting:
     faults: tuple[tuple[str, str], ...]
 
 
-def persisting(app: Application, stream: str, sinks: Sequence[object], persist: object) -> Persisting:
-    """Read the `persist` of a stream. What is wrong with it becomes a fault when the plan is validated."""
+def persisting(
+    app: Application, stream: str, sinks: Sequence[object], persist: object, name: str = ""
+) -> Persisting:
+    """Read the `persist` of a stream. What is wrong with it becomes a fault when the plan is validated.
+
+    `name`: of the operator that is added, if not `STREAM_persisted`.
+    """
     added: list[tuple[str, Operator]] = []
     ports: list[InputPoint[Any]] = []
     faults: list[tuple[str, str]] = []
@@ -42,32 +47,32 @@ def persisting(app: Application, stream: str, sinks: Sequence[object], persist: 
                 what = f"`persist` is given for {shorten(sink)}, which is no sink of the stream"
                 faults.append((what, "name one of its sinks"))
     elif persist is not None:
-        wanted.append((f"{stream}_persisted", persist))
-    for name, given in wanted:
+        wanted.append((name or f"{stream}_persisted", persist))
+    for title, given in wanted:
         port = given if isinstance(given, InputPoint) else _port(given, faults)
         if port is None:
             continue
         ports.append(port)
         known = [one.operator for one in app.operators] + [operator for _, operator in added]
         if not any(port.operator is operator for operator in known):
-            added.append((name, port.operator))
+            added.append((title, port.operator))
     return Persisting(tuple(added), tuple(ports), tuple(faults))
 
 
 def _port(given: object, faults: list[tuple[str, str]]) -> InputPoint[Any] | None:
     """The input port of an operator that the stream leads to; None, and a fault, if that is not clear."""
     if not isinstance(given, Operator) or isinstance(given, InputOperator):
-        faults.append((f"`persist` is {shorten(given)}, which takes no tuples", _REMEDY))
+        faults.append((f"what is to write is {shorten(given)}, which takes no tuples", _REMEDY))
         return None
     declared, kind = operator_type(type(given)), type(given).__name__
     inputs = [name for name, port in declared.inputs.items() if not port.optional] or list(declared.inputs)
     needed = [name for name, port in declared.outputs.items() if not port.optional and not port.error]
     if len(inputs) != 1:
-        what = f"`persist` is a `{kind}`, which has {len(inputs)} input ports"
-        faults.append((what, "name the port: add the operator first, and give `persist=operator.port`"))
+        what = f"what is to write is a `{kind}`, which has {len(inputs)} input ports"
+        faults.append((what, "name the port: add the operator first, and give `operator.port`"))
     elif needed:
-        what = f"`persist` is a `{kind}`, whose output port `{needed[0]}` would lead nowhere"
-        faults.append((what, "give an output operator; or add it first, and give `persist=operator.port`"))
+        what = f"what is to write is a `{kind}`, whose output port `{needed[0]}` would lead nowhere"
+        faults.append((what, "give an output operator; or add it first, and give `operator.port`"))
     else:
         port: InputPoint[Any] = getattr(given, inputs[0])
         return port

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ridgeline.cli import options
-from ridgeline.cli.asking import commands
+from ridgeline.cli.asking import commands, recording
 from ridgeline.cli.attributes import list_attributes
 from ridgeline.cli.configuration import ConfFiles, ConfiguredCommand, NoConfig, configuration, load_configured
 from ridgeline.cli.errors import reporting_errors
@@ -498,6 +498,7 @@ app.command()(list_applications)
 app.command()(get_package_info)
 app.command()(list_attributes)
 commands.register(app)
+recording.register(app)
 
 
 def main() -> None:

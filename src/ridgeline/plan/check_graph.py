@@ -43,7 +43,7 @@ def resolve_schemas(draft: Draft) -> None:
                 schema = stream.schema if stream else None
             if schema is not None:
                 operator.inputs[name] = schema
-        for name in operator.declared.outputs:
+        for name in operator.declared.every_output:
             sound, schema = declared_schema(draft, operator.port(name), operator.operator, name)
             if sound and schema is None:
                 schema = _derived(draft, operator, name) or _passed_on(draft, operator, name, open_inputs)

@@ -99,7 +99,7 @@ def _scattered(source: End, operator: DraftOperator, mine: object) -> Iterator[t
     if count == 1 or _followed(at):
         return
     sort = f"or let `{operator.name}` take them by their times, `InputPort(..., order=Order.BY_TIME)`"
-    promised = at.declared.outputs[source.port].divided_by
+    promised = at.declared.every_output[source.port].divided_by
     if promised or at.is_input:
         if not promised:
             what = f"each of the {count} partitions of `{at.name}` before it may emit tuples of one key"

@@ -209,7 +209,7 @@ def _ports(cls: type[Operator]) -> list[Port]:
 def _check_sharing(draft: Draft) -> None:
     """Refuse two streams on one port. Duplicate stream names have already been reported; skip them."""
     for operator in draft.operators:
-        for port in (*operator.declared.outputs, *operator.declared.inputs):
+        for port in (*operator.declared.every_output, *operator.declared.inputs):
             begin = _names(stream for stream in draft.streams if _is(stream.source, operator, port))
             end = _names(
                 stream for stream in draft.streams if any(_is(sink, operator, port) for sink in stream.sinks)

@@ -293,7 +293,9 @@ class _Expander:
             what = f"`{module.kind}.populate` added to the application, not to the `app` that it is given"
             self.draft.fault(module.name, what, "call `add_operator` and the like of that `app`")
         changed = [
-            name for name in ("name", "window", "attributes") if getattr(view, name) != _fresh(root, name)
+            name
+            for name in ("name", "window", "attributes", "dead_letter_port")
+            if getattr(view, name) != _fresh(root, name)
         ]
         if changed:
             what = f"`{module.kind}.populate` sets {listed(changed)} of its `app`, which does nothing"
@@ -360,7 +362,7 @@ def _spread(
 
 
 def _fresh(app: Application, name: str) -> object:
-    return {} if name == "attributes" else getattr(app, name)
+    return {"attributes": {}, "dead_letter_port": None}.get(name, getattr(app, name))
 
 
 def _place(error: Exception) -> str:

@@ -169,7 +169,11 @@ class _Reader:
                 f"{upstream}, which it follows"
             )
         alone = other if partition.keys or followed else [*keyed, *other]
-        bare = [port for port in operator.outputs if operator.operator.unifier_of(port) is None]
+        bare = [
+            port
+            for port in operator_type(type(operator.operator)).outputs
+            if port in operator.outputs and operator.operator.unifier_of(port) is None
+        ]
         if alone and bare:
             yield (
                 f"each partition keeps state {listed(alone)} for itself, "

@@ -69,13 +69,14 @@ class _Builder:
         self.streams: list[PhysicalStream] = []
         self.codec: StreamCodec | None = logical.attributes["stream_codec"]
         self.outputs: dict[str, list[_Output]] = {}
-        self.entering: dict[tuple[str, str], _Output] = {}
+        self.entering: dict[tuple[str, str], list[_Output]] = {}
+        """By sink. Several streams end at one sink only if they are of dead letters."""
         self.by_name = by_name = {operator.name: operator for operator in logical.operators}
         for stream in logical.streams:
             output = _Output(by_name[stream.source.operator], stream.source.port, stream)
             self.outputs.setdefault(stream.source.operator, []).append(output)
             for sink in stream.sinks:
-                self.entering[sink.operator, sink.port] = output
+                self.entering.setdefault((sink.operator, sink.port), []).append(output)
         self.followed = {
             op.name: parallel_ports(op.operator, op.ports, op.inputs) for op in logical.operators
         }
@@ -84,13 +85,13 @@ class _Builder:
         """Add an operator's partitions, with final unifiers before and intermediate unifiers behind them."""
         divided, count = operator.divided, len(operator.divided)
         ports = [port for port in operator_type(type(operator.operator)).inputs if port in operator.inputs]
-        sources = {port: self.unify(operator, port, divided) for port in ports}
+        entering = [(port, output) for port in ports for output in self.entering[operator.name, port]]
+        sources = [(port, output, self.unify(output, operator, port, divided)) for port, output in entering]
         for partition, part in enumerate(divided):
             identity = self.make(operator, partition, count, part)
-            for port in ports:
-                output = self.entering[operator.name, port]
+            for port, output, heads in sources:
                 encoding = self.encoding(output, operator, port)
-                for head, route, codec in sources[port][partition]:
+                for head, route, codec in heads[partition]:
                     self.join(output.stream, head, identity, port, route, codec, encoding)
             for output in self.outputs.get(operator.name, []):
                 head = _Head(identity, output.port)
@@ -99,13 +100,12 @@ class _Builder:
             self.cascade(output)
 
     def unify(
-        self, operator: LogicalOperator, port: str, divided: tuple[Partition, ...]
+        self, output: _Output, operator: LogicalOperator, port: str, divided: tuple[Partition, ...]
     ) -> list[list[tuple[_Head, Any, Any]]]:
-        """Return, for each partition, the sources of the port with route and codec.
+        """Return, for each partition, what comes from an output to a port: sources with route and codec.
 
-        Adds a final unifier before each partition if the port has several sources.
+        Adds a final unifier before each partition if the output has several sources.
         """
-        output = self.entering[operator.name, port]
         if port in self.followed[operator.name]:
             return [[(head, None, None)] for head in output.partitions]
         codec = operator_type(type(operator.operator)).inputs[port].codec
@@ -291,8 +291,9 @@ def _alike(one: Encoding | None, other: Encoding | None) -> bool:
 
 def _slides(output: _Output) -> bool:
     """True if the results on the port are those of sliding application windows; errors never are."""
-    declared = operator_type(type(output.operator.operator)).outputs[output.port]
-    return output.operator.attributes["slide_by_window_count"] is not None and not declared.error
+    declared = operator_type(type(output.operator.operator)).outputs.get(output.port)
+    slides = output.operator.attributes["slide_by_window_count"] is not None
+    return slides and declared is not None and not declared.error
 
 
 def _by_author(output: _Output) -> bool:

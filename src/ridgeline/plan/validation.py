@@ -18,6 +18,7 @@ from ridgeline.plan.check_ports import check_connections, check_declarations
 from ridgeline.plan.check_slides import check_slides
 from ridgeline.plan.check_streams import read_streams
 from ridgeline.plan.check_times import check_times
+from ridgeline.plan.dead_letters import connect_dead_letters
 from ridgeline.plan.draft import Draft, DraftOperator
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
 from ridgeline.plan.loops import check_loops
@@ -100,6 +101,7 @@ def _examine(
     draft.owners = read_operators(draft, app, overrides)
     read_port_attributes(draft, app, draft.owners, overrides)
     read_streams(draft, app, draft.owners)
+    connect_dead_letters(draft, app)
     draft.affinity = read_affinity(draft, app)
     check_connections(draft)
     check_cycles(draft)

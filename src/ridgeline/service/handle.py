@@ -22,6 +22,7 @@ from ridgeline.engine.worker.tails import ports_of_stream
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.measured import ServiceOptions, run_measured
+from ridgeline.stram.changes import StartRecording, StopRecording
 from ridgeline.stram.metric_tables import MetricTables
 from ridgeline.testing.collector import collected
 from ridgeline.testing.sinks import result_of
@@ -211,6 +212,58 @@ class Handle(MetricTables):
             for row in schema.decode(batch)
         ]
         return rows[-n:]
+
+    def start_recording(
+        self,
+        operator: str,
+        port: str | None = None,
+        *,
+        windows: int = 1_000,
+        max_mb: float = 64,
+        timeout: float = 30.0,
+    ) -> str:
+        """Record the tuples of an operator from the next window on; returns the recording's id.
+
+        Only committed windows are in it, in files of Parquet in the checkpoint, see `recordings`.
+
+        Args:
+            operator: Its name.
+            port: One of its ports; None: all that are connected.
+            windows: It ends by itself after so many windows.
+            max_mb: It ends before a window with which it would exceed so many megabytes.
+            timeout: Seconds to wait for the next window.
+
+        Raises:
+            RuntimeError: If it cannot be recorded, or the application runs no more.
+            TimeoutError: If no window began in time; it is recorded once one begins.
+        """
+        what = StartRecording(operator, port, windows, max(1, int(max_mb * 2**20)))
+        return self._changed(what, timeout)
+
+    def stop_recording(self, recording: str, timeout: float = 30.0) -> None:
+        """End a recording before the next window. Raises as `start_recording`."""
+        self._changed(StopRecording(recording), timeout)
+
+    def recordings(self) -> list[dict[str, Any]]:
+        """All recordings in the checkpoint, each as REST shows it; `folder` has a folder for each port.
+
+        `pandas.read_parquet(folder)` reads it. `_window`, `_partition` and `_position` say where each tuple
+        was.
+        """
+        return self._run.recordings.rows() if self._run is not None else []
+
+    def _changed(self, what: StartRecording | StopRecording, timeout: float) -> str:
+        """Ask for a change and wait for it; returns its result."""
+        if self._run is None or not self._thread.is_alive():
+            msg = f"`{self.name}` runs no more"
+            raise RuntimeError(msg)
+        asked = self._run.changes.ask(what, "Python")
+        if not asked.done.wait(timeout):
+            msg = f"no window of `{self.name}` began within {timeout:g} s; it is done once one begins"
+            raise TimeoutError(msg)
+        if asked.state == "REFUSED":
+            raise RuntimeError(asked.reason)
+        return asked.result
 
     def wait(self, timeout: float | None = None) -> Outcome:
         """Block until the application has ended.

@@ -171,6 +171,7 @@ class _Measured:
         at, number = self._clock.wall(), f"{run.checkpoint.run_id}-{run.checkpoint.epoch}"
         if self._app is not None:
             self._app.state.plan = self._plan
+            self._app.state.run = run
         info = run_info(self._master, uri, {} if self._planner is None else self._planner.shown)
         self._observe(planned_event(self._plan, at=at, application_id=number, info=info))
         self.watch.settle()  # what is made of the plan is there before `short_pauses`

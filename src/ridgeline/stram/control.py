@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ridgeline.api.errors import Failure
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
+from ridgeline.stram.changes import ChangeEvent, ChangeInstruction
 from ridgeline.stram.compaction import Compacted, CompactionFailed, CompactionInstruction, StateSize
 
 # Events -----------------------------------------------------------------------------------------------------
@@ -104,6 +105,7 @@ ControlEvent = (
     | CommitDue
     | Compacted
     | CompactionFailed
+    | ChangeEvent
 )
 
 # Instructions -----------------------------------------------------------------------------------------------
@@ -165,4 +167,6 @@ class Skip:
     window_id: int
 
 
-Instruction = RunWindow | CheckStates | Commit | Publish | GiveUp | Skip | CompactionInstruction
+Instruction = (
+    RunWindow | CheckStates | Commit | Publish | GiveUp | Skip | CompactionInstruction | ChangeInstruction
+)

@@ -16,6 +16,7 @@ from ridgeline.plan.container_spec import tails_of
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
+from ridgeline.stram.changes import ChangeAsked, Recorder, RecordingFailed, RecordingsFound
 from ridgeline.stram.compaction import Compacted, CompactionFailed, CompactionScheduler, WarnOfState
 from ridgeline.stram.control import (
     AttemptFailed,
@@ -117,6 +118,7 @@ class Master:
         self._waiting = Waiting(plan)
         self._pending: Commit | None = None
         self._compactions = CompactionScheduler(plan)
+        self._recorder = Recorder(plan, epoch)
         self._window_counts = {
             operator.attributes["application_window_count"] for operator in plan.physical.operators
         }
@@ -180,7 +182,7 @@ class Master:
         """The number of windows that have begun and are not committed."""
         return len(self._flights) + (len(self._pending.reports) if self._pending else 0)
 
-    def handle(self, event: ControlEvent) -> Iterable[Instruction]:  # noqa: C901, PLR0911  one case an event
+    def handle(self, event: ControlEvent) -> Iterable[Instruction]:  # noqa: C901, PLR0911, PLR0912  a case each
         """Take one event in; returns what to do next, in this order.
 
         Raises AssertionError for an event that cannot come now.
@@ -193,6 +195,8 @@ class Master:
                 return (*self._compactions.decide(self._states), *self._advance())
             case WindowDue(window_id, time):
                 return (self._due(window_id, time),)
+            case ChangeAsked() | RecordingsFound() | RecordingFailed():
+                return self._recorder.handle(event, self.next_window)
             case ContainerReported(report):
                 return self._reported(report)
             case InputAwake():
@@ -243,6 +247,7 @@ class Master:
             self._finished,
             states,
             time=flight.time,
+            records=self._recorder.records(flight.window_id),
         )
         return RunWindow(request, flight.reason)
 
@@ -423,6 +428,7 @@ class Master:
         for committed, reports in commit.reports.items():
             self._failures.forget(committed)
             self._compactions.count_deltas(operator for report in reports for operator in report.operators)
+        self._recorder.committed(window_id)
         *before, last = commit.reports
         return (Publish(last, tuple(before)),)
 

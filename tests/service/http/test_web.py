@@ -233,8 +233,8 @@ def test_nothing_can_be_written(client, method):
     assert status == 405
     assert set(headers["allow"].split(", ")) == {"GET", "HEAD"}
     assert json.loads(body) == {
-        "error": f"`{method}` is not allowed: there are no write endpoints yet",
-        "hint": "use GET",
+        "error": f"`{method}` is not allowed here",
+        "hint": "use GET; the description says where POST is",
     }
 
 

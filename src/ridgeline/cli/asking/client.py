@@ -16,7 +16,7 @@ from ridgeline.cli.errors import CommandError
 BASE = "/ws/v2/stram"
 TIMEOUT_SECONDS = 10.0
 _QUIET_SECONDS = 60.0  # longer than the service's keep-alive
-_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND = 401, 403, 404
+_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _REFUSED = 401, 403, 404, (400, 409)
 
 
 class Client:
@@ -53,6 +53,16 @@ class Client:
         except (OSError, HTTPException, ValueError) as error:
             raise self._failed(address, error) from error
 
+    def post(self, path: str, **body: str | int | None) -> Any:
+        """What a POST with this JSON to `/ws/v2/stram` + `path` answers, decoded."""
+        address = f"{self.url}{BASE}{path}"
+        given = {name: value for name, value in body.items() if value is not None}
+        try:
+            with self._open(address, TIMEOUT_SECONDS, json.dumps(given).encode()) as answer:
+                return json.load(answer)
+        except (OSError, HTTPException, ValueError) as error:
+            raise self._failed(address, error) from error
+
     def events(self) -> Iterator[tuple[str, Any]]:
         """Server-sent events as they come, name and decoded data: `window` with a frame, at last `end`.
 
@@ -75,9 +85,10 @@ class Client:
         except (OSError, HTTPException, ValueError) as error:
             raise self._failed(address, error) from error
 
-    def _open(self, address: str, timeout: float) -> Any:
+    def _open(self, address: str, timeout: float, body: bytes | None = None) -> Any:
+        headers = self._headers if body is None else {**self._headers, "Content-Type": "application/json"}
         # only http and https, see `__init__`
-        request = urllib.request.Request(address, headers=self._headers)  # noqa: S310
+        request = urllib.request.Request(address, body, headers)  # noqa: S310
         return urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=timeout)
 
     def _failed(self, address: str, error: Exception) -> RidgelineError:
@@ -115,6 +126,8 @@ class Client:
                 or f"`{address}` does not exist; "
                 "is it the address of a Ridgeline application of this version?"
             )
+        if error.code in _REFUSED and reason:
+            return CommandError(reason)
         because = f": {reason}" if reason else ""
         return RidgelineError(f"`{address}` failed with status {error.code}{because}")
 

@@ -30,10 +30,20 @@ from ridgeline.engine.driver.run_description import identify
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.folder_lock import FolderLock
 from ridgeline.engine.state.storage import DriverStorage, LocalStorage, explain
+from ridgeline.engine.worker import recording
 
 _EPOCHS = "epochs"
 _EPOCH = re.compile(r"\d{8}")
-_FOLDERS = (journal.FOLDER, witness.FOLDER, _EPOCHS, state_files.FOLDER, "plans", "staging", "spark")
+_FOLDERS = (
+    journal.FOLDER,
+    witness.FOLDER,
+    _EPOCHS,
+    state_files.FOLDER,
+    "plans",
+    "staging",
+    "spark",
+    recording.FOLDER,
+)
 _NO_CHANGES: Mapping[str, bytes] = MappingProxyType({})
 
 

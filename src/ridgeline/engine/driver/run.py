@@ -6,12 +6,13 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ridgeline.api.clock import Clock, Timeline
 from ridgeline.api.errors import CheckpointError, Failure, FencedError, OperatorError, RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.engine.driver.changes import Asked, Changes, applied, refused
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.committing import CommitHere, Committer
 from ridgeline.engine.driver.compactions import Compactions
@@ -19,6 +20,7 @@ from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.kept_properties import NOTHING_KEPT
 from ridgeline.engine.driver.manifest import Manifest, SourceOffsets, digest
 from ridgeline.engine.driver.outputs import Outputs
+from ridgeline.engine.driver.recordings import Recordings
 from ridgeline.engine.driver.state_repair import StateRepair
 from ridgeline.engine.worker.tails import Tails
 from ridgeline.measure.events import (
@@ -32,6 +34,16 @@ from ridgeline.measure.events import (
 )
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import WindowReport
+from ridgeline.stram.changes import (
+    BeginRecording,
+    ChangeAsked,
+    ChangeInstruction,
+    EndRecording,
+    RecordingFailed,
+    RecordingsFound,
+    RefuseChange,
+    ResumeRecording,
+)
 from ridgeline.stram.compaction import (
     AwaitCompaction,
     Compact,
@@ -127,6 +139,9 @@ class ApplicationRun:
         self.plan = plan
         self.checkpoint = checkpoint
         self.tails = Tails()
+        self.changes = Changes()
+        self.recordings = Recordings(plan, checkpoint, clock)
+        self._asked: dict[int, Asked] = {}
         self._executor = executor
         self._clock = clock
         self._observe = observe or (lambda _event: None)
@@ -151,6 +166,8 @@ class ApplicationRun:
         for repair in repairs:
             self._process(repair)
         self._outputs.open(publisher_context, last.publishers if last else {}, self.master.committed)
+        self.recordings.on_failure = self._recording_failed
+        self._process(RecordingsFound(self.recordings.find(self.master.committed)))
         if last:
             self._outputs.publish(last.window_id)
             self._executor.committed(last.window_id, self.master.states)
@@ -206,6 +223,7 @@ class ApplicationRun:
             self._start()
         if window_id > self.master.committed:
             self._windows[window_id] = _Window(source, offsets, due, Timeline(self._clock))
+            self._make_changes()
         self._process(WindowDue(window_id, round(self._clock.wall() * 1_000_000)))
 
     def turn(self, seconds: float) -> None:
@@ -303,14 +321,44 @@ class ApplicationRun:
                     window = self._windows.pop(published)
                     self.tails.take(window.reports)
                     self._report(published, window)
+                self.recordings.publish(window_id)
                 self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
                 return (*self.compactions.finished(), WindowPublished(window_id))
             case GiveUp(failure):
                 raise self._cause(OperatorError(failure))
-            case Skip():
+            case Skip() | RefuseChange() | BeginRecording() | EndRecording() | ResumeRecording():
+                self._change(instruction)
                 return ()
             case _:
                 return self._carry_out_compaction(instruction)
+
+    def _make_changes(self) -> None:
+        """Report what was asked for since the last window began."""
+        for asked in self.changes.take():
+            self._asked[asked.change.number] = asked
+            self._process(ChangeAsked(asked.change))
+            del self._asked[asked.change.number]
+
+    def _change(self, instruction: ChangeInstruction | Skip) -> None:
+        """Carry out one instruction about a change; there is nothing to do about a window to skip."""
+        match instruction:
+            case RefuseChange(change, reason):
+                refused(self._asked[change.number], reason)
+            case BeginRecording(change, recording):
+                if fault := self.recordings.begin(recording):
+                    self._recording_failed(recording.id, recording.first)
+                    refused(self._asked[change.number], fault)
+                else:
+                    applied(self._asked[change.number], recording.first, recording.id)
+            case EndRecording(change, recording):
+                self.recordings.end(recording, f"stopped by {change.by}")
+                applied(self._asked[change.number], recording.end, recording.id)
+            case ResumeRecording(recording, fault):
+                if fault:
+                    self.recordings.end(replace(recording, end=self.next_window), fault)
+
+    def _recording_failed(self, recording: str, window_id: int) -> None:
+        self.master.handle(RecordingFailed(recording, window_id))
 
     def _carry_out_compaction(self, instruction: CompactionInstruction) -> Iterable[ControlEvent]:
         """Carry out one instruction about a compaction, as `_carry_out` does."""
@@ -355,6 +403,7 @@ class ApplicationRun:
         for window, (window_id, reports) in zip(windows, commit.reports.items(), strict=True):
             window.reports = reports
             publishers = self._outputs.stage(window_id, reports)
+            self.recordings.stage(window_id, reports)
             window.staged = window.timeline.now()
             changes.update(report.small_change for report in reports if report.small_change)
         last = windows[-1]
@@ -465,6 +514,7 @@ class ApplicationRun:
     def close(self, *, orderly: bool) -> None:
         """End the run and release the checkpoint. `orderly`: outputs show what they still hold back."""
         try:
+            self.changes.close()
             self._committer.close()
             self.compactions.close()
             for failure in self._executor.close():

@@ -35,6 +35,7 @@ from ridgeline.engine.worker.controls import Controls, ControlTuples, Entering, 
 from ridgeline.engine.worker.feeding import FedRows
 from ridgeline.engine.worker.inspecting import Inspect
 from ridgeline.engine.worker.receiving import receive, tags_of
+from ridgeline.engine.worker.recording import record
 from ridgeline.engine.worker.relay import Chain, Ran, Relay, chains
 from ridgeline.engine.worker.runtime import OperatorRuntime
 from ridgeline.engine.worker.skipping import Skips
@@ -512,7 +513,10 @@ class Container:
             report.window.tuples_in = {port: sum(map(len, parts)) for port, parts in inputs.items()}
             report.window.queue = sum(report.window.tuples_in.values())
             report.window.dropped = str(error.failure)
-            return report, {}
+            emitted = {}
+        if request.records:
+            tag = runtime.context.container_attempt
+            report.recorded = record(runtime.spec, request, {**inputs, **emitted}, self._storage.write, tag)
         return report, emitted
 
     def _route(

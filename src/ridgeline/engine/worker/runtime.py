@@ -103,9 +103,8 @@ class OperatorRuntime:
             spec.unifier or isinstance(self.operator, PushInput)  # unifiers may wait for the window's end
         )
         self._before_checkpoint = overrides(self.operator, "before_checkpoint")
-        self.outputs: dict[str, OutputPoint] = {
-            name: getattr(self.operator, name) for name in declared.outputs
-        }
+        ports = dict.fromkeys((*declared.outputs, *spec.outputs))  # perhaps that of dead letters too
+        self.outputs: dict[str, OutputPoint] = {name: getattr(self.operator, name) for name in ports}
         self.handlers = {
             name: self._handler(port) for name, port in declared.inputs.items() if name in spec.inputs
         }

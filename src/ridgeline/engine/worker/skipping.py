@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ridgeline.api.dead_letter import NAME as DEAD_LETTERS
+from ridgeline.api.dead_letter import DeadLetter
 from ridgeline.api.errors import OperatorError, described, shorten
+from ridgeline.api.masking import mask_text, printable
+from ridgeline.api.operator import operator_type
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.times import Processing
 from ridgeline.api.tuples import Tuples
@@ -23,8 +28,19 @@ if TYPE_CHECKING:
     from ridgeline.engine.worker.runtime import OperatorRuntime
 
 _TEXT_LIMIT = 300
+_TUPLE_LIMIT = 1_000
+_TRACEBACK_LIMIT = 2_000
 Place = tuple[str, int]
 """An input port, and the number of a run of tuples that came in on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """What was wrong with a tuple: the exception, its traceback, and when (wall clock)."""
+
+    error: str
+    traceback: str
+    at: float
 
 
 @dataclass(slots=True)
@@ -35,17 +51,17 @@ class Skips:
     run again.
     """
 
-    texts: dict[Place, dict[int, str]] = field(default_factory=dict)
-    failed: tuple[Place, int | None, str] | None = None
+    wrong: dict[Place, dict[int, Wrong]] = field(default_factory=dict)
+    failed: tuple[Place, int | None, Wrong] | None = None
 
     def run_again(self) -> bool:
         """Whether the window is to be run again without what it failed on, which is noted."""
         if self.failed is None:
             return False
-        place, position, text = self.failed
-        rows = self.texts.setdefault(place, {})
+        place, position, wrong = self.failed
+        rows = self.wrong.setdefault(place, {})
         if position is not None:
-            rows[position] = text
+            rows[position] = wrong
         self.failed = None
         return True
 
@@ -57,6 +73,8 @@ class Delivery:
         self._runtime = runtime
         self._skips = skips
         self._points = list(runtime.outputs.values())
+        declared = operator_type(type(runtime.operator)).outputs
+        self._letters = None if DEAD_LETTERS in declared else runtime.outputs.get(DEAD_LETTERS)
         self._context = runtime.context
         self.left_out: list[str] = []
         """What was wrong with those that no error port has taken."""
@@ -65,7 +83,7 @@ class Delivery:
         self, place: Place, handler: Handler, tuples: Tuples, inheriting: Iterable[OutputPoint]
     ) -> None:
         """Tuple by tuple. Raises OperatorError if one failed and its traces cannot be taken back."""
-        rows, skipped = tuples.rows, self._skips.texts.get(place, {})
+        rows, skipped = tuples.rows, self._skips.wrong.get(place, {})
         iterator = iter(rows)
         remaining: Callable[[], int] = iterator.__length_hint__  # type: ignore[attr-defined]  # a list's iterator
         points = list(inheriting) if tuples.timed else []
@@ -88,18 +106,19 @@ class Delivery:
     ) -> None:
         """As one batch; row by row once it has failed. Raises OperatorError as `deliver`."""
         points = list(inheriting)
-        if place not in self._skips.texts:
+        if place not in self._skips.wrong:
             marks = self._marks()
             try:
                 self._runtime.deliver_batch(place[0], handler, tuples, points)
             except OperatorError as error:
                 if not self._runtime.is_clean:
-                    self._skips.failed = (place, None if len(tuples) > 1 else 0, error.failure.error)
+                    wrong = self._wrong(error.failure.error, error.failure.traceback)
+                    self._skips.failed = (place, None if len(tuples) > 1 else 0, wrong)
                     raise
                 self._roll_back(marks)
             else:
                 return
-        skipped = self._skips.texts.get(place, {})
+        skipped = self._skips.wrong.get(place, {})
         with self._runtime.running.part(place[0], len(tuples), None):
             for position in range(len(tuples)):
                 one = tuples.take(np.array([position]))
@@ -129,17 +148,30 @@ class Delivery:
         except BaseException as error:
             row = row.rows[0] if isinstance(row, Tuples) else row
             failure = self._runtime.failure(f"{callback} of port {place[0]}", error, shorten(row))
-            text = described(error, _TEXT_LIMIT)
             if not isinstance(failure, OperatorError):
                 raise failure from error
+            wrong = self._wrong(described(error, _TEXT_LIMIT), failure.failure.traceback)
             if not self._runtime.is_clean:
-                self._skips.failed = (place, position, text)
+                self._skips.failed = (place, position, wrong)
                 raise failure from error
             self._roll_back(marks)
-            self._leave_out(place[0], row, text)
+            self._leave_out(place[0], row, wrong)
 
-    def _leave_out(self, port: str, row: object, text: str) -> None:
-        """Give it to the first error port that takes such tuples, else note it."""
+    def _wrong(self, error: str, traceback: str) -> Wrong:
+        return Wrong(error, traceback[-_TRACEBACK_LIMIT:], self._context.clock.wall())
+
+    def _letter(self, port: str, row: object, wrong: Wrong) -> DeadLetter:
+        spec = self._runtime.spec
+        shown, error, trace = (
+            printable(mask_text(text)) for text in (shorten(row, _TUPLE_LIMIT), wrong.error, wrong.traceback)
+        )
+        at = datetime.fromtimestamp(wrong.at, UTC)
+        return DeadLetter(self._context.window_id, spec.name, spec.partition, port, shown, error, trace, at)
+
+    def _leave_out(self, port: str, row: object, wrong: Wrong) -> None:
+        """Give it to the first error port that takes such tuples, else note it; write its dead letter."""
+        if self._letters is not None:
+            self._letters.emit(self._letter(port, row, wrong))
         schema = self._runtime.spec.inputs[port]
         taking = (
             point for point in self._points if point.port.error and schema.difference(point.schema) is None
@@ -148,7 +180,7 @@ class Delivery:
         if point is not None:
             point.emit(row)
         else:
-            self.left_out.append(f"{shorten(row)}: {text}")
+            self.left_out.append(f"{shorten(row)}: {wrong.error}")
 
     def _marks(self) -> Sequence[object]:
         return [*(point.mark() for point in self._points), self._context.handed_over_count]

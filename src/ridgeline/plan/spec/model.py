@@ -120,6 +120,10 @@ class Specification(_Section):
     operators: dict[str, OperatorSpec] = Field(default={}, description="The operators, by name.")
     modules: dict[str, ModuleSpec] = Field(default={}, description="The modules, by name.")
     streams: dict[str, StreamSpec] = Field(default={}, description="The streams, by name.")
+    dead_letters: Persist | None = Field(
+        default=None,
+        description="What takes the tuples that operators leave out: an output operator, or `operator.port`.",
+    )
     affinity: list[AffinitySpec] = Field(
         default=[], description="Which operators run together, and which apart."
     )
@@ -215,6 +219,7 @@ def _keys_at(path: list[str]) -> list[str]:
     sections = {"operators": OperatorSpec.model_fields, "streams": StreamSpec.model_fields}
     sections["modules"] = ModuleSpec.model_fields
     sections["affinity"] = AffinitySpec.model_fields
+    sections["dead_letters"] = PersistSpec.model_fields
     fields = sections.get(path[0], {})
     if path[0] == "streams" and len(path) > 2:  # noqa: PLR2004  a sink: `streams.NAME.to...`
         fields = PersistSpec.model_fields if "persist" in path else SinkSpec.model_fields

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ridgeline.api.affinity import AffinityRule
@@ -107,6 +108,9 @@ class _Reader:
             self._add_module(name, module)
         for name, stream in self._specification.streams.items():
             self._add_stream(name, stream)
+        if (output := self._persist("dead_letters", self._specification.dead_letters)) is not None:
+            with self._adding():
+                self._app.dead_letters(output)
         for rule in self._specification.affinity:
             self._app.add_affinity(AffinityRule.from_mapping(rule.model_dump(exclude_unset=True)))
         return self._app
@@ -229,11 +233,18 @@ class _Reader:
             if by_sink and persist is not None:
                 what = "`persist` is given for the stream and for single sinks"
                 self._fault(f"{where}.persist", what, "give it for one of them")
-            before = len(self._app.operators)
-            self._app.add_stream(name, source, *sinks, locality=locality, persist=persist or by_sink or None)
-            for added in self._app.operators[before:]:
-                added.attributes = self._persisters.get(id(added.operator), {})
-                self._made[added.name] = added.operator
+            with self._adding():
+                given_persist = persist or by_sink or None
+                self._app.add_stream(name, source, *sinks, locality=locality, persist=given_persist)
+
+    @contextlib.contextmanager
+    def _adding(self) -> Iterator[None]:
+        """Give the operators that the application adds by itself their attributes."""
+        before = len(self._app.operators)
+        yield
+        for added in self._app.operators[before:]:
+            added.attributes = self._persisters.get(id(added.operator), {})
+            self._made[added.name] = added.operator
 
     def _persist(self, where: str, given: PersistSpec | str | None) -> Any:
         """The operator that writes a stream down, or an input port; None if there is none, or a fault."""
@@ -263,7 +274,7 @@ class _Reader:
             return None
         operator = self._made[owner]
         declared = operator_type(type(operator))
-        sides: dict[str, Mapping[str, Any]] = {"input": declared.inputs, "output": declared.outputs}
+        sides: dict[str, Mapping[str, Any]] = {"input": declared.inputs, "output": declared.every_output}
         ports, others = sides.pop(what), sides.popitem()[1]
         if port in ports:
             return getattr(operator, port)

@@ -60,6 +60,8 @@ class _Writer:
         if app.modules:
             found["modules"] = {added.name: self._module(added) for added in app.modules}
         found["streams"] = {added.name: self._stream(added) for added in app.streams}
+        if app.dead_letter_port is not None:
+            found["dead_letters"] = self._end(app.dead_letter_port)
         if app.affinity:
             found["affinity"] = [self._rule(rule) for rule in app.affinity]
         return found

@@ -226,3 +226,45 @@ class WindowsAnswer(TypedDict):
     """Windows in short."""
 
     windows: Annotated[list[WindowSummaryAnswer], "The newest last."]
+
+
+class RecordingAnswer(TypedDict):
+    """A recording of tuples."""
+
+    id: Annotated[str, "Its id."]
+    operator: Annotated[str, "The operator whose ports are recorded."]
+    ports: Annotated[list[str], "The ports that are recorded."]
+    state: Annotated[str, "`RECORDING`, or `ENDED` once all of its windows are committed."]
+    reason: Annotated[str, "Why it ended before its last window; empty if it did not."]
+    by: Annotated[str, "Who asked for it."]
+    startTime: Annotated[float, "When it was begun (seconds since 1970)."]
+    firstWindow: Annotated[int, "Its first window."]
+    endWindow: Annotated[int, "The window before which it ends."]
+    windows: Annotated[int, "How many windows with tuples are written."]
+    tuples: Annotated[int, "How many tuples are written."]
+    bytes: Annotated[int, "How many bytes are written."]
+    folder: Annotated[str, "The folder with a folder for each port, of files of Parquet."]
+
+
+class RecordingsAnswer(TypedDict):
+    """All recordings of the checkpoint."""
+
+    recordings: Annotated[list[RecordingAnswer], "In the order in which they began."]
+
+
+class ChangeAnswer(TypedDict):
+    """A change that was asked for while the application runs."""
+
+    number: Annotated[int, "Its number, in this run."]
+    by: Annotated[str, "Who asked for it."]
+    what: Annotated[str, "What was asked for."]
+    state: Annotated[str, "`QUEUED` until the next window begins, then `APPLIED` or `REFUSED`."]
+    window: Annotated[int | None, "The first window in which it has effect; null if it has none yet."]
+    result: Annotated[str, "The id of what it began or ended."]
+    reason: Annotated[str, "Why it was refused."]
+
+
+class ChangesAnswer(TypedDict):
+    """The last changes."""
+
+    changes: Annotated[list[ChangeAnswer], "The last 1,000, the newest last."]

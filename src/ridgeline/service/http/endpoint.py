@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,6 +12,7 @@ from starlette.requests import Request
 from ridgeline.api.errors import did_you_mean
 
 if TYPE_CHECKING:
+    from ridgeline.engine.driver.run import ApplicationRun
     from ridgeline.plan.execution import Plan
     from ridgeline.stram.watch import Watch
 
@@ -73,6 +75,8 @@ class Call:
     plan: Plan
     values: Mapping[str, Any]
     stack_of: Callable[[str, int], str | None] | None = None
+    run: ApplicationRun | None = None
+    """The run, once it is about to run its first window."""
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -89,7 +93,7 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A path that answers GET. The OpenAPI description is made from `answer`, the type of its answer.
+    """A path and its method. The OpenAPI description is made from `answer`, the type of its answer.
 
     `handler` returns an answer and may raise AnswerError; it runs in a thread of its own. None: the answer is
     made elsewhere and only described here.
@@ -105,6 +109,9 @@ class Endpoint:
     tag: str = "figures"
     open: bool = False
     """Whether it answers without the token."""
+    method: str = "GET"
+    body: tuple[Parameter, ...] = ()
+    """What a POST may have in its body, a JSON object; those with `least` None and no default are texts."""
 
     def parse(self, request: Request) -> dict[str, Any]:
         """The request's parameters. Raises AnswerError (400) naming the first that is wrong or unknown."""
@@ -118,6 +125,30 @@ class Endpoint:
             for parameter in self.path_parameters
         }
         return values | {name: known[name].parse(text) for name, text in request.query_params.items()}
+
+    def parse_body(self, document: bytes, media_type: str) -> dict[str, Any]:
+        """What a request's body says. Raises AnswerError naming the first thing that is wrong or unknown.
+
+        Pages of other sites cannot send JSON without being asked first, which this service refuses.
+        """
+        if media_type.partition(";")[0].strip().lower() != "application/json":
+            raise AnswerError(
+                415, "the body must be JSON", "send the header `Content-Type: application/json`"
+            )
+        try:
+            given = json.loads(document or b"{}")
+        except (ValueError, RecursionError):
+            given = None
+        if not isinstance(given, dict):
+            raise AnswerError(400, "the body is no JSON object", 'send `{"name": value}`')
+        known = {parameter.name: parameter for parameter in self.body}
+        values: dict[str, Any] = {}
+        for name, value in given.items():
+            if name not in known:
+                raise AnswerError(400, f"there is no `{name[:100]}` here", did_you_mean(name, known))
+            if value is not None:
+                values[name] = known[name].parse(value if isinstance(value, str) else json.dumps(value))
+        return values
 
 
 def found(ask: Callable[[Asked], Answer], asked: Asked) -> Answer:

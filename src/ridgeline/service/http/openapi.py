@@ -82,8 +82,8 @@ def component_name(kind: type) -> str:
 
 
 _DESCRIPTION = (
-    "Figures of a running application. Read only. Paths and field names follow Apache Apex's STRAM where "
-    "it has them; numbers are JSON"
+    "Figures of a running application. POST asks it to record tuples. Paths and field names follow Apache "
+    "Apex's STRAM where it has them; numbers are JSON"
     " numbers, times of day seconds since 1970, unknown is null."
 )
 _BRACES = re.compile(r"\{(\w+)(?::\w+)?\}")
@@ -97,7 +97,10 @@ def openapi_path(path: str) -> str:
 def describe(endpoints: Iterable[Endpoint], version: str) -> Schema:
     """The OpenAPI document. Its schemas are made from the types of the endpoints' answers."""
     components = _Components()
-    paths = {openapi_path(endpoint.path): {"get": _operation(endpoint, components)} for endpoint in endpoints}
+    paths: Schema = {}
+    for endpoint in endpoints:
+        of_path = paths.setdefault(openapi_path(endpoint.path), {})
+        of_path[endpoint.method.lower()] = _operation(endpoint, components)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Ridgeline", "version": version, "description": _DESCRIPTION},
@@ -119,7 +122,8 @@ def describe(endpoints: Iterable[Endpoint], version: str) -> Schema:
 def _operation(endpoint: Endpoint, components: _Components) -> Schema:
     """The description of an endpoint."""
     described: Schema = {
-        "operationId": re.sub(r"\W+", "_", openapi_path(endpoint.path)).strip("_") or "index",
+        "operationId": ("post_" if endpoint.method == "POST" else "")
+        + (re.sub(r"\W+", "_", openapi_path(endpoint.path)).strip("_") or "index"),
         "summary": endpoint.summary,
         "tags": [endpoint.tag],
         "parameters": [
@@ -131,7 +135,16 @@ def _operation(endpoint: Endpoint, components: _Components) -> Schema:
         },
     }
     error = components.schema(ErrorAnswer)
-    if endpoint.path_parameters or endpoint.query:
+    if endpoint.method == "POST":
+        properties = {
+            one.name: {**_parameter(one, "query")["schema"], "description": one.help} for one in endpoint.body
+        }
+        body = {"type": "object", "properties": properties, "additionalProperties": False}
+        described["requestBody"] = {"content": {"application/json": {"schema": body}}}
+        described["responses"]["409"] = _response(
+            "It is refused; `error` says why.", "application/json", error
+        )
+    if endpoint.path_parameters or endpoint.query or endpoint.body:
         described["responses"]["400"] = _response("A parameter is wrong.", "application/json", error)
         described["responses"]["404"] = _response(
             "There is no such thing; `hint` says which there are.", "application/json", error

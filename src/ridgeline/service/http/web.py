@@ -1,4 +1,4 @@
-"""STRAM's web service: REST under `/ws/v2/stram`, server-sent events, metrics for Prometheus. Read only."""
+"""STRAM's web service: REST under `/ws/v2/stram`, server-sent events, metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -19,6 +20,7 @@ from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.application import FrameAnswer
 from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
 from ridgeline.service.http.answers import ErrorAnswer, HealthAnswer, IndexAnswer
+from ridgeline.service.http.changing import changing_endpoints
 from ridgeline.service.http.encoding import to_json
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler, Parameter
 from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from ridgeline.plan.execution import Plan
     from ridgeline.stram.watch import Watch
 
+_LARGEST_BODY = 100_000
 StackOf = Callable[[str, int], str | None]
 
 _EVENTS = Endpoint(
@@ -60,8 +63,9 @@ def create_app(
 ) -> Starlette:
     """The web service of one application.
 
-    It answers GET and HEAD only. Handlers run in threads, so that a client never holds up another, nor the
-    application. Call `app.state.frames.close()` before ending the server: it ends all streams.
+    It answers GET and HEAD, and POST where something is asked for. Handlers run in threads, so that a client
+    never holds up another, nor the application. Call `app.state.frames.close()` before ending the server: it
+    ends all streams.
 
     Args:
         watch: The figures.
@@ -77,7 +81,7 @@ def create_app(
     described = Endpoint(
         f"{BASE}/openapi.json", lambda _: document, "This description.", dict[str, Any], tag="info"
     )
-    answering = (index, *JSON_ENDPOINTS, described, _HEALTH)
+    answering = (index, *JSON_ENDPOINTS, *changing_endpoints(BASE), described, _HEALTH)
     endpoints = (*answering, _EVENTS, _METRICS)
     document = describe(endpoints, version)
 
@@ -117,16 +121,34 @@ def create_app(
     app.state.plan = plan
     app.state.token = token
     app.state.hosts = None
+    app.state.run = None
     app.state.frames = frames
     return app
 
 
 def _route(endpoint: Endpoint, handler: Handler, watch: Watch, stack_of: StackOf | None) -> Route:
-    def answer(request: Request) -> Response:
-        plan = request.app.state.plan
-        return _json(handler(Call(watch, plan, endpoint.parse(request), stack_of)))
+    """The route of an endpoint that answers JSON: its handler runs in a thread."""
 
-    return Route(endpoint.path, answer)
+    def result(request: Request, body: Mapping[str, Any]) -> Response:
+        state = request.app.state
+        values = {**endpoint.parse(request), **body}
+        return _json(handler(Call(watch, state.plan, values, stack_of, state.run)))
+
+    def answer(request: Request) -> Response:
+        return result(request, {})
+
+    async def act(request: Request) -> Response:
+        document = b""
+        async for chunk in request.stream():
+            document += chunk
+            if len(document) > _LARGEST_BODY:
+                raise AnswerError(413, f"the body has more than {_LARGEST_BODY:,} bytes", "send less")
+        body = endpoint.parse_body(document, request.headers.get("content-type", ""))
+        return await run_in_threadpool(result, request, body)
+
+    if endpoint.method == "GET":
+        return Route(endpoint.path, answer)
+    return Route(endpoint.path, act, methods=[endpoint.method])
 
 
 def _index(call: Call, version: str) -> IndexAnswer:
@@ -157,7 +179,7 @@ def _http_error(request: Request, error: Exception, paths: list[str]) -> Respons
     if error.status_code == 404:  # noqa: PLR2004  HTTP's number
         what, hint = f"there is no `{request.url.path[:200]}`", did_you_mean(request.url.path[:200], paths)
     elif error.status_code == 405:  # noqa: PLR2004  HTTP's number
-        what, hint = f"`{request.method}` is not allowed: there are no write endpoints yet", "use GET"
+        what, hint = f"`{request.method}` is not allowed here", "use GET; the description says where POST is"
     else:
         what, hint = error.detail, ""
     return _json({"error": what, "hint": hint}, error.status_code, error.headers)

@@ -1,0 +1,81 @@
+"""Reads the files of a recording."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.api.files import resolve
+from ridgeline.api.masking import printable
+from ridgeline.cli.errors import CommandError
+
+
+def folder_of(recordings: Iterable[Mapping[str, Any]], recording: str) -> str:
+    """The folder of a recording in a list of them. Raises CommandError."""
+    found = {row["id"]: row["folder"] for row in recordings}
+    if recording not in found:
+        msg = f"there is no recording `{recording}`; {did_you_mean(recording, found)}"
+        raise CommandError(msg)
+    return str(found[recording])
+
+
+def folder_in(checkpoint: str, recording: str) -> str:
+    """The folder of a recording in a checkpoint of the local disk. Raises CommandError."""
+    folder = f"{checkpoint}/recordings"
+    ids = {name.partition(".")[0] for name in _names(folder, pyarrow.fs.FileType.File)}
+    return folder_of([{"id": name, "folder": f"{folder}/{name}"} for name in ids], recording)
+
+
+def _names(folder: str, kind: pyarrow.fs.FileType) -> list[str]:
+    files, root = resolve(folder)
+    found = files.get_file_info(pyarrow.fs.FileSelector(root, allow_not_found=True))
+    return sorted(info.base_name for info in found if info.type == kind)
+
+
+def read(folder: str, port: str | None, limit: int) -> dict[str, pa.Table]:
+    """The last tuples of each port. Raises CommandError for a port that has none."""
+    ports = {unquote(name): name for name in _names(folder, pyarrow.fs.FileType.Directory)}
+    if port is not None and port not in ports:
+        msg = f"no tuples of port `{port}` are recorded; {did_you_mean(port, ports)}"
+        raise CommandError(msg)
+    return {name: _last(f"{folder}/{ports[name]}", limit) for name in ports if port in {None, name}}
+
+
+def _last(folder: str, limit: int) -> pa.Table:
+    """The last tuples of one port: the newest files are read first."""
+    files, root = resolve(folder)
+    tables: list[pa.Table] = []
+    for name in reversed(_names(folder, pyarrow.fs.FileType.File)):
+        if limit <= sum(table.num_rows for table in tables):
+            break
+        with files.open_input_file(f"{root}/{name}") as file:
+            tables.append(pq.read_table(file))
+    table = pa.concat_tables(reversed(tables), promote_options="permissive") if tables else pa.table({})
+    return table.slice(max(0, table.num_rows - limit))
+
+
+def plain(ports: Mapping[str, pa.Table]) -> dict[str, list[dict[str, Any]]]:
+    """The tuples as values that JSON supports; others as texts."""
+    return {
+        port: [{name: _plain(value) for name, value in row.items()} for row in table.to_pylist()]
+        for port, table in ports.items()
+    }
+
+
+def _plain(value: object) -> object:
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, str):
+        return printable(value)
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        return printable(shorten(value) if not hasattr(value, "isoformat") else str(value))
+    return value

@@ -1,0 +1,100 @@
+"""The changes that somebody asks of a running application, until they take effect between two windows."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from ridgeline.stram.changes import Change, What
+
+QUEUED, APPLIED, REFUSED = "QUEUED", "APPLIED", "REFUSED"
+_MOST_QUEUED = 1_000
+_MOST_KEPT = 1_000
+
+
+@dataclass(eq=False, slots=True)
+class Asked:
+    """A change and what has become of it.
+
+    `window`: the first one in which it has effect. `result`: the id of what it began or ended.
+    """
+
+    change: Change
+    state: str = QUEUED
+    window: int | None = None
+    result: str = ""
+    reason: str = ""
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def row(self) -> dict[str, Any]:
+        """It as it is shown."""
+        return {
+            "number": self.change.number,
+            "by": self.change.by,
+            "what": str(self.change.what),
+            "state": self.state,
+            "window": self.window,
+            "result": self.result,
+            "reason": self.reason,
+        }
+
+
+class Changes:
+    """A queue that any thread may put changes into, and the run takes them from."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._queued: deque[Asked] = deque()
+        self._all: deque[Asked] = deque(maxlen=_MOST_KEPT)
+        self._count = 0
+        self._closed = ""
+
+    def ask(self, what: What, by: str) -> Asked:
+        """Ask for a change; `done` is set once it is applied or refused."""
+        with self._lock:
+            self._count += 1
+            asked = Asked(Change(self._count, by[:200], what))
+            self._all.append(asked)
+            if not self._closed and len(self._queued) < _MOST_QUEUED:
+                self._queued.append(asked)
+                return asked
+            reason = self._closed or f"{_MOST_QUEUED:,} changes wait already; ask again later"
+        _settle(asked, REFUSED, reason=reason)
+        return asked
+
+    def take(self) -> list[Asked]:
+        """What was asked for since the last call. Costs nothing if that is nothing."""
+        if not self._queued:
+            return []
+        with self._lock:
+            taken, self._queued = list(self._queued), deque()
+        return taken
+
+    def close(self) -> None:
+        """No window begins any more: refuse what waits, and what is still asked for."""
+        with self._lock:
+            self._closed = "the application has ended"
+        for asked in self.take():
+            _settle(asked, REFUSED, reason=self._closed)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The last changes, the newest last."""
+        with self._lock:
+            return [asked.row() for asked in self._all]
+
+
+def _settle(asked: Asked, state: str, window: int | None = None, result: str = "", reason: str = "") -> None:
+    asked.state, asked.window, asked.result, asked.reason = state, window, result, reason
+    asked.done.set()
+
+
+def applied(asked: Asked, window: int, result: str) -> None:
+    """The change has effect from this window on."""
+    _settle(asked, APPLIED, window, result)
+
+
+def refused(asked: Asked, reason: str) -> None:
+    """The change is not made."""
+    _settle(asked, REFUSED, reason=reason)
