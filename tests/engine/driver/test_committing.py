@@ -97,6 +97,9 @@ class Seen(Publisher):
     def publish(self, window_id):
         self.seen.append(("published", window_id))
 
+    def idle(self):
+        self.seen.append(("idle",))
+
 
 class SlowDisk(MemoryStorage):
     """Records wait for `go`; the disk may `fail` then."""
@@ -168,6 +171,7 @@ def test_windows_go_on_while_the_disk_is_slow(beside, groups):
     one.go_on(lambda: one.run.master.under_way == 5 and one.seen)
     for _ in range(100):
         one.run.turn(0)
+        one.run.idle()
     assert one.seen == [("staged", 0, 0)]  # nothing is published before the sync
     assert one.committed == []
     one.storage.go.set()
@@ -191,3 +195,13 @@ def test_a_sync_that_fails_ends_the_run_and_nothing_is_published(beside):
     one.run.close(orderly=False)
     one.storage.fail = False
     assert Checkpoint(one.storage, "slow").last() is None
+
+
+def test_outputs_publish_between_windows_once_the_commit_is_over(beside):
+    one = Run(groups=False, committer=beside)
+    one.go_on(lambda: len(one.committed) >= 2)
+    while beside.under_way:
+        one.run.turn(0)
+    one.run.idle()
+    assert one.seen[-1] == ("idle",)
+    one.run.close(orderly=False)

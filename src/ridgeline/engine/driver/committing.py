@@ -17,6 +17,10 @@ class Committer(Protocol):
     def done(self) -> bool:
         """Whether `finished` has something to report."""
 
+    @property
+    def under_way(self) -> bool:
+        """Whether a commit has begun that `finished` has not reported: what it will be is not known."""
+
     def begin(self, commit: Callable[[], ManifestWritten]) -> None:
         """Begin a commit; none is under way."""
 
@@ -41,6 +45,11 @@ class CommitHere:
         """Whether a commit was not reported yet."""
         return self._written is not None
 
+    @property
+    def under_way(self) -> bool:
+        """The same: `begin` waits."""
+        return self.done
+
     def begin(self, commit: Callable[[], ManifestWritten]) -> None:
         """Commit."""
         self._written = commit()
@@ -61,6 +70,7 @@ class CommitBeside:
         self._wake = wake
         self._commits: SimpleQueue[Callable[[], ManifestWritten] | None] = SimpleQueue()
         self._result: ManifestWritten | BaseException | None = None
+        self._begun = False
         self._thread = threading.Thread(target=self._work, name="ridgeline-commit", daemon=True)
         self._thread.start()
 
@@ -69,15 +79,21 @@ class CommitBeside:
         """Whether the thread is done with a commit."""
         return self._result is not None
 
+    @property
+    def under_way(self) -> bool:
+        """Whether the thread has a commit, or is done with one that was not reported."""
+        return self._begun
+
     def begin(self, commit: Callable[[], ManifestWritten]) -> None:
         """Have the thread commit."""
+        self._begun = True
         self._commits.put(commit)
 
     def finished(self) -> ManifestWritten | None:
         """What it came to, if it is done."""
         if self._result is None:
             return None
-        result, self._result = self._result, None
+        result, self._result, self._begun = self._result, None, False
         if isinstance(result, BaseException):
             raise result
         return result

@@ -485,7 +485,11 @@ class ApplicationRun:
         """Let outputs publish what has waited long enough.
 
         Triggers call it between windows, at least once a second. Raises what a publisher raises.
+
+        Not while a commit is under way: outputs have staged windows for it that may never be committed.
         """
+        if self._committer.under_way:
+            return
         self._idled = self._clock.monotonic()
         self._outputs.idle(self.master.committed)
         self._report_published()
@@ -519,7 +523,7 @@ class ApplicationRun:
             self.compactions.close()
             for failure in self._executor.close():
                 self._warn_of_teardown(failure)
-            if orderly:
+            if orderly and not self._committer.under_way:
                 self._outputs.close(self.master.committed)
                 self._report_published()
         finally:
