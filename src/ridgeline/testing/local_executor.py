@@ -40,6 +40,11 @@ class CommitLater:
         """Chance decides in `finished`; nothing waits for it."""
         return False
 
+    @property
+    def under_way(self) -> bool:
+        """Whether a commit waits."""
+        return self._commit is not None
+
     def begin(self, commit: Callable[[], ManifestWritten]) -> None:
         """Note it."""
         self._commit = commit

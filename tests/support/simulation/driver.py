@@ -71,6 +71,11 @@ class CommitThread:
         """True if a commit has ended of which the driver has not heard."""
         return self._written is not None or self._error is not None
 
+    @property
+    def under_way(self) -> bool:
+        """True if the driver has not heard of the last commit."""
+        return self._commit is not None or self.runs or self.done
+
     def begin(self, commit: Callable[[], ManifestWritten]) -> None:
         """Have the thread commit."""
         assert not self.runs, "a commit is under way"
