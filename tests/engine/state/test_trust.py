@@ -33,7 +33,7 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.testing import ListInput
 
 NOBODY = 65534
-FOLDERS = ("journal", "committed", "epochs", "state", "plans", "staging", "spark")
+FOLDERS = ("journal", "committed", "epochs", "state", "plans", "staging", "spark", "recordings")
 STATE = "000000000000-c0-e1-r0-t0"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="gives files to another user")
 
