@@ -27,7 +27,8 @@ this machine. The registry is `$RIDGELINE_HOME/applications`, else `$XDG_RUNTIME
 def render() -> str:
     """The page's text."""
     commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    return HEAD + "".join(f"\n## {name}\n\n{_describe(name, command)}" for name, command in commands.items())
+    shown = {name: command for name, command in commands.items() if not command.hidden}
+    return HEAD + "".join(f"\n## {name}\n\n{_describe(name, command)}" for name, command in shown.items())
 
 
 def _describe(name: str, command: Any) -> str:

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from ridgeline import Application, InputPort, Module, Operator, OutputPort, RidgelineError
 from ridgeline.operators import Filter, Map
-from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, compare_runs
-from ridgeline.testing.comparing import as_dict
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, compare_runs, run_local
+from ridgeline.testing.captured import Captured
+from ridgeline.testing.comparing import as_dict, compare
 from ridgeline.testing.matching import Tolerance, match, row_of
+from ridgeline.testing.sides import Side, write_side
 
 
 class Pair(NamedTuple):
@@ -199,3 +201,24 @@ def test_a_stream_that_one_side_has_is_a_difference_unless_it_is_left_out():
 def test_names_that_nobody_has_are_refused():
     with pytest.raises(RidgelineError, match=r"no stream begins at `cheap.keptt`.*did you mean `cheap.kept`"):
         compare_runs(in_module(1.0), in_module(1.0), only=["cheap.keptt"])
+
+
+def test_a_run_in_files_is_compared_as_the_run_itself(tmp_path):
+    def captured(name: str, factor: float) -> Captured:
+        app = Application("pairs")
+        source = app.add_operator("source", ListInput(Pair, [("a", 1.0), END_WINDOW, ("b", 2.0), ("a", 3.0)]))
+        scaled = Map(lambda pair: pair._replace(value=pair.value * factor), schema=Pair)
+        scale = app.add_operator("scale", scaled, partitions=2)
+        sink = app.add_operator("sink", CollectorSink(Pair))
+        app.add_stream("pairs", source.output, scale.data)
+        app.add_stream("scaled", scale.output, sink.input)
+        run = run_local(app, capture=True).captured
+        (tmp_path / name).mkdir()
+        write_side(run, tmp_path / name)
+        return run
+
+    a, b = captured("a", 1.0), captured("b", 2.0)
+    in_files = Side(tmp_path / "a"), Side(tmp_path / "b")
+    for settings_ in ({}, {"only": ["scale"]}, {"by_window": False}, {"tolerance": Tolerance(1.0, 1.0)}):
+        assert as_dict(compare(*in_files, **settings_)) == as_dict(compare(a, b, **settings_))
+    assert compare(in_files[0], Side(tmp_path / "a")).equal

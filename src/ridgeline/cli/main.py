@@ -8,7 +8,16 @@ from typing import Annotated
 
 import typer
 
-from ridgeline.cli import options
+from ridgeline.cli import comparing, options
+from ridgeline.cli.arguments import (
+    OPTIONS_OF_APP,
+    OWN_OPTIONS,
+    App,
+    AppName,
+    Attributes,
+    ConfSet,
+    Properties,
+)
 from ridgeline.cli.asking import commands, recording
 from ridgeline.cli.attributes import list_attributes
 from ridgeline.cli.configuration import ConfFiles, ConfiguredCommand, NoConfig, configuration, load_configured
@@ -36,50 +45,6 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-_OWN_OPTIONS = {"ignore_unknown_options": True, "allow_extra_args": True}
-_OPTIONS_OF_APP = (
-    "Options that are not listed here belong to the application: they become arguments of its function "
-    "`application(...)`."
-)
-
-App = Annotated[
-    str,
-    typer.Argument(
-        metavar="APP",
-        help="A file (its one Application, or its function `application()`), `file.py:name`, "
-        "`module:attribute`, a specification (`.json`, `.yaml`, `.toml`, `.properties`), or a package "
-        "(`.whl`, `.zip`).",
-        show_default=False,
-    ),
-]
-AppName = Annotated[
-    str | None,
-    typer.Option("--app", metavar="NAME", help="Which application of a package.", show_default=False),
-]
-ConfSet = Annotated[
-    str | None,
-    typer.Option("--conf-set", metavar="NAME", help="A configuration set of a package.", show_default=False),
-]
-Properties = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-D",
-        metavar="OPERATOR.PROPERTY=VALUE",
-        help="Set a property of an operator: `-D payments.count=1000`; of a dictionary one entry: `-D "
-        "source.options.subscribe=trades`.",
-        show_default=False,
-    ),
-]
-Attributes = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--attribute",
-        metavar="OPERATOR.NAME=VALUE",
-        help="Set an attribute of an operator, `--attribute book.partitions=3`, or of the application, "
-        "`--attribute window=1s`.",
-        show_default=False,
-    ),
-]
 
 
 def _print_version(wanted: bool) -> None:
@@ -105,8 +70,8 @@ def _ridgeline(
 
 @app.command(
     cls=ConfiguredCommand,
-    context_settings=_OWN_OPTIONS,
-    epilog=_OPTIONS_OF_APP + " What stands behind `--` goes to the application in any case.",
+    context_settings=OWN_OPTIONS,
+    epilog=OPTIONS_OF_APP + " What stands behind `--` goes to the application in any case.",
 )
 def run(  # noqa: PLR0913, PLR0917  options
     context: typer.Context,
@@ -350,7 +315,7 @@ def run(  # noqa: PLR0913, PLR0917  options
             going.run()
 
 
-@app.command(cls=ConfiguredCommand, context_settings=_OWN_OPTIONS, epilog=_OPTIONS_OF_APP)
+@app.command(cls=ConfiguredCommand, context_settings=OWN_OPTIONS, epilog=OPTIONS_OF_APP)
 def plan(  # noqa: PLR0913, PLR0917  options
     context: typer.Context,
     target: App,
@@ -400,7 +365,7 @@ def plan(  # noqa: PLR0913, PLR0917  options
         write(json.dumps(to_dict(made), indent=2) if as_json else describe(made, unfold=unfold))
 
 
-@app.command(cls=ConfiguredCommand, context_settings=_OWN_OPTIONS, epilog=_OPTIONS_OF_APP)
+@app.command(cls=ConfiguredCommand, context_settings=OWN_OPTIONS, epilog=OPTIONS_OF_APP)
 def validate(
     context: typer.Context,
     target: App,
@@ -429,7 +394,7 @@ def validate(
         write(f"application {logical.application} is valid: {parts}")
 
 
-@app.command("dump-config", cls=ConfiguredCommand, context_settings=_OWN_OPTIONS, epilog=_OPTIONS_OF_APP)
+@app.command("dump-config", cls=ConfiguredCommand, context_settings=OWN_OPTIONS, epilog=OPTIONS_OF_APP)
 def dump_config(  # noqa: PLR0913, PLR0917  options
     context: typer.Context,
     target: App,
@@ -497,6 +462,7 @@ def replay(
 app.command()(list_applications)
 app.command()(get_package_info)
 app.command()(list_attributes)
+comparing.register(app)
 commands.register(app)
 recording.register(app)
 

@@ -16,6 +16,7 @@ from ridgeline.api.schema import Schema
 from ridgeline.plan.draft import Draft
 from ridgeline.plan.execution import Plan
 from ridgeline.testing.collector import Collector, CollectorSink
+from ridgeline.testing.matching import Row, row_of
 
 
 class Port(NamedTuple):
@@ -83,6 +84,14 @@ class Captured:
     def of_window(self, port: Port, window: int) -> list[pa.RecordBatch]:
         """The batches of a port in a window."""
         return self.batches.get(port, {}).get(window, [])
+
+    def count(self, port: Port, window: int) -> int:
+        """How many tuples a port had in a window."""
+        return sum(batch.num_rows for batch in self.of_window(port, window))
+
+    def compared(self, port: Port, window: int) -> list[Row]:
+        """The tuples of a port in a window, as they are compared."""
+        return [row_of(value) for value in self.rows(port, window)]
 
     def rows(self, port: Port, window: int) -> list[Any]:
         """The tuples of a port in a window."""

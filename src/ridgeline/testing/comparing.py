@@ -4,15 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
-from ridgeline.testing.captured import Captured, Port
-from ridgeline.testing.matching import Row, Tolerance, changes, match, row_of
+from ridgeline.testing.captured import Port
+from ridgeline.testing.matching import Row, Tolerance, changes, match
 
 EXACT = Tolerance()
 _MOST_SHOWN = 5
 """Tuples that a difference keeps of one port in one window."""
+
+
+class Run(Protocol):
+    """What is compared: `Captured` in this process, or `Side` of another one; fields as of `Captured`."""
+
+    ports: list[Port]
+    ordered: set[Port]
+    upstream: dict[str, list[Port]]
+    inputs: set[str]
+    windows: list[int]
+
+    def of_window(self, port: Port, window: int) -> object:
+        """The tuples of a port in a window in a form that is equal only if they are."""
+
+    def count(self, port: Port, window: int) -> int:
+        """How many tuples these are."""
+
+    def compared(self, port: Port, window: int) -> list[Row]:
+        """These tuples, as they are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +127,7 @@ class Comparison:
         if len(self.differences) > limit:
             found.append(f"  and {len(self.differences) - limit} more")
         found += [
-            f"  input `{name}` itself differs: `--same-input` gives B what A's inputs have emitted"
+            f"  input `{name}` itself differs; `compare_runs(same_input=True)` gives B what A's emitted"
             for name in self.unequal_inputs
         ]
         return found
@@ -118,8 +137,8 @@ class Comparison:
 
 
 def compare(
-    a: Captured,
-    b: Captured,
+    a: Run,
+    b: Run,
     *,
     only: Collection[str] = (),
     tolerance: Tolerance = EXACT,
@@ -133,7 +152,7 @@ def compare(
     in `only` that neither side has.
     """
     chosen = _chosen(a, b, only)
-    common = [port for port in a.ports if port in b.batches and port in chosen]
+    common = [port for port in a.ports if port in b.ports and port in chosen]
     spans: list[tuple[int | None, list[int]]] = [(None, sorted({*a.windows, *b.windows}))]
     if by_window:
         spans = [(window, [window]) for window in spans[0][1]]
@@ -143,7 +162,7 @@ def compare(
     for window, ids in spans:
         for port in common:
             if _same_bytes(a, b, port, ids):
-                tuples += sum(batch.num_rows for id_ in ids for batch in a.of_window(port, id_))
+                tuples += sum(a.count(port, id_) for id_ in ids)
                 continue
             rows_a, rows_b = _rows(a, port, ids), _rows(b, port, ids)
             tuples += len(rows_a)
@@ -157,8 +176,8 @@ def compare(
                 differences.append(_difference(window, port, left, right, moved, cause=cause))
     return Comparison(
         differences,
-        [port for port in a.ports if port not in b.batches and port in chosen],
-        [port for port in b.ports if port not in a.batches and port in chosen],
+        [port for port in a.ports if port not in b.ports and port in chosen],
+        [port for port in b.ports if port not in a.ports and port in chosen],
         common,
         len(spans) if by_window else len(spans[0][1]),
         tuples,
@@ -166,7 +185,7 @@ def compare(
     )
 
 
-def _chosen(a: Captured, b: Captured, only: Collection[str]) -> set[Port]:
+def _chosen(a: Run, b: Run, only: Collection[str]) -> set[Port]:
     """The ports that `only` names. Raises RidgelineError."""
     ports = [*a.ports, *b.ports]
     if not only:
@@ -179,17 +198,17 @@ def _chosen(a: Captured, b: Captured, only: Collection[str]) -> set[Port]:
     return {port for port in ports if port.operator in only or str(port) in only}
 
 
-def _reads(side: Captured, operator: str) -> set[Port]:
+def _reads(side: Run, operator: str) -> set[Port]:
     return set(side.upstream.get(operator, ()))
 
 
-def _same_bytes(a: Captured, b: Captured, port: Port, windows: Iterable[int]) -> bool:
+def _same_bytes(a: Run, b: Run, port: Port, windows: Iterable[int]) -> bool:
     """True if both sides have the same batches: quicker than to look at each tuple."""
     return all(a.of_window(port, window) == b.of_window(port, window) for window in windows)
 
 
-def _rows(side: Captured, port: Port, windows: Iterable[int]) -> list[Row]:
-    return [row_of(value) for window in windows for value in side.rows(port, window)]
+def _rows(side: Run, port: Port, windows: Iterable[int]) -> list[Row]:
+    return [row for window in windows for row in side.compared(port, window)]
 
 
 def _difference(

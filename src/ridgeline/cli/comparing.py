@@ -1,0 +1,192 @@
+"""The command `compare`: two versions or configurations of an application on the same input."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.cli.arguments import OWN_OPTIONS, App, AppName, Attributes, ConfSet, Properties
+from ridgeline.cli.configuration import ConfFiles, ConfiguredCommand, NoConfig, load_configured
+from ridgeline.cli.errors import FAILED, CommandError, make_console, reporting_errors
+from ridgeline.cli.output import write
+
+_SIDE, _PRINTED = "run-side", "printed"
+_ENDING_SECONDS = 5.0
+
+Windows = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="End both runs after N windows.", show_default=False),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the `ridgeline` command."""
+    app.command(
+        context_settings=OWN_OPTIONS,
+        epilog="Options that are not listed here go to both sides, as those of `ridgeline validate`.",
+    )(compare)
+    app.command(_SIDE, cls=ConfiguredCommand, context_settings=OWN_OPTIONS, hidden=True)(run_side)
+
+
+def compare(  # noqa: PLR0913, PLR0917  options
+    context: typer.Context,
+    a: App,
+    b: Annotated[
+        str | None,
+        typer.Argument(metavar="[APP_B]", help="The other version. Default: the same.", show_default=False),
+    ] = None,
+    properties: Properties = None,
+    attributes: Attributes = None,
+    a_options: Annotated[
+        str,
+        typer.Option("--a", metavar="OPTIONS", help="Options of A alone: `--a '-D sums.size=3'`."),
+    ] = "",
+    b_options: Annotated[
+        str,
+        typer.Option(
+            "--b", metavar="OPTIONS", help="Options of B alone: `--b '--attribute sums.partitions=2'`."
+        ),
+    ] = "",
+    windows: Windows = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Look at this operator or port (`sum.total`).", show_default=False),
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(min=0.0, metavar="T", help="How far floats may be apart: absolute or relative.")
+    ] = 0.0,
+    any_order: Annotated[bool, typer.Option("--any-order", help="Order of tuples never counts.")] = False,
+    all_windows: Annotated[
+        bool, typer.Option("--all-windows", help="Compare all windows as one: not window by window.")
+    ] = False,
+    limit: Annotated[int, typer.Option(min=0, metavar="N", help="Show the first N differences.")] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with all differences.")] = False,
+) -> None:
+    """Run two versions of an application in process, and compare what their streams carry.
+
+    Each has a process of its own. No output operator writes anything. An application whose inputs never
+    finish needs `--windows`.
+
+    Example: `ridgeline compare trades.py --b '-D sums.size=3'`
+
+    Exit codes: 0 equal, 1 different, 2 a side is not valid or did not run.
+    """
+    with reporting_errors():
+        from ridgeline.testing.comparing import as_dict
+        from ridgeline.testing.comparing import compare as compare_sides
+        from ridgeline.testing.matching import Tolerance
+        from ridgeline.testing.sides import Side
+
+        both = [*_repeated("-D", properties), *_repeated("--attribute", attributes), *context.args]
+        both += [] if windows is None else ["--windows", str(windows)]
+        with tempfile.TemporaryDirectory(prefix="ridgeline-compare-") as folder:
+            sides = {name: Path(folder, name) for name in ("A", "B")}
+            commands = {
+                "A": [a, *_split("--a", a_options), *both],
+                "B": [b or a, *_split("--b", b_options), *both],
+            }
+            _run(commands, sides)
+            try:
+                found = compare_sides(
+                    Side(sides["A"]),
+                    Side(sides["B"]),
+                    only=only or (),
+                    tolerance=Tolerance(tolerance, tolerance),
+                    ordered=False if any_order else None,
+                    by_window=not all_windows,
+                )
+            except RidgelineError as error:
+                raise CommandError(str(error)) from error
+        write(json.dumps(as_dict(found), indent=2) if as_json else "\n".join(found.lines(limit)))
+    if not found.equal:
+        raise typer.Exit(FAILED)
+
+
+def run_side(  # noqa: PLR0913, PLR0917  options
+    context: typer.Context,
+    target: App,
+    folder: Annotated[str, typer.Option(metavar="FOLDER", help="Where what it captures is written.")],
+    app_name: AppName = None,  # noqa: ARG001  read by `load_configured`
+    conf_set: ConfSet = None,  # noqa: ARG001  as `app_name`
+    properties: Properties = None,
+    attributes: Attributes = None,
+    conf_file: ConfFiles = None,  # noqa: ARG001  read by `ConfiguredCommand`
+    no_config: NoConfig = False,  # noqa: ARG001  as `conf_file`
+    windows: Windows = None,
+) -> None:
+    """Run one side of a comparison: what `ridgeline compare` starts."""
+    with reporting_errors():
+        from ridgeline.testing.run_local import run_local
+        from ridgeline.testing.sides import write_side
+
+        found = load_configured(context, target, properties, attributes)
+        resolved = found.resolve()
+        with resolved.reporting():
+            run = run_local(
+                found.app,
+                windows=windows,
+                properties=resolved.properties,
+                attributes=resolved.attributes,
+                capture=True,
+            )
+        write_side(run.captured, Path(folder))
+
+
+def _repeated(option: str, values: Sequence[str] | None) -> list[str]:
+    return [word for value in values or () for word in (option, value)]
+
+
+def _split(option: str, text: str) -> list[str]:
+    """The words of one side's options. Raises CommandError."""
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        msg = f"`{option}` takes options as a shell does; got `{text}`: {error}; close what is quoted"
+        raise CommandError(msg) from error
+
+
+def _run(commands: dict[str, list[str]], folders: dict[str, Path]) -> None:
+    """Run both sides at the same time, and print what they have printed to standard error.
+
+    Raises CommandError if one has failed.
+    """
+    with ExitStack() as ending:
+        running = {}
+        for name, words in commands.items():
+            folders[name].mkdir(mode=0o700)
+            command = [sys.executable, "-m", "ridgeline", _SIDE, words[0], "--folder", str(folders[name])]
+            printed = ending.enter_context((folders[name] / _PRINTED).open("wb"))
+            running[name] = subprocess.Popen(  # noqa: S603  our own command
+                [*command, *words[1:]], stdout=printed, stderr=subprocess.STDOUT
+            )
+            ending.callback(_end, running[name])
+        failed = [f"`{name}`" for name, process in running.items() if process.wait()]
+    console = make_console()
+    for name, folder in folders.items():
+        for line in (folder / _PRINTED).read_text(errors="replace").splitlines():
+            console.print(f"{name}: {line}")
+    if failed:
+        msg = f"{' and '.join(failed)} did not run to the end; what was printed stands above; mend that first"
+        raise CommandError(msg)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End what still runs, as after Ctrl-C."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(_ENDING_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
