@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime  # noqa: TC003  the example's annotations are looked up here
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
@@ -14,8 +15,6 @@ from ridgeline.api.per_instance import OWN
 from ridgeline.api.timer_cell import KeyTimers, TimerCell
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from ridgeline.api.operator import Operator
 
 K = typing_extensions.TypeVar("K", default=Any)

@@ -10,7 +10,7 @@ from ridgeline.engine.spark.session import independent_java
 with independent_java():
     from pyspark import java_gateway
     child = java_gateway.Popen(["sh", "-c", "echo printed by Java; exec sleep 1000"])
-print("pid", child.pid)
+print(f"pid {child.pid}\\n", end="")
 while input() != "end":
     pass
 """
