@@ -27,5 +27,5 @@ def test_a_thousand_random_streams() -> None:
         seen["idle"] += told.idle_after is not None
         seen["early"] += bool(told.options)
         seen[type(told.how).__name__ + str(told.zone_days and told.zone_days[0])] += 1
-    assert len(seen) == 9
+    assert len(seen) == 10, "five kinds, sliding (or tumbling) and session, three zones"
     assert min(seen.values()) > 100
