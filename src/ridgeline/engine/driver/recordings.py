@@ -257,10 +257,14 @@ class Recordings:
         """Make the files of a committed window; safe to repeat."""
         parts = list(parts)
         for part in parts:
-            data = self._read(part.file) if part.file else part.data
-            name = f"{part.name}/w{window_id:010d}-p{part.partition}.parquet"
-            if data:  # else it was there before a crash
-                self._storage.create(name, data)
+            data = part.data or (self._read(part.file) if part.file else b"")
+            folder, name = part.name, f"w{window_id:010d}-p{part.partition}.parquet"
+            if data:
+                self._storage.create(f"{folder}/{name}", data)
+            elif name not in self._storage.names(folder):  # where a crash came after it was made, it is there
+                _log.warning(
+                    "window %d of recording %s is lost: `%s` is gone", window_id, part.recording, part.file
+                )
         self._storage.delete({part.file for part in parts if part.file})
         self._storage.delete([self._staged_name(window_id)])
 
