@@ -70,7 +70,7 @@ def compare_runs(  # noqa: PLR0913  the surroundings of a run
             symbol='IBM': price 24.0 in A, 30.0 in B
             what `scaled` reads is the same: look there
     """
-    given_inputs = None if inputs is None else {name: list(items) for name, items in inputs.items()}
+    given_inputs = _lists(inputs)
     first = _captured(a, given_inputs, windows, properties, attributes)
     second = _captured(
         b or a,
@@ -120,7 +120,7 @@ def assert_recovers(  # noqa: PLR0913  the surroundings of a run
         >>> app.add_stream("sums", sums.sum, sink.input)
         >>> assert_recovers(app, seeds=range(3), rate=0.5)
     """
-    given = None if inputs is None else {name: list(items) for name, items in inputs.items()}
+    given = _lists(inputs)
     arguments = (app, given, windows, properties, attributes)
     near = Tolerance(tolerance, tolerance)
     clean = _captured(*arguments)
@@ -184,7 +184,7 @@ def assert_independent_of_partitions(  # noqa: PLR0913  the surroundings of a ru
         >>> app.add_stream("sums", sums.sum, sink.input)
         >>> assert_independent_of_partitions(app, "sums")
     """
-    given = None if inputs is None else {name: list(items) for name, items in inputs.items()}
+    given = _lists(inputs)
     found = [
         _captured(
             app, given, windows, properties, {**(attributes or {}), f"{operator}.partitions": str(count)}
@@ -230,7 +230,7 @@ def assert_independent_of_order(
         >>> app.add_stream("sums", sums.sum, sink.input)
         >>> assert_independent_of_order(app)
     """
-    given = None if inputs is None else {name: list(items) for name, items in inputs.items()}
+    given = _lists(inputs)
     first = _captured(app, given, windows, properties, attributes)
     chosen = set(only) or {port.operator for port in first.ports if port.operator not in first.inputs}
     for seed in seeds:
@@ -262,6 +262,11 @@ def _by_window(captured: Captured, port: Any, random: Random | None) -> Iterator
         if random is not None:
             random.shuffle(rows)
         yield from rows
+
+
+def _lists(inputs: Inputs | None) -> Inputs | None:
+    """The inputs as lists, since several runs read them."""
+    return None if inputs is None else {name: list(items) for name, items in inputs.items()}
 
 
 def _captured(
