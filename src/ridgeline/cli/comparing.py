@@ -170,13 +170,15 @@ def _run(commands: dict[str, list[str]], folders: dict[str, Path]) -> None:
                 [*command, *words[1:]], stdout=printed, stderr=subprocess.STDOUT
             )
             ending.callback(_end, running[name])
-        failed = [f"`{name}`" for name, process in running.items() if process.wait()]
+        failed = {f"`{name}`": str(process.returncode) for name, process in running.items() if process.wait()}
     console = make_console()
     for name, folder in folders.items():
         for line in (folder / _PRINTED).read_text(errors="replace").splitlines():
             console.print(f"{name}: {line}")
     if failed:
-        msg = f"{' and '.join(failed)} did not run to the end; what was printed stands above; mend that first"
+        what = f"{' and '.join(failed)} did not run to the end"
+        found = f"exit code {' and '.join(failed.values())}; what was printed stands above"
+        msg = f"{what}; {found}; mend that first"
         raise CommandError(msg)
 
 
