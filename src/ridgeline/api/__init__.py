@@ -17,6 +17,7 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.dataframes import ArrowStream
 from ridgeline.api.dead_letter import DeadLetter
 from ridgeline.api.errors import (
+    ChangeError,
     CheckpointError,
     Failure,
     Fault,
@@ -61,6 +62,7 @@ __all__ = [
     "ArrowSchema",
     "ArrowStream",
     "Cache",
+    "ChangeError",
     "CheckpointError",
     "Clock",
     "DeadLetter",

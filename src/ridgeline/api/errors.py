@@ -98,6 +98,17 @@ class StateError(RidgelineError):
     """
 
 
+class ChangeError(RidgelineError):
+    """A change of a running application is refused: nothing of it is applied.
+
+    Example:
+        >>> from ridgeline import ChangeError
+        >>> raise ChangeError("there is no operator `cuont`; did you mean `count`?")
+        Traceback (most recent call last):
+        ridgeline.api.errors.ChangeError: there is no operator `cuont`; did you mean `count`?
+    """
+
+
 class CheckpointError(RidgelineError):
     """The checkpoint folder cannot be used.
 

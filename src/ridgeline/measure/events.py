@@ -496,6 +496,29 @@ class StateWarning:
 
 
 @dataclass(frozen=True, slots=True)
+class ApplicationChanged:
+    """Somebody has asked for a change, or it has come to its end.
+
+    `number` counts the changes of a run. `what`: the change in words; `edits`: those of a change of the plan,
+    as `ridgeline.plan.edits` writes them. `state` is `QUEUED`, `APPLIED` (with the window that begins with
+    it, once that is committed), `REFUSED` or `WITHDRAWN` with `reason`. `held_seconds`: so long no window
+    could run for it.
+    """
+
+    at: float
+    number: int
+    by: str
+    note: str
+    what: str
+    state: str
+    window_id: int | None = None
+    reason: str = ""
+    plan_version: int = 0
+    edits: tuple[Mapping[str, Any], ...] = ()
+    held_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class ApplicationEnded:
     """The run is over: `outcome` is `finished`, `stopped` or `failed` with `reason`."""
 
@@ -525,6 +548,7 @@ RunEvent = (
     | SlotMisplaced
     | StateCompacted
     | StateWarning
+    | ApplicationChanged
     | ApplicationEnded
 )
 EVENT_TYPES: Mapping[str, type] = {kind.__name__: kind for kind in typing.get_args(RunEvent)}

@@ -45,9 +45,13 @@ class ExecutionPlan:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The three plans of an application; `version` counts changes."""
+    """The three plans of an application; `version` counts changes.
+
+    `next_ids`: the least ids of an operator and of a container that no version before has had.
+    """
 
     logical: LogicalPlan
     physical: PhysicalPlan
     execution: ExecutionPlan
     version: int = 0
+    next_ids: tuple[int, int] = (0, 0)
