@@ -92,7 +92,7 @@ def hears_commits(operator: PhysicalOperator) -> bool:
 
 
 def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
-    """The specs of all containers of a plan, by container id."""
+    """The specs of all containers of a plan, stage by stage. Their ids are not their places."""
     containers = plan.execution.containers
     home = {operator: container.id for container in containers for operator in container.operators}
     routes: dict[int, list[Route]] = {container.id: [] for container in containers}

@@ -67,7 +67,7 @@ class RemoveOperator:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceOperator:
-    """Put another operator in the place of one: its streams stay, its state does if the declarations allow."""
+    """Put another operator in the place of one: its streams stay, so does its state if that fits."""
 
     name: str
     spec: Mapping[str, Any]

@@ -12,7 +12,7 @@ from ridgeline.plan.physical import PhysicalPlan
 class Container:
     """The operators (physical ids, in topological order) that one task runs together.
 
-    `id` counts from 0 over all stages, in order.
+    `id` is its own in a run, as that of an operator is. A first plan counts from 0 over all stages, in order.
     """
 
     id: int
@@ -39,7 +39,7 @@ class ExecutionPlan:
 
     @property
     def containers(self) -> tuple[Container, ...]:
-        """All containers, by id."""
+        """All containers, stage by stage."""
         return tuple(container for stage in self.stages for container in stage.containers)
 
 

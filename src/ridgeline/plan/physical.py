@@ -16,11 +16,12 @@ from ridgeline.api.schema import Schema
 class PhysicalOperator:
     """One partition of a logical operator, or one unifier.
 
-    `id` counts from 1 in topological order. `name` is the logical name; for a unifier that of the operator
-    whose output `port` it merges. `partition` counts from 0 to `partitions` - 1, for a unifier over all
-    unifiers of the port. `operator` is the prototype: a container makes a copy of it. `keys`: the ports
-    divided by key; `round_robin`: those divided round robin. `own_properties` and `own_attributes`: those
-    that the partition does not share with the others.
+    `id` is its own in a run. What a change adds gets ids that no plan before had, so ids are neither dense
+    nor in topological order (`ridgeline.plan.succession`). `name` is the logical name; for a unifier that of
+    the operator whose output `port` it merges. `partition` counts from 0 to `partitions` - 1, for a unifier
+    over all unifiers of the port. `operator` is the prototype: a container makes a copy of it. `keys`: the
+    ports divided by key; `round_robin`: those divided round robin. `own_properties` and `own_attributes`:
+    those that the partition does not share with the others.
     """
 
     id: int
@@ -129,11 +130,21 @@ class PhysicalStream:
 
 @dataclass(frozen=True, slots=True)
 class PhysicalPlan:
-    """All physical operators, by id, in topological order, and the streams between them."""
+    """All physical operators in topological order, and the streams between them."""
 
     operators: tuple[PhysicalOperator, ...]
     streams: tuple[PhysicalStream, ...]
+    _by_id: Mapping[int, PhysicalOperator] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Index the operators."""
+        object.__setattr__(self, "_by_id", {operator.id: operator for operator in self.operators})
 
     def operator(self, operator_id: int) -> PhysicalOperator:
-        """The operator with this id. Raises IndexError."""
-        return self.operators[operator_id - 1]
+        """The operator with this id. Raises KeyError."""
+        return self._by_id[operator_id]
+
+    @property
+    def places(self) -> dict[int, int]:
+        """The place of each operator in topological order, by id."""
+        return {operator.id: place for place, operator in enumerate(self.operators)}

@@ -485,7 +485,8 @@ class Master:
 def _loop_counts(plan: Plan, tails: Iterable[int]) -> set[int]:
     """The lengths of the application windows of all operators upstream of delay operators."""
     found = set(tails)
-    for stream in sorted(plan.physical.streams, key=lambda stream: -stream.sink):
+    places = plan.physical.places
+    for stream in sorted(plan.physical.streams, key=lambda stream: -places[stream.sink]):
         if stream.sink in found:
             found.add(stream.source)
     return {plan.physical.operator(one).attributes["application_window_count"] for one in found}

@@ -340,8 +340,9 @@ def _readers(plan: Plan) -> Mapping[int, frozenset[str]]:
     found: dict[int, frozenset[str]] = {
         one.id: frozenset() if one.unifier else frozenset({one.name}) for one in plan.physical.operators
     }
+    places = plan.physical.places
     behind = [(stream.source, stream.sink) for stream in plan.physical.streams if stream.source in unifiers]
-    for unifier, sink in sorted(behind, reverse=True):  # ids are in topological order
+    for unifier, sink in sorted(behind, key=lambda edge: -places[edge[0]]):
         found[unifier] |= found[sink]
     return found
 

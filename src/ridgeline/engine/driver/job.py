@@ -176,7 +176,8 @@ class SparkExecutor:
 
     def _root(self, failed: Sequence[Failed]) -> Failure:
         """The failure to report of several: the earliest stage's, and of these the first container's."""
-        return min(failed, key=lambda one: (self._specs[one.container].stage, one.container)).failure
+        stages = {spec.id: spec.stage for spec in self._specs}
+        return min(failed, key=lambda one: (stages[one.container], one.container)).failure
 
     def _collect(self, rdd: JavaObject, request: WindowRequest) -> list[bytes]:
         """Run a job. Raises OperatorError if it fails, WorkerError or SparkGoneError if it always would."""

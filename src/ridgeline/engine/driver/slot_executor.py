@@ -268,7 +268,7 @@ class SlotExecutor:
 
     def _distribute(self, placement: Placement) -> Sequence[plan_distribution.PlanFile]:
         """A plan file for each slot: where all partitions send to all, most is of others' containers."""
-        specs, sources = container_specs(self._plan), user_sources()
+        specs, sources = {spec.id: spec for spec in container_specs(self._plan)}, user_sources()
 
         def distribute(hosted: Sequence[int]) -> plan_distribution.PlanFile:
             own = [specs[container] for container in hosted]

@@ -1,0 +1,150 @@
+"""The plan that follows another one while an application runs: what is the same keeps its id.
+
+So ids are unique for a run, but neither dense nor in topological order once a plan has been changed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ridgeline.api.operator import operator_type
+from ridgeline.plan.execution import Container, ExecutionPlan, Plan
+from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan
+from ridgeline.plan.same_values import same_value, same_values
+
+
+def succeed(old: Plan, new: Plan) -> Plan:
+    """The new plan as the successor of the old one: of the next version, with the ids of what stays.
+
+    A physical operator stays if an old one has its name, place, class, schemas and keys (`is_same`). A
+    container has the id of the old one that most of its operators stay in, else a new one. What is new gets
+    an id that no plan of the run had.
+
+    Example:
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import RandomEventGenerator
+        >>> from ridgeline.plan import plan_application
+        >>> from ridgeline.testing import CollectorSink
+        >>> app = Application("dice")
+        >>> dice = app.add_operator("dice", RandomEventGenerator(maximum=6))
+        >>> sink = app.add_operator("sink", CollectorSink())
+        >>> app.add_stream("rolls", dice.integer_data, sink.input)
+        >>> first = plan_application(app)
+        >>> again = succeed(first, plan_application(app, attributes={"sink.partitions": 2}))
+        >>> [(one.title, one.id) for one in again.physical.operators], again.version
+        ([('dice', 1), ('sink[0]', 3), ('sink[1]', 4)], 1)
+    """
+    first, first_container = following_ids(old)
+    by_place = {_place(one): one for one in old.physical.operators}
+    ids: dict[int, int] = {}
+    for one in new.physical.operators:
+        before = by_place.get(_place(one))
+        if before is not None and is_same(before, one):
+            ids[one.id] = before.id
+        else:
+            ids[one.id] = first
+            first += 1
+    boxes = _container_ids(old.execution, new.execution, ids, first_container)
+    first_container = max(first_container, 1 + max(boxes.values(), default=0))
+    operators = tuple(replace(one, id=ids[one.id]) for one in new.physical.operators)
+    streams = tuple(replace(one, source=ids[one.source], sink=ids[one.sink]) for one in new.physical.streams)
+    stages = tuple(
+        replace(
+            stage,
+            containers=tuple(
+                Container(boxes[box.id], box.stage, tuple(map(ids.__getitem__, box.operators)))
+                for box in stage.containers
+            ),
+        )
+        for stage in new.execution.stages
+    )
+    return Plan(
+        new.logical,
+        PhysicalPlan(operators, streams),
+        ExecutionPlan(stages),
+        old.version + 1,
+        (first, first_container),
+    )
+
+
+def following_ids(plan: Plan) -> tuple[int, int]:
+    """The least ids of an operator and of a container that neither a plan nor one before it has had."""
+    operators = 1 + max((one.id for one in plan.physical.operators), default=0)
+    containers = 1 + max((one.id for one in plan.execution.containers), default=-1)
+    return max(operators, plan.next_ids[0]), max(containers, plan.next_ids[1])
+
+
+def is_same(old: PhysicalOperator, new: PhysicalOperator) -> bool:
+    """True if two physical operators are the same one, which keeps its id: only values of it may differ.
+
+    They have name, place, class and keys in common, and the schemas of the ports that both have connected.
+    """
+    return (
+        _place(old) == _place(new)
+        and type(old.operator) is type(new.operator)
+        and old.keys == new.keys
+        and old.round_robin == new.round_robin
+        and _agree(old.inputs, new.inputs)
+        and _agree(old.outputs, new.outputs)
+    )
+
+
+def goes_on(old: PhysicalOperator, new: PhysicalOperator) -> bool:
+    """True if the living instance of the old operator serves as the new one, once its properties are set.
+
+    So the two are the same, with the same attributes, and the same ports are connected. Else an instance is
+    made anew, over the same state.
+    """
+    return (
+        is_same(old, new)
+        and old.inputs.keys() == new.inputs.keys()
+        and old.outputs.keys() == new.outputs.keys()
+        and same_values(old.attributes, new.attributes)
+        and same_value(old.ports, new.ports)
+    )
+
+
+def changed_properties(old: PhysicalOperator, new: PhysicalOperator) -> dict[str, Any]:
+    """The properties whose values differ, with the new ones; of two operators of one class."""
+    before, after = vars(old.operator), vars(new.operator)
+    return {
+        name: after[name]
+        for name in operator_type(type(new.operator)).properties
+        if name in after
+        and name != "context"
+        and not (name in before and same_value(before[name], after[name]))
+    }
+
+
+def _place(one: PhysicalOperator) -> Hashable:
+    """What no two physical operators of a plan have in common."""
+    return one.name, one.port, one.unifier, one.slider, one.slides, one.partition, one.partitions
+
+
+def _agree(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """True if the schemas of ports that both have are the same."""
+    return all(old[port] == schema for port, schema in new.items() if port in old)
+
+
+def _container_ids(
+    old: ExecutionPlan, new: ExecutionPlan, ids: Mapping[int, int], first: int
+) -> dict[int, int]:
+    """The ids of the new plan's containers: the pair that has most operators in common is matched first."""
+    homes = {one: box.id for box in old.containers for one in box.operators}
+    shared = Counter(
+        (box.id, homes[ids[one]]) for box in new.containers for one in box.operators if ids[one] in homes
+    )
+    found: dict[int, int] = {}
+    taken: set[int] = set()
+    for (box_id, before), _ in sorted(shared.items(), key=lambda pair: (-pair[1], pair[0])):
+        if box_id not in found and before not in taken:
+            found[box_id] = before
+            taken.add(before)
+    for box in new.containers:
+        if box.id not in found:
+            found[box.id] = first
+            first += 1
+    return found
