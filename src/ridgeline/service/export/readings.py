@@ -15,7 +15,8 @@ from ridgeline.measure.answers.progress import ProgressAnswer, SourceAnswer
 from ridgeline.measure.answers.watermarks import WatermarkAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer
 from ridgeline.measure.metric import Metric
-from ridgeline.measure.metrics import BY_NAME, METRICS, STATES, VERDICTS
+from ridgeline.measure.metrics import BY_NAME, METRICS
+from ridgeline.measure.registry.labels import STATES, VERDICTS
 from ridgeline.service.export.own_metrics import own_metrics
 from ridgeline.stram import identity
 

@@ -1,0 +1,1 @@
+"""The metrics of the registry by subject; `ridgeline.measure.metrics` joins them."""

@@ -1,0 +1,90 @@
+"""Metrics of the application as a whole."""
+
+from __future__ import annotations
+
+from ridgeline.measure.metric import Kind, Metric
+from ridgeline.measure.registry.labels import STATES, VERDICTS
+
+APPLICATION = (
+    Metric(
+        "build_info",
+        Kind.INFO,
+        "",
+        ("version",),
+        "The version of Ridgeline that runs.",
+        "Compare it with the changelog when figures change after a deployment.",
+    ),
+    Metric(
+        "application_info",
+        Kind.INFO,
+        "",
+        ("id", "user", "master"),
+        "The run: its id, who started it, and on which Spark master.",
+        "Join it to other metrics to distinguish runs of one application.",
+    ),
+    Metric(
+        "application_state",
+        Kind.STATE,
+        "",
+        ("state",),
+        "1 for the state that the application is in.",
+        "Alert on `FAILED`; its reason is in `/ws/v2/stram/info` and in the driver's log.",
+        aliases=("Kafka Streams `state`",),
+        states=STATES,
+    ),
+    Metric(
+        "application_start_timestamp_seconds",
+        Kind.GAUGE,
+        "seconds",
+        (),
+        "When the run began, seconds since 1970.",
+        "Subtract it from `time()` for the uptime; a change is a restart.",
+        aliases=("Apex `startTime`",),
+    ),
+    Metric(
+        "verdict",
+        Kind.STATE,
+        "",
+        ("verdict",),
+        "1 for the application's verdict: the worst of its sources'.",
+        "Look first here. `falling behind`: speed up or partition the operators on the critical path. "
+        "`stuck`: look at the stack of the"
+        " container whose heartbeat says where it is.",
+        states=VERDICTS,
+    ),
+    Metric(
+        "backlog_seconds",
+        Kind.GAUGE,
+        "seconds",
+        (),
+        "How long the sources' backlog would take to be worked off, were nothing to arrive.",
+        "If it grows, the application is too slow for its input.",
+        aliases=("Dataflow `backlog_seconds`",),
+    ),
+    Metric(
+        "backlog_records",
+        Kind.GAUGE,
+        "records",
+        (),
+        "Records that sources have not given to the application yet.",
+        "If it grows, the application is too slow for its input.",
+        aliases=("Flink `pendingRecords`", "Kafka `records-lag`"),
+    ),
+    Metric(
+        "progress_remaining_seconds",
+        Kind.GAUGE,
+        "seconds",
+        (),
+        "Time that the running window will still take, by Beam's progress formulas. Absent while unknown.",
+        "If it is much longer than windows take, look at `/ws/v2/stram/progress` for the operator that "
+        "takes it.",
+    ),
+    Metric(
+        "windows_behind",
+        Kind.GAUGE,
+        "windows",
+        (),
+        "Windows that are due by the schedule and not begun.",
+        "If it grows, windows take longer than they are wide: widen them, or shorten the critical path.",
+    ),
+)

@@ -1,0 +1,151 @@
+"""Metrics of windows and of their critical paths."""
+
+from __future__ import annotations
+
+from ridgeline.measure.metric import Kind, Metric
+from ridgeline.measure.registry.labels import LATENCY_BOUNDS_SECONDS, OPERATOR
+
+WINDOWS = (
+    Metric(
+        "window_latency_seconds",
+        Kind.HISTOGRAM,
+        "seconds",
+        (),
+        "Time of a window from its trigger to its commit. A window is counted when the next one is "
+        "committed.",
+        "Compare it with the critical path; `window_blame_seconds_total` names the rest.",
+        aliases=("Spark `batchDuration`", "Flink `lastCheckpointDuration`"),
+        bounds=LATENCY_BOUNDS_SECONDS,
+    ),
+    Metric(
+        "window_blame_seconds_total",
+        Kind.COUNTER,
+        "seconds",
+        ("what", "operator"),
+        "What windows waited for: the steps of their blame chains, which add up to `window_latency_seconds`."
+        " Of `operator`, the physical operator's title, empty for what is Spark's or STRAM's.",
+        "The greatest rate is what to speed up next. `barrier`: spread the work; `slot`: more cores; "
+        "`launch`, `planning`: longer windows.",
+    ),
+    Metric(
+        "windows_committed_total",
+        Kind.COUNTER,
+        "windows",
+        (),
+        "Windows committed.",
+        "Alert if its rate is 0 for longer than a few windows.",
+        aliases=("Kafka Streams `commit-total`", "Flink `numberOfCompletedCheckpoints`"),
+    ),
+    Metric(
+        "windows_retried_total",
+        Kind.COUNTER,
+        "windows",
+        (),
+        "Attempts at windows that did not count and were made again.",
+        "Look for the reason in the driver's log: an operator that raised, or an executor that died.",
+        aliases=("Flink `numberOfFailedCheckpoints`",),
+    ),
+    Metric(
+        "tasks_retried_total",
+        Kind.COUNTER,
+        "tasks",
+        (),
+        "Tasks that Spark began again in windows that were committed.",
+        "Processes die: look for the host's out-of-memory killer, lost executors and crashes in native code.",
+        aliases=("Spark `numFailedTasks`",),
+    ),
+    Metric(
+        "slots_lost_total",
+        Kind.COUNTER,
+        "",
+        (),
+        "Slots that were lost: their process died, or its host is out of reach.",
+        "Processes die: look for the host's out-of-memory killer, lost executors and crashes in native code.",
+    ),
+    Metric(
+        "slots_restarted_total",
+        Kind.COUNTER,
+        "",
+        (),
+        "Processes that took the place of a slot that was lost.",
+        "Less than `slots_lost_total` for long: Spark has no core to start the slot again.",
+    ),
+    Metric(
+        "slots_reduced_total",
+        Kind.COUNTER,
+        "",
+        (),
+        "How often all containers moved to fewer slots, since Spark had too few cores for long.",
+        "Windows take longer: give Spark the cores again, and restart the application.",
+    ),
+    Metric(
+        "slots_misplaced_total",
+        Kind.COUNTER,
+        "",
+        (),
+        "Slots that stay on another host than their streams' locality asks for.",
+        "Tuples cross the network: free a core on that host, and restart the application.",
+    ),
+    Metric(
+        "state_compactions_total",
+        Kind.COUNTER,
+        "",
+        (),
+        "Compactions of states that were installed.",
+        "None while states change: look for `state_warnings_total`, and for compactions that fail in the "
+        "driver's log.",
+    ),
+    Metric(
+        "state_warnings_total",
+        Kind.COUNTER,
+        "",
+        (),
+        "Faults of state files, of compactions and of `teardown` that were put right without loss.",
+        "Alert on any rate; the text is in the driver's log.",
+    ),
+    Metric(
+        "last_commit_timestamp_seconds",
+        Kind.GAUGE,
+        "seconds",
+        (),
+        "When the last window was committed, seconds since 1970.",
+        "`time()` less this is how old the newest visible results are.",
+    ),
+    Metric(
+        "critical_path_seconds",
+        Kind.GAUGE,
+        "seconds",
+        (),
+        "The last window's critical path: the longest chain of operators, each with its compute and "
+        "transfer.",
+        "What a window would take if every operator had a slot of its own. Far below the window's "
+        "latency: look at the blame.",
+        aliases=("Apex `latency`",),
+    ),
+    Metric(
+        "critical_path_operator_seconds",
+        Kind.GAUGE,
+        "seconds",
+        OPERATOR,
+        "An operator's share of the last window's critical path; absent for operators off it. They add up "
+        "to `critical_path_seconds`.",
+        "The greatest is what to speed up or to partition.",
+    ),
+    Metric(
+        "critical_path_info",
+        Kind.INFO,
+        "",
+        ("position", *OPERATOR),
+        "The operators on the last window's critical path, by position from 0 on.",
+        "If it changes often, several paths are about equally long: see the slack.",
+        aliases=("Apex `criticalPath`",),
+    ),
+    Metric(
+        "operator_slack_seconds",
+        Kind.GAUGE,
+        "seconds",
+        OPERATOR,
+        "How much slower an operator off the critical path may become before it matters.",
+        "Do not spend time on operators with much of it.",
+    ),
+)
