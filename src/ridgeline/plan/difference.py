@@ -85,7 +85,7 @@ def difference(
 def aligned_every(old: Plan, new: Plan, moves: Sequence[StateMove] = ()) -> int:
     """With which windows the new plan may begin: those whose ids are multiples of this.
 
-    Before them the application windows of all operators that are touched are at their ends. So what they keep for
-    the time of an application window is empty. Raises ChangeError if there is no such window.
+    Before them the application windows of all operators that are touched are at their ends. So what they
+    keep for the time of an application window is empty. Raises ChangeError if there is no such window.
     """
     raise NotImplementedError

@@ -155,7 +155,11 @@ def test_killed_slots_cost_a_sender_that_can_go_back_no_line(tmp_path):
     run, _ = run_lines(app, tmp_path, port, 50_000, places=1, each=kill)
     assert sum(numbers(run)) == 50_000
     assert killed
-    assert [event.pid for event in run.of_type(SlotLost)] == killed
+    lost = [event.pid for event in run.of_type(SlotLost)]
+    assert lost == killed[: len(lost)]
+    assert (
+        len(killed) - len(lost) <= 1
+    )  # the last one may have reported all that there was, and be killed then
 
 
 @pytest.mark.slow

@@ -17,10 +17,9 @@ import pyarrow as pa
 from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.clock import Clock, Timeline
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.errors import Failure, OperatorError, StateError, described
+from ridgeline.api.errors import OperatorError, StateError
 from ridgeline.api.loops import has_delayed
 from ridgeline.api.operator import SparkSource
-from ridgeline.api.pickling import dumps
 from ridgeline.api.state import ValueCell
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange.block import Message
@@ -32,7 +31,8 @@ from ridgeline.engine.state.slides import SLIDES, SlidesCell
 from ridgeline.engine.state.storage import Storage
 from ridgeline.engine.state.undo import Undo
 from ridgeline.engine.worker.controls import Controls, ControlTuples, Entering, controls_to_send
-from ridgeline.engine.worker.feeding import FedRows
+from ridgeline.engine.worker.feeding import FedRows, count_reading
+from ridgeline.engine.worker.going_on import going_on
 from ridgeline.engine.worker.inspecting import Inspect
 from ridgeline.engine.worker.receiving import receive, tags_of
 from ridgeline.engine.worker.recording import record
@@ -41,10 +41,12 @@ from ridgeline.engine.worker.runtime import OperatorRuntime
 from ridgeline.engine.worker.skipping import Skips
 from ridgeline.engine.worker.tails import last_tuples
 from ridgeline.engine.worker.timing import Ends
+from ridgeline.engine.worker.unwritable import unwritable
 from ridgeline.engine.worker.watermarks import Marks, Watermark, marks_to_send
 from ridgeline.engine.worker.worker_output import CurrentOperator, enter_operator, leave_operator
-from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow, OperatorWindow
+from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow
 from ridgeline.plan.container_spec import ContainerSpec, hears_commits
+from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
 
 _HOST = socket.gethostname()
@@ -74,13 +76,13 @@ class Container:
         host: str = _HOST,
         inspect: Inspect | None = None,
     ) -> None:
-        self.spec = spec
         self._host = host
         self._storage = storage
         self._files = SegmentFiles(storage, run_id)
         self._run_id = run_id
         self._epoch = 0
         self._clock = clock
+        self._inspect = inspect
         self._versions: dict[int, StateVersion | None] = {}
         """What each operator's cells hold, None if unknown: at least the segments and the last name."""
         self._undo: dict[int, Undo] = {}
@@ -94,13 +96,11 @@ class Container:
         """What `deactivate` and `teardown` have raised after failures."""
         self._operators: dict[int, OperatorRuntime] = {}
         self._turns: dict[int, CurrentOperator] = {}
-        self._routes = Routes(spec)
         self._marks: Marks = {}
         """The watermarks of the window that runs, of own operators and of those that send to them."""
         self._ends = Ends(spec.ends)
         self._controls: Controls = {}
         """The control tuples of the window that runs, of own operators and of those that send to them."""
-        self._read_by_others = {route.source for route in spec.routes if route.container != spec.id}
         self._now: tuple[int, int, float] | None = None
         self.on_turn: Callable[[WindowRequest, int], None] = _nobody
         """Called with the operator in turn (physical id) before its callbacks; quick, and raises nothing."""
@@ -108,38 +108,70 @@ class Container:
         """Called when an input says that it has something to emit, by any thread."""
         self.near: Collection[int] = ()
         """The containers that get tuples as they are, since they live in the same process."""
-        for operator in spec.operators:
-            context = OperatorContext(
-                application=spec.application,
-                name=operator.name,
-                operator_id=operator.id,
-                partition=operator.partition,
-                partitions=operator.partitions,
-                clock=clock,
-                run_id=run_id,
-                staging=f"{storage.uri}/staging",
-                window_seconds=spec.window_seconds,
-                attributes=operator.attributes,
-                port_attributes=operator.ports,
-            )
-            context.on_wake = self._wake
-            watermark = None
-            if operator.id in spec.watermarks:
-                watermark = Watermark(operator.id, spec.watermarks[operator.id], self._marks)
-            runtime = self._operators[operator.id] = OperatorRuntime(
-                operator, context, spec.recording_level, inspect, watermark, self._ends
-            )
-            runtime.controls = ControlTuples(
-                operator.id,
-                runtime.operator,
-                map(Entering._make, spec.entering.get(operator.id, ())),
-                self._controls,
-            )
-            name = operator.title.removesuffix(f"[{operator.partition}]")
-            self._turns[operator.id] = CurrentOperator(name, context)
-            self._versions[operator.id] = ()
-            self._undo[operator.id] = Undo(self._operators[operator.id].cells)
+        self._assemble(spec, {})
+
+    def _assemble(self, spec: ContainerSpec, stays: Mapping[int, OperatorRuntime]) -> None:
+        """Have the operators of a spec: those that stay, and others made anew."""
+        self.spec = spec
+        self._routes = Routes(spec)
+        self._read_by_others = {route.source for route in spec.routes if route.container != spec.id}
+        self._operators = {one.id: stays.get(one.id) or self._make(one) for one in spec.operators}
+        for operator, runtime in self._operators.items():
+            if runtime.watermark is not None:
+                runtime.watermark.producers = spec.watermarks[operator]
+            entering = map(Entering._make, spec.entering.get(operator, ()))
+            runtime.controls = ControlTuples(operator, runtime.operator, entering, self._controls)
         self._chains = chains(spec, self._operators)
+
+    def _make(self, operator: PhysicalOperator) -> OperatorRuntime:
+        """An operator that is not set up yet, without its state."""
+        spec = self.spec
+        context = OperatorContext(
+            application=spec.application,
+            name=operator.name,
+            operator_id=operator.id,
+            partition=operator.partition,
+            partitions=operator.partitions,
+            clock=self._clock,
+            run_id=self._run_id,
+            staging=f"{self._storage.uri}/staging",
+            window_seconds=spec.window_seconds,
+            attributes=operator.attributes,
+            port_attributes=operator.ports,
+        )
+        context.on_wake = self._wake
+        watermark = Watermark(operator.id, self._marks) if operator.id in spec.watermarks else None
+        level, inspect = spec.recording_level, self._inspect
+        runtime = OperatorRuntime(operator, context, level, inspect, watermark, self._ends)
+        name = operator.title.removesuffix(f"[{operator.partition}]")
+        self._turns[operator.id] = CurrentOperator(name, context)
+        self._versions[operator.id] = ()
+        self._undo[operator.id] = Undo(runtime.cells)
+        return runtime
+
+    def change(self, spec: ContainerSpec) -> list[BaseException]:
+        """Be the container of another spec, after a change of the plan; no window runs.
+
+        Operators that go on keep instance, connections and state. Others are torn down, or made anew. The
+        next request must name the states. Returns what `deactivate` and `teardown` have raised.
+        """
+        if self._failed:
+            self._let_go()
+        going = going_on(self.spec, spec)
+        errors = self._stop(one for name, one in self._operators.items() if name not in going)
+        stays = {operator: self._operators[operator] for operator in going}
+        for operator in self._operators.keys() - going.keys():
+            for known in (self._turns, self._versions, self._undo):
+                known.pop(operator, None)
+        self._held = None
+        self._marks.clear()
+        self._controls.clear()
+        self._ends.follow(spec.ends)
+        self._assemble(spec, stays)
+        for operator, properties in going.items():
+            if stays[operator].go_on(next(one for one in spec.operators if one.id == operator), properties):
+                errors += self._stop([stays[operator]])
+        return errors
 
     def _wake(self) -> None:
         self.on_wake()
@@ -280,7 +312,7 @@ class Container:
                 if runtime.watermark is not None:
                     runtime.watermark.report(own, runtime.context)
                 if isinstance(batches, FedRows) and isinstance(runtime.operator, SparkSource):
-                    _count_reading(batches, own, window)
+                    count_reading(batches, own, window)
                 if not own.dropped:
                     own.ages = tuple(runtime.ages(own.ended))
                 ended = own.ended
@@ -427,7 +459,8 @@ class Container:
             }
             data, sizes = state_files.encode(name, sections) if sections else (b"", {})
         except Exception as error:
-            raise self._unwritable(changes, request.window_id, error) from error
+            owners = {operator: self._operators[operator].spec for operator in changes}
+            raise unwritable(self.spec.application, owners, changes, request.window_id, error) from error
         if len(data) > state_files.SMALL_BYTES:
             state_files.write(self._storage, name, data)
         elif data:
@@ -437,27 +470,6 @@ class Container:
             if operator in changes:
                 operator_report.change = name
                 operator_report.window.state_bytes = sizes[self._operators[operator].spec.state_key]
-
-    def _unwritable(
-        self, changes: Mapping[int, state_files.CellChanges], window_id: int, error: Exception
-    ) -> OperatorError:
-        """Name the operator whose state cannot be pickled."""
-        name, partition, text = self.spec.operators[0].name, 0, described(error)
-        for operator_id, cells in changes.items():
-            for cell, change in cells.items():
-                try:
-                    dumps(change)
-                except Exception:  # noqa: BLE001  it is this one
-                    operator = self._operators[operator_id].spec
-                    name, partition = (
-                        operator.title if operator.unifier else operator.name,
-                        operator.partition,
-                    )
-                    text = f"state `{cell}` cannot be written: {error}; keep plain values in state, make "
-                    text += "connections and the like in `setup`"
-        return OperatorError(
-            Failure(self.spec.application, name, partition, window_id, "checkpoint", text, raised=True)
-        )
 
     # Tuples -------------------------------------------------------------------------------------------------
 
@@ -574,13 +586,6 @@ class Container:
 def _taken(runtime: OperatorRuntime, delivered: Emitted) -> dict[str, list[Tuples]]:
     """What came for an operator, by port; nobody else holds it any more."""
     return {port: delivered.pop((runtime.spec.id, port), []) for port in runtime.spec.inputs}
-
-
-def _count_reading(rows: FedRows, source: OperatorWindow, window: ContainerWindow) -> None:
-    """Count what was read before the container's turn as compute of the source, as where it reads itself."""
-    window.task_began = min(window.task_began, rows.began)
-    source.compute_seconds += rows.read_seconds
-    source.began = max(rows.began, source.began - rows.read_seconds)
 
 
 def _followed(before: StateVersion, report: OperatorReport, request: WindowRequest) -> StateVersion:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ridgeline.engine.worker import source_rows
 from ridgeline.engine.worker.messages import Fed
+from ridgeline.measure.events import ContainerWindow, OperatorWindow
 
 _ALIGNMENT = 8
 
@@ -126,3 +127,10 @@ def kept(fed: Fed, room_bytes: int) -> tuple[Fed, int]:
         with contextlib.suppress(OSError):
             return on_disk(fed), 0
     return fed, size
+
+
+def count_reading(rows: FedRows, source: OperatorWindow, window: ContainerWindow) -> None:
+    """Count what was read before the container's turn as compute of the source, as where it reads itself."""
+    window.task_began = min(window.task_began, rows.began)
+    source.compute_seconds += rows.read_seconds
+    source.began = max(rows.began, source.began - rows.read_seconds)

@@ -42,6 +42,7 @@ from ridgeline.engine.exchange.outgoing import Emitted, Outgoing
 from ridgeline.engine.worker.age_meter import AgeMeter, places
 from ridgeline.engine.worker.asking import ask
 from ridgeline.engine.worker.controls import ControlTuples
+from ridgeline.engine.worker.error_tuples import rejected_tuples
 from ridgeline.engine.worker.failures import InputLostError
 from ridgeline.engine.worker.gathering import Gathered, gathering_of
 from ridgeline.engine.worker.inputs import decoded, inheriting_times, nothing_timed, there
@@ -185,6 +186,20 @@ class OperatorRuntime:
         if errors:
             raise errors[0]
 
+    def go_on(self, spec: PhysicalOperator, properties: Mapping[str, Any]) -> bool:
+        """Serve as another operator, whose instance would differ in these properties only: they are set.
+
+        True if it must be stopped for them: it may have used the old ones in `setup` or `activate`.
+        """
+        self.spec = spec
+        for name, value in properties.items():
+            setattr(self.operator, name, copy.deepcopy(value))
+        if properties and self._ready:
+            self._undeclared.keep()
+            if self._inspection is not None:
+                self._inspection.begin_again()
+        return bool(properties) and any(overrides(self.operator, name) for name in ("setup", "activate"))
+
     @property
     def holds_connections(self) -> bool:
         """True if it has more than `setup`: after a failure it must let go of what it holds."""
@@ -298,7 +313,7 @@ class OperatorRuntime:
             for point in self.outputs.values():
                 point.discard()
             self._undeclared.forget(window_id)
-        window.errors, rejected = self._rejected(emitted)
+        window.errors, rejected = rejected_tuples(emitted, self.outputs, self.spec)
         if delivery is not None:
             window.errors += len(delivery.left_out)
             rejected += delivery.left_out[: max(1, self.spec.attributes["error_tuples_kept"]) - len(rejected)]
@@ -534,18 +549,6 @@ class OperatorRuntime:
                 )
                 callback = f"process_batch of port {port}"
                 raise self.failure(callback, error, text) from error
-
-    def _rejected(self, emitted: Mapping[str, Sequence[Tuples]]) -> tuple[int, list[str]]:
-        """How many tuples went to error ports, and the first `error_tuples_kept` of them as text."""
-        keep = self.spec.attributes["error_tuples_kept"]
-        count, kept = 0, list[str]()
-        for name, parts in emitted.items():
-            if self.outputs[name].port.error:
-                for part in parts:
-                    count += len(part)
-                    if len(kept) < keep:
-                        kept += [shorten(row) for row in part.rows[: keep - len(kept)]]
-        return count, kept
 
     @property
     def skips_tuples(self) -> bool:

@@ -67,6 +67,11 @@ class Ends:
         self._producers = producers
         self.ended: set[int] = set()
 
+    def follow(self, producers: Mapping[int, Sequence[int]]) -> None:
+        """The operators are others from now on."""
+        self._producers = producers
+        self.ended.clear()
+
     def finished(self, operator: int) -> None:
         """An input operator has finished."""
         if operator in self._producers:

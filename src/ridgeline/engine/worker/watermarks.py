@@ -30,14 +30,14 @@ def watermark_cell() -> ValueCell:
 class Watermark:
     """The watermark of one operator, window by window.
 
-    `producers`: the operators whose watermarks it follows; none for an input operator. `marks`: those of the
-    container's window, to which it adds its own.
+    `marks`: those of the container's window, to which it adds its own.
     """
 
-    def __init__(self, operator_id: int, producers: Sequence[int], marks: Marks) -> None:
+    def __init__(self, operator_id: int, marks: Marks) -> None:
         self.cell = watermark_cell()
+        self.producers: Sequence[int] = ()
+        """The operators whose watermarks it follows; none for an input operator."""
         self._id = operator_id
-        self._producers = producers
         self._marks = marks
         self._timed_at: float | None = None
         self._ahead = 0
@@ -61,10 +61,10 @@ class Watermark:
         `ends`: the application window ends; until then the operator may still emit older records.
         `gathers`: it gets the tuples of the whole application window when that ends.
         """
-        if not self._producers:
+        if not self.producers:
             return
         entered, left = self.cell.get()
-        time, idle = _least([self._marks.get(one, (EARLIEST, False)) for one in self._producers])
+        time, idle = _least([self._marks.get(one, (EARLIEST, False)) for one in self.producers])
         if ends or not gathers:
             entered = max(entered, time)
         if ends:

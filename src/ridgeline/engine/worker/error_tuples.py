@@ -1,0 +1,25 @@
+"""The tuples that an operator has sent to its error ports in a window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ridgeline.api.errors import shorten
+from ridgeline.api.points import OutputPoint
+from ridgeline.api.tuples import Tuples
+from ridgeline.plan.physical import PhysicalOperator
+
+
+def rejected_tuples(
+    emitted: Mapping[str, Sequence[Tuples]], outputs: Mapping[str, OutputPoint], spec: PhysicalOperator
+) -> tuple[int, list[str]]:
+    """How many tuples went to error ports, and the first `error_tuples_kept` of them as text."""
+    keep = spec.attributes["error_tuples_kept"]
+    count, kept = 0, list[str]()
+    for name, parts in emitted.items():
+        if outputs[name].port.error:
+            for part in parts:
+                count += len(part)
+                if len(kept) < keep:
+                    kept += [shorten(row) for row in part.rows[: keep - len(kept)]]
+    return count, kept
