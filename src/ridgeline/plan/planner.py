@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ridgeline.api.application import Application
+from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.fusing import build_execution
 from ridgeline.plan.logical import LogicalPlan
@@ -20,6 +21,9 @@ def plan_application(
     properties: Mapping[str, object] = _NONE,
     attributes: Mapping[str, object] = _NONE,
     rewrite: Rewrite | None = None,
+    *,
+    edits: Sequence[Edit] = (),
+    kept: Sequence[Edit] = (),
 ) -> Plan:
     """Validate an application and build its three plans.
 
@@ -43,7 +47,7 @@ def plan_application(
         >>> [operator.title for operator in plan.physical.operators]
         ['trades', 'volumes[0]', 'volumes[1]', 'volumes.sum#unifier', 'sink']
     """
-    return plan_logical(validate(app, properties, attributes, rewrite))
+    return plan_logical(validate(app, properties, attributes, rewrite, edits=edits, kept=kept))
 
 
 def plan_logical(logical: LogicalPlan, version: int = 0) -> Plan:

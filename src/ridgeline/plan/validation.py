@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ridgeline.api.application import Application
 from ridgeline.api.errors import Fault, ValidationError
@@ -20,12 +21,13 @@ from ridgeline.plan.check_streams import read_streams
 from ridgeline.plan.check_times import check_times
 from ridgeline.plan.dead_letters import connect_dead_letters
 from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.editing import Given, make_edits, of_modules
+from ridgeline.plan.edits import Edit
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
 from ridgeline.plan.loops import check_loops
 from ridgeline.plan.module_ends import flatten, logical_modules
 from ridgeline.plan.modules import expand
 from ridgeline.plan.origins import with_origins
-from ridgeline.plan.overrides import read_overrides
 from ridgeline.plan.properties import settle
 from ridgeline.plan.replacing import Rewrite
 
@@ -37,6 +39,9 @@ def validate(
     properties: Mapping[str, object] = _NONE,
     attributes: Mapping[str, object] = _NONE,
     rewrite: Rewrite | None = None,
+    *,
+    edits: Sequence[Edit] = (),
+    kept: Sequence[Edit] = (),
 ) -> LogicalPlan:
     """Return the logical plan of an application. Raises ValidationError with all faults.
 
@@ -44,7 +49,8 @@ def validate(
     the application says; texts are converted. Attributes of a port have the key `operator.port.PORT.name`,
     those of its unifiers `operator.unifier.PORT.name`, those of the application `name` and `window`.
     The author's operators are not changed: the plan contains copies. `rewrite` changes what is
-    planned, once modules are expanded.
+    planned, once modules are expanded. `edits` are made of all that. Those in `kept`, which a run
+    before has made, count less than `properties` and `attributes`.
 
     Example:
         >>> from ridgeline import Application
@@ -57,7 +63,7 @@ def validate(
         >>> validate(app, {"dice.maximum": "20"}).operator("dice").operator.maximum
         20
     """
-    draft = _examine(app, properties, attributes, rewrite)
+    draft = _examine(app, Given(properties, attributes, tuple(edits), tuple(kept)), rewrite)
     if draft.faults:
         raise ValidationError(draft.application, with_origins(draft.faults, app.origins))
     return _logical_plan(draft)
@@ -80,23 +86,20 @@ def find_faults(
         ...     print(fault)
         `dice.maximun`: `RandomEventGenerator` has no property `maximun`; did you mean `maximum`?
     """
-    return with_origins(_examine(app, properties, attributes, None).faults, app.origins)
+    return with_origins(_examine(app, Given(properties, attributes), None).faults, app.origins)
 
 
-def _examine(
-    app: Application,
-    properties: Mapping[str, object],
-    attributes: Mapping[str, object],
-    rewrite: Rewrite | None,
-) -> Draft:
+def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> Draft:
     """Run all checks on a draft of the application. Later checks use what earlier ones added to the draft."""
     draft = Draft(str(app.name))
-    expanded = expand(draft, app, properties, attributes)
+    given = of_modules(app, given)
+    expanded = expand(draft, app, given.properties, given.attributes)
     draft.modules = list(dict.fromkeys(expanded.modules.values()))
     app = flatten(draft, app, expanded)
     if rewrite is not None:
         app = rewrite(draft, app)
-    overrides = read_overrides(draft, app, expanded.properties, expanded.attributes)
+    given = replace(given, properties=expanded.properties, attributes=expanded.attributes)
+    app, overrides = make_edits(draft, app, given)
     check_application(draft, app, overrides)
     draft.owners = read_operators(draft, app, overrides)
     read_port_attributes(draft, app, draft.owners, overrides)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.affinity import AffinityRule
@@ -75,6 +76,17 @@ def read_specification(
     if faults:
         raise ValidationError(title, [*with_origins(faults, origins), *reader.further_faults()])
     return app
+
+
+def read_operator(name: str, spec: Mapping[str, object]) -> tuple[Application | None, list[Fault]]:
+    """An application of one operator, as a specification writes it; None, and faults, if none can be made."""
+    specification, faults = check_document({"application": name, "operators": {name: dict(spec)}})
+    app = None
+    if specification is not None:
+        reader = _Reader(specification, _NOTHING, faults, texts=False)
+        app = reader.read()
+    own = [replace(fault, where=fault.where.removeprefix("operators.")) for fault in faults]
+    return (app if app is not None and app.operators and not own else None), own
 
 
 class _Reader:
