@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
+from ridgeline.api.errors import Fault, ValidationError
+from ridgeline.api.loops import DelayHead, DelayTail
+from ridgeline.api.operator import operator_type
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.logical import LogicalOperator, module_of
+from ridgeline.plan.physical import PhysicalOperator
+from ridgeline.plan.same_values import same_value
 
 _NOTHING: Mapping[str, str] = {}
+_SLIDER = "#slider of "
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +33,21 @@ class StateMove:
     targets: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class StatePlan:
+    """What becomes of all states that are held.
+
+    `stays`: the physical ids in the new plan of those that keep their keys. `moves`: what moves. `ends`: the
+    keys of those that are left out: dropped, and what unifiers have only within an application window.
+    `gathered`: the operators whose unifiers are among these.
+    """
+
+    stays: Mapping[str, int] = field(default_factory=dict)
+    moves: tuple[StateMove, ...] = ()
+    ends: tuple[str, ...] = ()
+    gathered: tuple[str, ...] = ()
+
+
 def moves(
     held: Iterable[str],
     new: Plan,
@@ -34,12 +56,188 @@ def moves(
     dropped: Collection[str] = (),
     renamed: Mapping[str, str] = _NOTHING,
 ) -> tuple[StateMove, ...]:
-    """What must move so that states that are held become those of a new plan.
+    """What must move so that states that are held become those of a new plan: `plan_states(...).moves`."""
+    return plan_states(held, new, old=old, dropped=dropped, renamed=renamed).moves
 
-    `held`: the keys of the states that there are, as a manifest has them. What keeps its key is left out.
-    `old`: the plan that they are of, where it is known: then partitions that are divided otherwise move too.
-    `dropped`: names of operators whose state is not wanted. `renamed`: new names by old ones.
+
+def plan_states(
+    held: Iterable[str],
+    new: Plan,
+    *,
+    old: Plan | None = None,
+    dropped: Collection[str] = (),
+    renamed: Mapping[str, str] = _NOTHING,
+) -> StatePlan:
+    """What becomes of states that are held when a new plan goes on with them.
+
+    `held`: the keys of the states that there are, as a manifest has them. `old`: the plan that they are of,
+    where it is known: then partitions that are divided otherwise move too. `dropped`: names of operators, of
+    modules or of unifiers (`operator.port`), whose state is not wanted. `renamed`: new names by old ones.
 
     Raises ValidationError with a fault for each state that would be lost, and for each that cannot move.
     """
-    raise NotImplementedError
+    planner = _StatePlanner(new, old, dropped, renamed)
+    for base, keys in _by_base(held).items():
+        planner.settle(base, keys)
+    if planner.faults:
+        raise ValidationError(new.logical.application, planner.faults)
+    return StatePlan(
+        planner.stays, tuple(planner.moves), tuple(planner.ends), tuple(dict.fromkeys(planner.gathered))
+    )
+
+
+def _by_base(held: Iterable[str]) -> dict[str, list[tuple[int, int, str]]]:
+    """The keys of each operator, or of the unifiers of a port, as (partition, partitions, key), in order."""
+    found: dict[str, list[tuple[int, int, str]]] = {}
+    for key in held:
+        base, partition, partitions = key.rsplit("/", 2)
+        found.setdefault(base, []).append((int(partition), int(partitions), key))
+    return {base: sorted(keys) for base, keys in sorted(found.items())}
+
+
+class _StatePlanner:
+    """Settles what becomes of the states of one operator, or of the unifiers of one port, after the other."""
+
+    def __init__(
+        self, new: Plan, old: Plan | None, dropped: Collection[str], renamed: Mapping[str, str]
+    ) -> None:
+        self.stays: dict[str, int] = {}
+        self.moves: list[StateMove] = []
+        self.ends: list[str] = []
+        self.gathered: list[str] = []
+        self.faults: list[Fault] = []
+        self._dropped, self._renamed = dropped, renamed
+        self._targets = _groups(new)
+        self._before = {} if old is None else _groups(old)
+        self._logical = {one.name: one for one in new.logical.operators}
+        self._taken: dict[str, str] = {}
+
+    def settle(self, base: str, keys: list[tuple[int, int, str]]) -> None:
+        """Say what becomes of the states with these keys."""
+        owner, rest = self._owner(base)
+        if any(
+            name in self._dropped for name in (owner, owner + rest.partition(_SLIDER)[0], *_modules(owner))
+        ):
+            self.ends += [key for _, _, key in keys]
+            return
+        name = self._renamed.get(owner, owner)
+        targets = self._targets.get(name + rest, [])
+        if not targets:
+            self._without(base, name, rest, keys)
+            return
+        if name + rest in self._taken:
+            what = f"both `{self._taken[name + rest]}` and `{base}` have state, of which one would be lost"
+            self._fault(name, what, f"drop one of them: `--drop-state {name}`")
+            return
+        self._taken[name + rest] = base
+        ids = tuple(one.id for one in targets)
+        sources = tuple(key for _, _, key in keys)
+        partitions = {of for _, of, _ in keys}
+        if partitions == {len(targets)} and not self._divided_anew(base, targets):
+            for partition, _, key in keys:
+                if name == owner:
+                    self.stays[key] = ids[partition]
+                else:
+                    self.moves.append(StateMove(name, _port(rest), (key,), (ids[partition],)))
+        elif rest:
+            self._unify_anew(name, rest, keys)
+        elif isinstance(targets[0].operator, (DelayHead, DelayTail)):
+            delay = module_of(name)
+            what = f"it has {max(partitions)} partitions, and would have {len(targets)}"
+            remedy = (
+                f"leave its `partitions` as they are, or drop what is in the loop: `--drop-state {delay}`"
+            )
+            self._fault(delay, f"{what}: the tuples in a delay cannot be divided anew", remedy)
+        else:
+            self.moves.append(StateMove(name, "", sources, ids))
+
+    def _owner(self, base: str) -> tuple[str, str]:
+        """The name of the operator, and what follows it: a port with a dot before it, or nothing."""
+        before = self._before.get(base)
+        if before is not None:
+            return before[0].name, base.removeprefix(before[0].name)
+        known = {*self._logical, *self._renamed, *self._dropped}
+        if base in known:
+            return base, ""
+        path = base.partition(_SLIDER)[0] if _SLIDER in base else base
+        owner = path.rpartition(".")[0]
+        if owner in known and (owner not in self._logical or _has_output(self._logical[owner], path)):
+            return owner, base.removeprefix(owner)
+        return base, ""
+
+    def _without(self, base: str, name: str, rest: str, keys: list[tuple[int, int, str]]) -> None:
+        """Settle states that the new plan has no place for."""
+        if rest and name in self._logical:
+            self._unify_anew(name, rest, keys)
+            return
+        plain = base.partition(_SLIDER)[0]
+        what = f"the application has no operator `{plain}` any more, but the checkpoint has its state"
+        if name != base:
+            what = f"`{base}` is to be called `{name}`, but the application has no such operator"
+        remedy = f"`--drop-state {plain}` drops it, `--rename {plain}=NEW` gives it to another operator"
+        self._fault(plain, what, remedy)
+
+    def _unify_anew(self, name: str, rest: str, keys: list[tuple[int, int, str]]) -> None:
+        """Settle states of unifiers, or sliders, of which there are others now."""
+        port, operator = _port(rest), self._logical[name].operator
+        if _SLIDER in rest:
+            what = "it slides, and what it keeps of its slides cannot be divided anew"
+            remedy = (
+                f"leave its partitions and slides as they are, or drop them: `--drop-state {name}.{port}`"
+            )
+            self._fault(name, what, remedy)
+            return
+        declared = operator.unifier_of(port)
+        kind = declared if isinstance(declared, type) or declared is None else type(declared)
+        states = {} if kind is None else operator_type(kind).states
+        lasting = [state for state, cell in states.items() if state != "_waiting" and cell.scope != "window"]
+        if lasting:
+            what = f"its unifier keeps `{lasting[0]}` for longer than an application window"
+            remedy = f'declare it with `scope="window"`, or drop it: `--drop-state {name}.{port}`'
+            self._fault(f"{name}.{port}", f"{what}, which cannot be divided anew", remedy)
+            return
+        self.gathered.append(name)
+        self.ends += [key for _, _, key in keys]
+
+    def _divided_anew(self, base: str, targets: list[PhysicalOperator]) -> bool:
+        """True if partitions get other tuples than before, though they are as many."""
+        before = self._before.get(base)
+        if before is None or len(targets) == 1 or targets[0].unifier:
+            return False
+        return any(
+            old.keys != new.keys or old.round_robin != new.round_robin or not _same_keys(old, new)
+            for old, new in zip(before, targets, strict=True)
+        )
+
+    def _fault(self, where: str, what: str, remedy: str) -> None:
+        self.faults.append(Fault(where, what, remedy))
+
+
+def _groups(plan: Plan) -> dict[str, list[PhysicalOperator]]:
+    """The partitions of each operator, and the unifiers of each port, by what their state keys begin with."""
+    found: dict[str, list[PhysicalOperator]] = {}
+    for one in plan.physical.operators:
+        found.setdefault(one.state_key.rsplit("/", 2)[0], []).append(one)
+    return {base: sorted(group, key=lambda one: one.partition) for base, group in found.items()}
+
+
+def _same_keys(old: PhysicalOperator, new: PhysicalOperator) -> bool:
+    """True if ports that are divided by key have the same keys."""
+    before, after = operator_type(type(old.operator)).inputs, operator_type(type(new.operator)).inputs
+    return all(same_value(before[port].codec, after[port].codec) for port in new.keys if port in before)
+
+
+def _port(rest: str) -> str:
+    """The port in what follows an operator's name in a state key."""
+    return rest.partition(_SLIDER)[0].removeprefix(".")
+
+
+def _has_output(operator: LogicalOperator, path: str) -> bool:
+    """True if `operator.port` names an output port of it."""
+    return path.rpartition(".")[2] in operator_type(type(operator.operator)).every_output
+
+
+def _modules(name: str) -> Iterator[str]:
+    """The modules that an operator is in, by name."""
+    while name := module_of(name):
+        yield name

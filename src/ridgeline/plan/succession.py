@@ -6,7 +6,7 @@ So ids are unique for a run, but neither dense nor in topological order once a p
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,12 +16,13 @@ from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan
 from ridgeline.plan.same_values import same_value, same_values
 
 
-def succeed(old: Plan, new: Plan) -> Plan:
+def succeed(old: Plan, new: Plan, *, others: Collection[str] = ()) -> Plan:
     """The new plan as the successor of the old one: of the next version, with the ids of what stays.
 
     A physical operator stays if an old one has its name, place, class, schemas and keys (`is_same`). A
     container has the id of the old one that most of its operators stay in, else a new one. What is new gets
-    an id that no plan of the run had.
+    an id that no plan of the run had. `others`: names of operators of the new plan that are other ones than
+    those that had these names before, as where two have changed their names.
 
     Example:
         >>> from ridgeline import Application
@@ -42,7 +43,7 @@ def succeed(old: Plan, new: Plan) -> Plan:
     ids: dict[int, int] = {}
     for one in new.physical.operators:
         before = by_place.get(_place(one))
-        if before is not None and is_same(before, one):
+        if before is not None and one.name not in others and is_same(before, one):
             ids[one.id] = before.id
         else:
             ids[one.id] = first
