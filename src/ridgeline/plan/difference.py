@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -89,14 +89,13 @@ class PlanDifference:
         ]
         if not changes:
             changes = ["nothing changes"]
-        begins = (
-            f"with a window that is a multiple of {self.aligned}" if self.aligned > 1 else "at any window"
-        )
+        begins = f"with a multiple of {self.aligned} windows" if self.aligned > 1 else "with any window"
+        started, stopped = len(self.containers_started), len(self.containers_stopped)
+        changed, kept = len(self.containers_changed), len(self.containers_kept)
         return [
             f"plan version {self.versions[0]} -> {self.versions[1]}, {begins}",
             *(f"  {line}" for line in changes),
-            f"  containers: {len(self.containers_started)} start, {len(self.containers_stopped)} stop, "
-            f"{len(self.containers_changed)} change, {len(self.containers_kept)} go on as they are",
+            f"  containers: {started} start, {stopped} stop, {changed} change, {kept} go on as they are",
         ]
 
     def to_json(self) -> dict[str, Any]:
@@ -128,11 +127,18 @@ def difference(
     new: Plan,
     *,
     renamed: Mapping[str, str] = _NOTHING,
+    dropped: Collection[str] = (),
     moves: Sequence[StateMove] = (),
 ) -> PlanDifference:
-    """How `new` differs from `old`, which it follows (`succeed`). `renamed`: new names by old ones."""
-    before = {renamed.get(one.name, one.name): one for one in _named(old.logical, renamed)}
+    """How `new` differs from `old`, which it follows (`succeed`).
+
+    `renamed`: new names by old ones. `dropped`: old names of operators that are removed, even if others have
+    these names in the new plan.
+    """
+    stays = [one for one in _named(old.logical, renamed) if one.name not in dropped]
+    before = {renamed.get(one.name, one.name): one for one in stays}
     after = {one.name: one for one in new.logical.operators}
+    gone = [one.name for one in old.logical.operators if one.name in dropped]
     both = [(before[name], one) for name, one in after.items() if name in before]
     replaced = [one.name for earlier, one in both if type(earlier.operator) is not type(one.operator)]
     streams = _Streams(old.logical, new.logical, renamed)
@@ -140,7 +146,7 @@ def difference(
     return PlanDifference(
         versions=(old.version, new.version),
         added=tuple(name for name in after if name not in before),
-        removed=tuple(one.name for name, one in before.items() if name not in after),
+        removed=(*gone, *(one.name for name, one in before.items() if name not in after)),
         renamed={name: other for name, other in renamed.items() if other in after},
         replaced=tuple(replaced),
         repartitioned=tuple(
@@ -230,17 +236,9 @@ def _pictures(plan: Plan) -> dict[int, Hashable]:
     homes = {one: box.id for box in plan.execution.containers for one in box.operators}
     streams: dict[int, list[Hashable]] = {box.id: [] for box in plan.execution.containers}
     for one in plan.physical.streams:
-        route = repr(one.route) if one.route is not None else None
-        picture = (
-            one.source,
-            one.source_port,
-            one.sink,
-            one.sink_port,
-            homes[one.source],
-            homes[one.sink],
-            route,
-        )
-        for box in {homes[one.source], homes[one.sink]}:
+        ends = homes[one.source], homes[one.sink]
+        picture = (one.source, one.source_port, one.sink, one.sink_port, *ends, one.route)
+        for box in set(ends):
             streams[box].append(picture)
     return {box.id: (box.operators, frozenset(streams[box.id])) for box in plan.execution.containers}
 

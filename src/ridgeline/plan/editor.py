@@ -106,6 +106,7 @@ class Editor:
         given[edit.property] = value
 
     def _set_attribute(self, edit: SetAttribute) -> None:
+        """Set an attribute of the application, an operator, a port, unifiers, or a stream."""
         where = ".".join(part for part in (edit.operator, edit.port, edit.attribute) if part)
         value = self._value(where, edit.value)
         if not edit.operator:
@@ -161,6 +162,7 @@ class Editor:
         self._put_stream(found, replace(found, locality=value))
 
     def _repartition(self, edit: Repartition) -> None:
+        """Set the attributes `partitions` and `partitioner` of an operator."""
         if self._find(edit.operator, "partitions") is None:
             return
         given = self.overrides.attributes.setdefault(edit.operator, {})
@@ -245,6 +247,7 @@ class Editor:
         return made
 
     def _remove_operator(self, edit: RemoveOperator) -> None:
+        """Remove an operator, or all of a module, with all that is said of it."""
         if edit.name in self._modules:
             names = [name for name in self._names if name.startswith(f"{edit.name}.")]
         elif self._find(edit.name) is None:
@@ -268,6 +271,7 @@ class Editor:
         return True
 
     def _replace_operator(self, edit: ReplaceOperator) -> None:
+        """Put another operator in the place of one, with the attributes that are not given anew."""
         added = self._find(edit.name)
         if added is not None and self._is_end_of_delay(edit.name):
             return
@@ -300,6 +304,7 @@ class Editor:
                 kept.get(edit.name, {}).get(one.target.name, {}).pop(name, None)
 
     def _rename_operator(self, edit: RenameOperator) -> None:
+        """Give an operator another name, by which all that is said of it goes on."""
         inside = module_of(edit.name) if edit.name in self._names else ""
         if inside or edit.name in self._modules:
             what = f"it is inside of module `{inside}`" if inside else "it is a module"
@@ -319,6 +324,7 @@ class Editor:
     # Streams ------------------------------------------------------------------------------------------------
 
     def _add_stream(self, edit: AddStream) -> None:
+        """Add a stream from a port where none begins yet."""
         if any(one.name == edit.name for one in self.app.streams):
             remedy = "give another name, or add sinks to that stream"
             self.draft.fault(edit.name, f"there is a stream `{edit.name}` already", remedy)
@@ -349,6 +355,7 @@ class Editor:
             self.app.streams = [one for one in self.app.streams if one is not found]
 
     def _add_sink(self, edit: AddSink) -> None:
+        """Add a sink to a stream. Its locality is its own; what the stream says holds for the other sinks."""
         stream = self._stream(edit.stream, edit.stream)
         sinks = self._end(edit.stream, edit.sink, "input")
         if stream is None or sinks is None:
@@ -364,6 +371,7 @@ class Editor:
         self._put_stream(stream, changed)
 
     def _remove_sink(self, edit: RemoveSink) -> None:
+        """Take a sink away; a stream without sinks is none."""
         stream = self._stream(edit.stream, edit.stream)
         ends = self._end(edit.stream, edit.sink, "input")
         if stream is None or ends is None:

@@ -115,9 +115,8 @@ class _StatePlanner:
     def settle(self, base: str, keys: list[tuple[int, int, str]]) -> None:
         """Say what becomes of the states with these keys."""
         owner, rest = self._owner(base)
-        if any(
-            name in self._dropped for name in (owner, owner + rest.partition(_SLIDER)[0], *_modules(owner))
-        ):
+        unifiers = owner + rest.partition(_SLIDER)[0]
+        if any(name in self._dropped for name in (owner, unifiers, *_modules(owner))):
             self.ends += [key for _, _, key in keys]
             return
         name = self._renamed.get(owner, owner)

@@ -21,8 +21,8 @@ def succeed(old: Plan, new: Plan, *, others: Collection[str] = ()) -> Plan:
 
     A physical operator stays if an old one has its name, place, class, schemas and keys (`is_same`). A
     container has the id of the old one that most of its operators stay in, else a new one. What is new gets
-    an id that no plan of the run had. `others`: names of operators of the new plan that are other ones than
-    those that had these names before, as where two have changed their names.
+    an id that no plan of the run had. `others`: names in the new plan that are those of other operators
+    than before, as where two have changed their names.
 
     Example:
         >>> from ridgeline import Application

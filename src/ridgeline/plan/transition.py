@@ -43,5 +43,5 @@ def transition(old: Plan, planned: Plan, edits: Sequence[Edit]) -> Transition:
     names = {one.name for one in planned.logical.operators}
     gone = [one.name for one in old.logical.operators if one.name not in {*names, *renamed}]
     states = plan_states(held, new, old=old, dropped={*dropped, *gone}, renamed=renamed)
-    found = difference(old, new, renamed=renamed, moves=states.moves)
+    found = difference(old, new, renamed=renamed, dropped=dropped, moves=states.moves)
     return Transition(new, states, found)
