@@ -240,8 +240,17 @@ def spec_of_operator(
 ) -> Mapping[str, Any]:
     """The `spec` of an `AddOperator` or `ReplaceOperator`, from an instance: its class and properties.
 
-    A class of a script that runs is written by the name of the script's module, which must be importable.
-    Raises ValidationError for what cannot be written: a class that cannot be imported by name, a property
-    without a form in JSON.
+    A class of the script that runs is written as `__main__.Name`. So it is found again where the same script
+    runs: to go on after a restart, start that one. Raises ValidationError for what cannot be written: a class
+    inside of a function, a lambda, a secret.
+
+    Example:
+        >>> from ridgeline.operators import FileOutput
+        >>> spec_of_operator("store", FileOutput(path="audit", format="jsonl"), {"partitions": 2})
+        {'class': 'ridgeline.operators.FileOutput',
+         'properties': {'path': 'audit', 'format': 'jsonl'},
+         'attributes': {'partitions': 2}}
     """
-    raise NotImplementedError
+    from ridgeline.plan.spec.writer import operator_spec  # which imports the validation
+
+    return operator_spec(name, operator, attributes)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ridgeline.api.application import Application
 from ridgeline.plan.edits import Edit
+from ridgeline.plan.logical import LogicalPlan
+
+_NOTHING: Mapping[str, object] = {}
 
 
-def edits_between(old: Application, new: Application) -> tuple[Edit, ...]:
-    """The edits after which `old` is planned like `new`; none if they are alike.
+def edits_between(
+    old: LogicalPlan,
+    new: Application,
+    properties: Mapping[str, object] = _NOTHING,
+    attributes: Mapping[str, object] = _NOTHING,
+) -> tuple[Edit, ...]:
+    """The edits after which the application of a plan is planned like a new one; none if they are alike.
 
-    An operator with another name is another operator: what was renamed is removed and added. Raises
-    ValidationError for differences that no edit can make, such as another name of the application.
+    `properties` and `attributes` are for the new one, as of `validate`: what the run was started with. An
+    operator with another name is another operator: what was renamed is removed and added. Raises
+    ValidationError for faults of the new application, and for differences that no edit can make.
     """
     raise NotImplementedError

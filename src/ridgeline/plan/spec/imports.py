@@ -10,6 +10,8 @@ from typing import Any
 
 from ridgeline.api.errors import did_you_mean
 
+_SCRIPT = "__main__"
+
 
 class ImportPathError(Exception):
     """An import path names nothing that can be had: what is wrong, and what to do."""
@@ -37,6 +39,9 @@ def import_path(path: str) -> Any:
                 continue
             names = [name for name in vars(found) if not name.startswith("_")]
             what = f"the module `{found.__name__}` has no `{part}`"
+            if found.__name__ == _SCRIPT:
+                what = f"the script that runs has no `{part}`"
+                raise ImportPathError(what, "run the script that defines it, or put it into a module")
             raise ImportPathError(what, did_you_mean(part, names) if names else "look at the module")
         if not hasattr(found, part):
             msg = f"`{'.'.join(parts[: number - 1])}` has no `{part}`"
@@ -67,10 +72,13 @@ def _near(name: str) -> str:
     return f"; {hint}" if hint.startswith("did you mean") else ""
 
 
-def path_of(thing: Any) -> str | None:
-    """The import path of a class or function; None if it has none that leads back to it."""
+def path_of(thing: Any, *, of_script: bool = False) -> str | None:
+    """The import path of a class or function; None if it has none that leads back to it.
+
+    `of_script`: what the script that runs defines has one too, for this process: `__main__.Name`.
+    """
     module, name = getattr(thing, "__module__", None), getattr(thing, "__qualname__", None)
-    if not isinstance(module, str) or not isinstance(name, str) or module == "__main__":
+    if not isinstance(module, str) or not isinstance(name, str) or (module == _SCRIPT and not of_script):
         return None
     parents = module.split(".")
     for end in range(1, len(parents) + 1):  # the shortest: `ridgeline.operators.FileOutput`

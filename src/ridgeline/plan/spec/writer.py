@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from pydantic.fields import FieldInfo
 
@@ -41,11 +41,29 @@ def specification_of(app: Application) -> Document:
     return document
 
 
-class _Writer:
-    """Writes an application, and notes what cannot be written."""
+def operator_spec(name: str, operator: Operator, attributes: Mapping[str, Any]) -> Document:
+    """One operator as a specification writes it, for this process: classes of its script count too.
 
-    def __init__(self, app: Application) -> None:
+    Raises ValidationError.
+    """
+    app = Application(name)
+    app.operators.append(AddedOperator(name, operator, cast("Any", attributes)))
+    writer = _Writer(app, of_script=True)
+    found = writer.document()["operators"][name]
+    if writer.faults:
+        raise ValidationError(name, writer.faults)
+    return cast("Document", found)
+
+
+class _Writer:
+    """Writes an application, and notes what cannot be written.
+
+    `of_script`: classes of the script that runs are written as `__main__.Name`.
+    """
+
+    def __init__(self, app: Application, *, of_script: bool = False) -> None:
         self._app = app
+        self._of_script = of_script
         self._names = {id(added.operator): added.name for added in app.operators}
         self._names |= {id(added.module): added.name for added in app.modules}
         self.faults: list[Fault] = []
@@ -99,7 +117,7 @@ class _Writer:
     def _made(self, name: str, thing: Any) -> Document:
         """The class of an operator or module, and its properties."""
         kind = type(thing)
-        path = path_of(kind)
+        path = path_of(kind, of_script=self._of_script)
         if path is None:
             what = f"its class `{kind.__name__}` cannot be imported by name"
             self._fault(name, what, "define it at the top of a module that can be imported")
