@@ -17,7 +17,7 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.measure.measurement import Measurement
-from ridgeline.measure.topology import chain
+from ridgeline.measure.topology import StreamEdge, Topology, chain
 from support.measure.story import WIDTH, age, begin, burst, committed, heartbeat, measured, planned, windows
 
 
@@ -291,7 +291,9 @@ def test_an_application_that_is_over_is_answered_for_as_of_its_end():
 
 
 def test_a_new_plan_forgets_operators_that_vanished_and_keeps_the_others():
-    other = chain("read", "double", "write")
+    read, double, write = chain("read", "double", "write").operators
+    streams = (StreamEdge("s1", 1, "output", 7, "input"), StreamEdge("s2", 7, "output", 3, "input"))
+    other = Topology((read, dataclasses.replace(double, id=7), write), streams)
     measurement = measured(*windows(3))
 
     measurement.apply(planned(other, at=3.0, version=1))
@@ -299,10 +301,10 @@ def test_a_new_plan_forgets_operators_that_vanished_and_keeps_the_others():
     assert [
         row["totalTuplesEmitted"] + row["totalTuplesProcessed"] for row in measurement.operators(3.0)
     ] == [30, 0, 30]
-    assert measurement.operator(3.0, 2)["status"] == "PENDING"
+    assert measurement.operator(3.0, 7)["status"] == "PENDING"
     for event in [*begin(3), *burst(3, topology=other)]:
         measurement.apply(event)
-    assert measurement.operator(4.0, 2)["totalTuplesProcessed"] == 10
+    assert measurement.operator(4.0, 7)["totalTuplesProcessed"] == 10
     assert [step["operator"] for step in measurement.critical_path()["path"]] == ["read", "double", "write"]
     with pytest.raises(KeyError, match="`sum` is not an operator of this application"):
         measurement.record_age(4.0, "sum")

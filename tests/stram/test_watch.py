@@ -76,6 +76,7 @@ def test_a_frame_is_of_one_moment():
         "info",
         "latency",
         "criticalPath",
+        "change",
         "recordAge",
         "progress",
         "operators",

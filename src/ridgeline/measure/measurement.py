@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.errors import did_you_mean
-from ridgeline.measure.age.publish_age import PublishAges
-from ridgeline.measure.age.record_age import AgeTotals, RecordAges
+from ridgeline.measure.age.fold import AgeFold
+from ridgeline.measure.age.record_age import AgeTotals
 from ridgeline.measure.answers.application import (
     FrameAnswer,
     InfoAnswer,
+    OperatorTotalsAnswer,
     PendingInfoAnswer,
     RunAnswer,
     RunSummaryAnswer,
@@ -24,7 +25,6 @@ from ridgeline.measure.answers.operators import (
     RecordAgesAnswer,
     StreamAnswer,
     ThroughputAnswer,
-    age_answer,
     container_answer,
     no_such,
     operator_answer,
@@ -39,8 +39,10 @@ from ridgeline.measure.answers.windows import (
     WindowAnswer,
     WindowSummaryAnswer,
 )
+from ridgeline.measure.changes import ChangeFold
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import (
+    ApplicationChanged,
     ApplicationEnded,
     ApplicationPlanned,
     ContainerHeartbeat,
@@ -70,8 +72,10 @@ from ridgeline.measure.latency.window import assemble
 from ridgeline.measure.own_metrics import OwnMetrics
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
+from ridgeline.measure.schedule import Schedule
 from ridgeline.measure.slot_counts import SlotCounts
 from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
+from ridgeline.measure.succession import History, Succession
 from ridgeline.measure.summary import RunTotals
 from ridgeline.measure.topology import OperatorNode, Topology
 
@@ -103,11 +107,14 @@ class Measurement:
         self.plan: ApplicationPlanned | None = None
         self._clocks = ClockOffsets(own_host=own_host)
         self._statuses = Statuses()
+        self._succession = Succession()
         self._refused: dict[str, int] = {}
         self._heartbeats = 0
         self.heartbeats_unsent = 0
         """How many heartbeats workers could not send, as they report in later ones."""
         self.slots = SlotCounts()
+        self.changes = ChangeFold()
+        """What was asked of the run."""
         self.own_metrics = OwnMetrics()
         """Those that operators declare."""
         self.compactions = 0
@@ -117,16 +124,16 @@ class Measurement:
         self._totals = RunTotals()
         self._started = 0.0
         self._ended: ApplicationEnded | None = None
-        self._schedule: WindowPlanned | None = None
-        self._first: WindowPlanned | None = None
+        self._schedule = Schedule()
         self._running: dict[int, WindowStarted] = {}
         """The attempts under way by window, the oldest first."""
         self._committed: int | None = None
         self._open: list[RunEvent] = []
-        self._folded: dict[int, list[RunEvent]] = {}
+        self._folded: dict[int, tuple[Topology, list[RunEvent]]] = {}
         self._handlers: Mapping[type, Callable[[Any], None]] = {
             ApplicationPlanned: self._plan,
             ApplicationEnded: self._end,
+            ApplicationChanged: self.changes.add,
             WindowPlanned: self._plan_window,
             WindowStarted: self._start,
             WindowRetried: self._retry,
@@ -152,16 +159,21 @@ class Measurement:
     def _begin(self, attributes: Mapping[str, Any], window_seconds: float) -> None:
         """Make the folds, whose settings are a run's."""
         interval = float(attributes.get("throughput_calculation_interval", 10.0))
-        self._measures = str(attributes.get("metrics_recording_level", "INFO")) != "OFF"
+        self._measures = _measures(attributes)
         self._latency = LatencyFold(
             AVERAGE_WINDOWS,
             max(AVERAGE_WINDOWS, int(attributes.get("stats_max_allowable_windows_lag", 1000))),
         )
-        self._ages = RecordAges()
-        self._publish = PublishAges()
+        self._ages = AgeFold(self._clocks)
         width = window_seconds or _NO_WIDTH
         self._throughput = Throughput(interval, window_seconds=width)
         self._progress = ProgressFold(width, interval, float(attributes.get("heartbeat_timeout", 30.0)))
+        self._histories: tuple[History, ...] = (
+            self._statuses,
+            self._throughput,
+            self._ages,
+            self._progress,
+        )
 
     # Events in ----------------------------------------------------------------------------------------------
 
@@ -171,19 +183,33 @@ class Measurement:
         self._handlers[type(event)](event)
 
     def _plan(self, event: ApplicationPlanned) -> None:
-        """Take a plan in. The first one begins the run; a later one forgets operators that it has not."""
+        """Take a plan in. The first one begins the run; a later one is the plan from the next window on."""
         if self.plan is None:
             self._started = event.at
             self._begin(event.attributes, event.window_seconds)
             self._clocks.own_host = self._clocks.own_host or str(event.info.get("host", ""))
+        else:
+            info = {**self.plan.info, **event.info}
+            event = replace(event, application_id=event.application_id or self.plan.application_id, info=info)
+        self._measures = _measures(event.attributes)
         self.plan, self.topology, self._ended = event, event.topology, None
-        for gone in self._statuses.planned(event.topology):
-            self._throughput.forget(gone)
-            self._ages.forget(gone)
-        self._publish.keep(set(event.topology.names))
+        self._succession.planned(event.topology, self._histories)
+        self._statuses.planned(event.topology, self._committed)
+        self._ages.planned(event.topology)
+        self._latency.planned(event.topology)
         self._progress.planned(event.topology)
         self._totals.planned(event.topology)
-        self.own_metrics.planned(event.topology.metrics)
+        self.own_metrics.planned(event.topology)
+
+    def _settle(self, window_id: int) -> None:
+        """With the first window of a plan its changes are final: forget operators that it has not."""
+        gone = self._succession.committed(window_id)
+        if gone is None:
+            return
+        self._ages.settle(gone)
+        self.own_metrics.settle()
+        for history in self._histories:
+            history.forget(gone)
 
     def _end(self, event: ApplicationEnded) -> None:
         self._ended = event
@@ -193,13 +219,14 @@ class Measurement:
         self._statuses.failed(event.reason)
 
     def _plan_window(self, event: WindowPlanned) -> None:
-        self._schedule = event
-        if self._first is None:
-            self._first, self._totals.started = event, event.at
+        if self._schedule.first is None:
+            self._totals.started = event.at
+        self._schedule.add(event)
         if not self._running:
             self._committed = event.window_id - 1 if event.window_id else None
             self._open.clear()
         self._open.append(event)
+        self._succession.window_planned(event.window_id)
         self._progress.window_planned(event)
 
     def _start(self, event: WindowStarted) -> None:
@@ -248,6 +275,7 @@ class Measurement:
 
     def _commit(self, event: WindowCommitted) -> None:
         """Fold a window: all events of it come just before its commit."""
+        self._settle(event.window_id)
         events = [one for one in self._open if getattr(one, "window_id", None) == event.window_id]
         events.append(event)
         operators: list[OperatorWindow] = []
@@ -277,50 +305,29 @@ class Measurement:
         self._running.pop(event.window_id, None)
         self._open = [one for one in self._open if getattr(one, "window_id", -1) > event.window_id]
         if self._measures:
-            self._fold_times(events)
-            self._fold_ages(events, event)
-            self._folded[event.window_id] = events
+            self._fold_times(self.topology, events)
+            self._ages.window(events, event)
+            self._folded[event.window_id] = self.topology, events
             while len(self._folded) > _KEPT:
                 del self._folded[next(iter(self._folded))]
 
     def _trigger(self, event: SparkTrigger) -> None:
         """Spark's progress report comes after its window: fold the window again."""
-        events = self._folded.get(event.window_id)
-        if events is None:
+        folded = self._folded.get(event.window_id)
+        if folded is None:
             self._open.append(event)
         else:
+            topology, events = folded
             events.append(event)
-            self._fold_times(events)
+            self._fold_times(topology, events)
 
-    def _fold_times(self, events: Iterable[RunEvent]) -> None:
-        times = assemble(self.topology, events, self._clocks)
+    def _fold_times(self, topology: Topology, events: Iterable[RunEvent]) -> None:
+        times = assemble(topology, events, self._clocks)
         width = self.plan.window_seconds if self.plan is not None else 0.0
-        self._latency.add(
-            self.topology, times, window_seconds=width, behind=self.windows_behind(times.published)
-        )
-
-    def _fold_ages(self, events: Iterable[RunEvent], commit: WindowCommitted) -> None:
-        """Fold the record ages of a window; those at `commit` are known only now."""
-        for event in events:
-            if not isinstance(event, OperatorWindow) or event.operator not in self.topology.by_id:
-                continue
-            for sample in event.ages:
-                if sample.place != "commit":
-                    self._ages.add(
-                        event.operator, sample, commit.at, self._clocks.offset(event.host, event.ended)
-                    )
-                else:
-                    as_of = sample.as_of or event.ended
-                    self._ages.add_committed(event.operator, sample, commit.committed - as_of, commit.at)
-                    name = self.topology.by_id[event.operator].name
-                    for found in self._publish.committed(
-                        name, event.operator, event.window_id, as_of, sample
-                    ):
-                        self._ages.add_committed(*found, commit.at)
+        self._latency.add(topology, times, window_seconds=width, behind=self.windows_behind(times.published))
 
     def _publish_output(self, event: OutputPublished) -> None:
-        for found in self._publish.published(event):
-            self._ages.add_committed(*found, event.at)
+        self._ages.published(event)
 
     def _as_of(self, now: float) -> float:
         return now if self._ended is None else min(now, self._ended.at)
@@ -356,22 +363,11 @@ class Measurement:
 
         A window is over when the next one is due. Windows without a width have no schedule.
         """
-        first, last, plan = self._first, self._schedule, self.plan
-        if (
-            first is None
-            or last is None
-            or plan is None
-            or plan.window_seconds <= 0
-            or self._ended is not None
-        ):
+        if self.plan is None or self._ended is not None:
             return dict.fromkeys(self._statuses.operators, 0)
-        late = now - last.due + self._progress.forgiven_seconds
-        over = last.window_id + math.floor(late / plan.window_seconds) - 1
-        done = ((operator, status.last_window) for operator, status in self._statuses.operators.items())
-        return {
-            operator: max(0, over - (first.window_id - 1 if window is None else window))
-            for operator, window in done
-        }
+        return self._schedule.behind(
+            self._statuses.operators, now, self.plan.window_seconds, self._progress.forgiven_seconds
+        )
 
     # Answers out: records, progress, throughput -------------------------------------------------------------
 
@@ -383,28 +379,11 @@ class Measurement:
         now = self._as_of(now)
         if operator is not None:
             self._check_name(operator)
-        nodes = (
-            node
-            for node in self.topology.operators
-            if operator is None or operator in {node.name, node.title}
-        )
-        ages = self._ages
-        rows = (
-            age_answer(node, place, ages.figures(node.id, place, now))
-            for node in nodes
-            for place in ages.places(node.id)
-        )
-        return {"operators": list(rows)}
+        return self._ages.answer(now, operator)
 
     def age_totals(self) -> list[tuple[OperatorNode, str, AgeTotals]]:
         """All record ages since the start, by operator and place, for systems that fold them themselves."""
-        found = []
-        for node in self.topology.operators:
-            for place in self._ages.places(node.id):
-                totals = self._ages.totals(node.id, place)
-                if totals is not None:
-                    found.append((node, place, totals))
-        return found
+        return self._ages.totals()
 
     def latency_totals(self) -> tuple[list[tuple[OperatorNode, LatencyTotal]], WindowTotal]:
         """All latencies since the start, of operators and windows, for systems that fold them themselves."""
@@ -467,7 +446,8 @@ class Measurement:
         """The application's figures in sum, under Apex's names where it has them."""
         path, last = self._latency.critical_path(), self._latency.windows(1)
         containers = self._statuses.containers
-        totals, rates = zip(*moment.tuples.values(), strict=True) if moment.tuples else ((), ())
+        rates = [rate for _, rate in moment.tuples.values()]
+        rows, first = self._totals.operators().values(), self._schedule.first
         return {
             "allocatedContainers": sum(container.pid is not None for container in containers.values()),
             "plannedContainers": len(containers),
@@ -476,7 +456,7 @@ class Measurement:
             "latency": path["average"]["latencyMs"],
             "criticalPath": path["average"]["path"],
             "windowLatency": last[-1]["latencyMs"] if last else None,
-            "windowStartMillis": round(1000 * self._first.due) if self._first is not None else None,
+            "windowStartMillis": round(1000 * first.due) if first is not None else None,
             "currentWindowId": moment.current_window,
             "recoveryWindowId": self._committed,
             "windowsCommitted": self._totals.windows,
@@ -487,9 +467,9 @@ class Measurement:
             "slotsReduced": self.slots.reduced,
             "slotsMisplaced": self.slots.misplaced,
             "tuplesProcessedPSMA": sum(rate.tuples_in for rate in rates),
-            "totalTuplesProcessed": sum(total.tuples_in for total in totals),
+            "totalTuplesProcessed": sum(row["tuplesIn"] for row in rows),
             "tuplesEmittedPSMA": sum(rate.tuples_out for rate in rates),
-            "totalTuplesEmitted": sum(total.tuples_out for total in totals),
+            "totalTuplesEmitted": sum(row["tuplesOut"] for row in rows),
             "heartbeatsReceived": self._heartbeats,
             "messagesRefused": sum(self._refused.values()),
             "messagesRefusedByReason": dict(self._refused),
@@ -503,6 +483,13 @@ class Measurement:
     def summary(self) -> RunSummaryAnswer:
         """What the run adds up to: its windows, its operators, what failed."""
         return self._totals.summary(self.slots.lost)
+
+    def operator_totals(self) -> dict[str, OperatorTotalsAnswer]:
+        """What logical operators and unifiers have done so far, by title without a number.
+
+        All partitions that they ever had are in it.
+        """
+        return {title: row.copy() for title, row in self._totals.operators().items()}
 
     def operators(self, now: float) -> list[OperatorAnswer]:
         """All physical operators."""
@@ -593,7 +580,12 @@ class Measurement:
             "info": self._info(moment),
             "latency": latency,
             "criticalPath": self.critical_path(),
+            "change": self.changes.newest,
             "recordAge": self.record_age(now),
             "progress": progress,
             "operators": [self._operator(status, moment) for status in self._statuses.operators.values()],
         }
+
+
+def _measures(attributes: Mapping[str, Any]) -> bool:
+    return str(attributes.get("metrics_recording_level", "INFO")) != "OFF"

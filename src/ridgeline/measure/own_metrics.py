@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ridgeline.api.errors import did_you_mean
@@ -15,7 +15,7 @@ from ridgeline.measure.answers.own_metrics import (
     MetricWindowAnswer,
 )
 from ridgeline.measure.events import OperatorMetrics
-from ridgeline.measure.topology import MetricNode
+from ridgeline.measure.topology import MetricNode, Topology
 
 _MINUTE, _HOUR = 60, 3600
 _MINUTES_KEPT, _HOURS_KEPT = 180, 72
@@ -31,17 +31,27 @@ class OwnMetrics:
         self._kept: dict[tuple[str, str], _Kept] = {}
         self._of: dict[str, list[_Kept]] = {}
         """The same by operator."""
+        self._former: dict[tuple[str, str], _Kept] = {}
+        """Those of the plan before, until the plan counts."""
 
-    def planned(self, metrics: Sequence[MetricNode]) -> None:
-        """Take a plan in: metrics that it has not are forgotten."""
+    def planned(self, topology: Topology) -> None:
+        """Take a plan in. Metrics that it has not are forgotten once it counts (`settle`)."""
+        metrics = topology.metrics
         windows = max(1, min(_WINDOWS_KEPT, _VALUES_KEPT // max(1, len(metrics))))
-        before, self._kept, self._of = self._kept, {}, {}
+        before, self._kept, self._of = {**self._former, **self._kept}, {}, {}
+        partitions = Counter(node.label for node in topology.operators)
         for node in metrics:
             known = before.get((node.operator, node.name))
-            if known is None or known.node != node:
+            if known is None or (known.node.kind, known.node.cumulative) != (node.kind, node.cumulative):
                 known = _Kept(node, windows)
+            known.planned(node, partitions[node.operator])
             self._kept[node.operator, node.name] = known
             self._of.setdefault(node.operator, []).append(known)
+        self._former = {key: kept for key, kept in before.items() if key not in self._kept}
+
+    def settle(self) -> None:
+        """The plan counts: forget the metrics of operators that it has not."""
+        self._former = {}
 
     def add(self, event: OperatorMetrics) -> None:
         """Take in a window that is committed."""
@@ -122,6 +132,17 @@ class _Kept:
     minutes: deque[_Period] = field(default_factory=lambda: deque(maxlen=_MINUTES_KEPT))
     hours: deque[_Period] = field(default_factory=lambda: deque(maxlen=_HOURS_KEPT))
 
+    def planned(self, node: MetricNode, partitions: int) -> None:
+        """The plan is made or has changed: how many partitions the operator has.
+
+        What is cumulative moves with the state to other partitions. So their old totals count no more.
+        """
+        self.node = node
+        if len(self.partitions) not in {0, partitions}:
+            self.partitions = [None] * partitions
+            if node.cumulative:
+                self.totals = []
+
     def add(self, event: OperatorMetrics) -> None:
         """Take a window in."""
         name = self.node.name
@@ -167,9 +188,15 @@ class _Kept:
             "value": self.value,
             "total": _finite(self.total) if counter else None,
             "partitions": list(self.partitions),
-            "partitionTotals": [_finite(total) for total in self.totals] if counter else [],
+            "partitionTotals": self._partition_totals() if counter else [],
             "problem": self.fault,
         }
+
+    def _partition_totals(self) -> list[float | None]:
+        """The totals of the partitions that there are; those of more that there were are kept."""
+        partitions = len(self.partitions)
+        unknown = [None if self.node.cumulative else 0.0] * (partitions - len(self.totals))
+        return [*map(_finite, self.totals[:partitions]), *unknown]
 
     def history(self, limit: int | None) -> MetricHistoryAnswer:
         """The metric over time, the last `limit` of each."""

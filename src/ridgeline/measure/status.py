@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ridgeline.measure.events import (
@@ -21,38 +22,56 @@ _FAILED = re.compile(r"operator `([^`]*)` \(partition (\d+)\) of application ") 
 
 
 @dataclass(slots=True)
-class OperatorStatus:
-    """One physical operator, as of its last committed window. `last_window` is None before the first."""
+class OperatorCounts:
+    """What is counted since the start of the run, of all that had an operator's label and partition."""
 
-    node: OperatorNode
-    last_window: int | None = None
     errors: int = 0
-    error_tuples: tuple[str, ...] = ()
     dropped_windows: int = 0
-    state_bytes: int = 0
-    held_bytes: int = 0
     failures: int = 0
-    finished: bool = False
-    watermark: WatermarkReading | None = None
     late: int = 0
     ahead: int = 0
+
+
+@dataclass(slots=True)
+class OperatorStatus:
+    """One physical operator, as of its last committed window.
+
+    `last_window` is None before the first. `begun`: the last window before its first one, None if the run
+    began with it.
+    """
+
+    node: OperatorNode
+    begun: int | None = None
+    counts: OperatorCounts = field(default_factory=OperatorCounts)
+    last_window: int | None = None
+    error_tuples: tuple[str, ...] = ()
+    state_bytes: int = 0
+    held_bytes: int = 0
+    finished: bool = False
+    watermark: WatermarkReading | None = None
     _compute: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS + 1))
     _queues: deque[int] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS))
 
     def add(self, event: OperatorWindow) -> None:
         """Take in a committed window."""
         self.last_window = event.window_id
-        self.errors += event.errors
+        counts = self.counts
+        counts.errors += event.errors
         self.error_tuples = event.error_tuples or self.error_tuples
-        self.dropped_windows += bool(event.dropped)
+        counts.dropped_windows += bool(event.dropped)
         self.state_bytes = event.state_bytes
         self.held_bytes = event.held_bytes
         self.finished = event.finished
         self.watermark = event.watermark or self.watermark
-        self.late += event.late
-        self.ahead += event.watermark.ahead if event.watermark is not None else 0
+        counts.late += event.late
+        counts.ahead += event.watermark.ahead if event.watermark is not None else 0
         self._compute.append((event.at, event.compute_seconds))
         self._queues.append(event.queue)
+
+    @property
+    def done(self) -> int | None:
+        """The last window that it has completed, or the one before its first; None before the run's first."""
+        return self.begun if self.last_window is None else self.last_window
 
     @property
     def queue(self) -> float | None:
@@ -100,20 +119,15 @@ class Statuses:
         self.operators: dict[int, OperatorStatus] = {}
         self.containers: dict[int, ContainerStatus] = {}
         self.failed_containers = 0
+        self._known: dict[int, OperatorStatus] = {}
+        """Those of `operators`, and those that are not forgotten yet."""
 
-    def planned(self, topology: Topology) -> list[int]:
-        """Replace the plan.
-
-        Returns the ids of the operators that are forgotten: those that it has not, or has given to another.
-        """
-        titles = {node.id: node.title for node in topology.operators}
-        gone = [
-            number for number, status in self.operators.items() if titles.get(number) != status.node.title
-        ]
-        kept = {number: status for number, status in self.operators.items() if number not in set(gone)}
-        self.operators = {node.id: kept.get(node.id) or OperatorStatus(node) for node in topology.operators}
+    def planned(self, topology: Topology, committed: int | None = None) -> None:
+        """Replace the plan, after `inherit` and `forget`. `committed`: the last window that is."""
         for node in topology.operators:
-            self.operators[node.id].node = node
+            known = self._known.setdefault(node.id, OperatorStatus(node, committed))
+            known.node = node
+        self.operators = {node.id: self._known[node.id] for node in topology.operators}
         self.containers = {
             container: self.containers.get(container)
             or ContainerStatus(container, topology.stage_of[container])
@@ -121,7 +135,17 @@ class Statuses:
         }
         for container, status in self.containers.items():
             status.stage = topology.stage_of[container]
-        return gone
+
+    def inherit(self, operator_id: int, before: int) -> None:
+        """An operator of a new plan goes on with the counts of another one; both have them for now."""
+        former = self._known[before]
+        status = self._known[operator_id] = OperatorStatus(former.node, former.last_window, former.counts)
+        status.error_tuples, status.watermark = former.error_tuples, former.watermark
+
+    def forget(self, operators: Iterable[int]) -> None:
+        """Drop all that is known of operators."""
+        for operator in operators:
+            self._known.pop(operator, None)
 
     def process_lost(self, host: str, pid: int) -> None:
         """A process is gone: its containers have none until another one reports."""
@@ -174,6 +198,6 @@ class Statuses:
         for operator in self.operators.values():
             node = operator.node
             if node.name == name and node.partition == partition and not node.unifier:
-                operator.failures += 1
+                operator.counts.failures += 1
                 self.failed_containers += 1
                 return

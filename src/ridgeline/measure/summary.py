@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from ridgeline.measure.answers.application import (
@@ -21,7 +20,6 @@ from ridgeline.measure.topology import Topology
 _WINDOWS_KEPT = 100_000
 _ERRORS_KEPT = 10
 _DROPS_KEPT = 5
-_NUMBER = re.compile(r"\[\d+\]$")
 
 
 class RunTotals:
@@ -60,14 +58,18 @@ class RunTotals:
         self._inputs, self._leaves = set(topology.inputs), set(topology.leaves)
         for row in self._rows.values():
             row["partitions"] = 0
-        for node in topology.operators:
-            title = self._title_of[node.id] = _NUMBER.sub("", node.title)
-            row = self._rows.setdefault(title, _empty(title))
-            row["partitions"] += 1
+        self._title_of = {node.id: node.label for node in topology.operators}
+        for title in self._title_of.values():
+            self._rows.setdefault(title, _empty(title))["partitions"] += 1
+        before = self._rows
+        order = dict.fromkeys((*self._title_of.values(), *before))
+        self._rows = {title: before[title] for title in order}
+        self._work = {operator: work for operator, work in self._work.items() if operator in self._inputs}
+        self._first_fraction = None
 
     def source(self, event: SourceProgress) -> None:
         """Take in how far an input operator's partition is; what a whole Spark source reports is no end."""
-        if not event.whole and event.consumed is not None:
+        if not event.whole and event.consumed is not None and event.operator in self._inputs:
             self._work[event.operator] = (event.consumed, event.remaining)
 
     def window_committed(self, event: WindowCommitted, operators: Sequence[OperatorWindow]) -> None:
@@ -106,7 +108,7 @@ class RunTotals:
             if own.finished and own.operator in self._work:
                 self._work[own.operator] = (self._work[own.operator][0], 0.0)
         for title, row in self._rows.items():
-            row["windows"] += 1
+            row["windows"] += row["partitions"] > 0
             partitions = by_title.get(title, ())
             row["tuplesIn"] += sum(chain.from_iterable([own.tuples_in.values() for own in partitions]))
             row["tuplesOut"] += sum(chain.from_iterable([own.tuples_out.values() for own in partitions]))
@@ -126,6 +128,10 @@ class RunTotals:
             "fractionDone": fraction,
             "remainingSeconds": self._remaining_seconds(fraction),
         }
+
+    def operators(self) -> Mapping[str, OperatorTotalsAnswer]:
+        """The rows of operators and unifiers, by title without a number; those that are gone come last."""
+        return self._rows
 
     def summary(self, slots_lost: int) -> RunSummaryAnswer:
         """The summary of a run at its end. `slots_lost` is not counted here. Sorts the windows' times."""

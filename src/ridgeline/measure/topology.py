@@ -38,6 +38,16 @@ class OperatorNode:
     own: Mapping[str, object] = field(default_factory=dict)
     """`properties` and `attributes` that this partition does not share with the others."""
 
+    @property
+    def label(self) -> str:
+        """The title without the number: what all partitions, or all unifiers of a port, share."""
+        return self.title.removesuffix(f"[{self.partition}]")
+
+    @property
+    def series(self) -> tuple[str, int]:
+        """What identifies it across plans: history goes on with who has the same label and partition."""
+        return self.label, self.partition
+
 
 @dataclass(frozen=True, slots=True)
 class StreamEdge:
@@ -79,7 +89,9 @@ class MetricNode:
 
 @dataclass(frozen=True)
 class Topology:
-    """Physical operators in topological order, and their streams. Ids need not be dense.
+    """Physical operators in topological order, and their streams.
+
+    Ids are unique over all plans of a run. They are neither dense nor in any order.
 
     `metrics`: those that operators declare.
 

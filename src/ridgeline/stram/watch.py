@@ -13,10 +13,12 @@ from ridgeline.measure.age.record_age import AgeTotals
 from ridgeline.measure.answers.application import (
     FrameAnswer,
     InfoAnswer,
+    OperatorTotalsAnswer,
     PendingInfoAnswer,
     RunAnswer,
     RunSummaryAnswer,
 )
+from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
     OperatorAnswer,
@@ -59,6 +61,8 @@ class Scrape:
     slots: SlotCounts
     compactions: int
     state_warnings: int
+    changes: Mapping[str, int]
+    held_seconds: float | None
     heartbeats_unsent: int
     subscribers_dropped: int
     own_metrics: list[MetricAnswer]
@@ -273,6 +277,16 @@ class Watch:
         with self._settled() as figures:
             return figures.own_metrics.history(operator, metric, limit)
 
+    def changes(self, limit: int | None = None) -> list[ChangeFiguresAnswer]:
+        """The last changes that somebody has asked for, by their numbers."""
+        with self._settled() as figures:
+            return figures.changes.rows(limit)
+
+    def operator_totals(self) -> dict[str, OperatorTotalsAnswer]:
+        """What logical operators and unifiers have done so far, whatever partitions they had."""
+        with self._settled() as figures:
+            return figures.operator_totals()
+
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last windows, the newest last."""
         with self._settled() as figures:
@@ -306,6 +320,8 @@ class Watch:
                 replace(measurement.slots),
                 measurement.compactions,
                 measurement.state_warnings,
+                measurement.changes.counts,
+                measurement.changes.held_seconds,
                 measurement.heartbeats_unsent,
                 self.subscribers_dropped,
                 measurement.own_metrics.all(),

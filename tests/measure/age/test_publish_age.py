@@ -67,4 +67,4 @@ def test_an_output_that_holds_back_for_long_takes_bounded_memory():
 
 def test_pending_samples_are_bounded():
     measurement = measured(*story(3 * PENDING_SAMPLES, {}))
-    assert measurement._publish.pending <= PENDING_SAMPLES + 1
+    assert measurement._ages._publish.pending <= PENDING_SAMPLES + 1

@@ -49,6 +49,7 @@ def test_before_the_first_window_there_is_nothing():
         "blame": [],
         "average": {"latencyMs": None, "path": []},
         "share": {},
+        "logicalShare": {},
         "windowLatencyMs": None,
         "explained": {"windowLatencyMs": None, "criticalPathMs": None, "rest": {}},
     }
@@ -87,6 +88,7 @@ def test_the_critical_path_of_the_figure():
         ],
         "average": {"latencyMs": close(120), "path": ["A", "C", "E"]},
         "share": {"A": 1.0, "C": 1.0, "E": 1.0},
+        "logicalShare": {"A": 1.0, "C": 1.0, "E": 1.0},
         "windowLatencyMs": close(132),
         "explained": {
             "windowLatencyMs": close(132),
@@ -140,6 +142,7 @@ def test_windows_are_summed_up_newest_last():
     assert fold.windows(0) == []
     assert fold.windows(2)[0] == {
         "windowId": 1,
+        "planVersion": 0,
         "attempts": 1,
         "triggeredAt": BASE + 1,
         "committedAt": close(BASE + 1.282),
@@ -197,6 +200,8 @@ def test_partitions_with_their_unifiers_are_one_logical_operator():
             "operator": "p",
             "latencyMs": close(35),
             "averageMs": close(35),
+            "p50Ms": pytest.approx(35, rel=0.01),
+            "p99Ms": pytest.approx(35, rel=0.01),
             "computeMs": close(35),
             "waitMs": 0.0,
             "transferMs": close(0),
@@ -205,6 +210,8 @@ def test_partitions_with_their_unifiers_are_one_logical_operator():
             "operator": "S",
             "latencyMs": close(2),
             "averageMs": close(2),
+            "p50Ms": pytest.approx(2, rel=0.01),
+            "p99Ms": pytest.approx(2, rel=0.01),
             "computeMs": close(2),
             "waitMs": 0.0,
             "transferMs": close(0),

@@ -7,7 +7,8 @@ import pytest
 
 from ridgeline.measure.metric import PREFIX, Kind
 from ridgeline.measure.metrics import BY_NAME, METRICS
-from ridgeline.service.export.grafana import ROWS, Query, dashboard
+from ridgeline.service.export.grafana import dashboard
+from ridgeline.service.export.grafana_rows import ROWS, Query
 
 PANELS = dashboard()["panels"]
 

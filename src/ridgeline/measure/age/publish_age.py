@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ridgeline.measure.age.record_age import merged, older
@@ -74,6 +74,15 @@ class PublishAges:
         for operator, waiting in self._waiting.get(event.operator, {}).items():
             for _, as_of, sample in waiting.take(event.window_id):
                 yield operator, replace(sample, place="publish"), event.at - as_of
+
+    def hand_over(self, heirs: Mapping[int, int | None]) -> None:
+        """What waits of operators that a new plan has not waits with others of their names, if there are."""
+        for operators in self._waiting.values():
+            for gone in operators.keys() & heirs.keys():
+                waiting, heir = operators.pop(gone), heirs[gone]
+                if heir is not None:
+                    own = operators.setdefault(heir, _Waiting()).samples
+                    own[:] = sorted([*own, *waiting.samples], key=lambda one: one[0])
 
     def keep(self, names: set[str]) -> None:
         """Forget operators that a new plan has no more."""

@@ -25,7 +25,7 @@ relative to the age.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -316,6 +316,22 @@ class _Series:
         self.counts[0] += negative
         np.add.at(self.counts, np.searchsorted(AGE_BOUNDS_SECONDS, values), counts)
 
+    def merge_recent(self, other: _Series) -> None:
+        """Add the slots of another operator's ages, without its totals."""
+        self.level = self.level or other.level
+        self.recent = None
+        for second, slot in other.slots.items():
+            own = self.slots.setdefault(second, _Slot(Histogram()))
+            own.histogram.merge(slot.histogram)
+            if slot.ahead is not None:
+                own.ahead = own.ahead or Histogram()
+                own.ahead.merge(slot.ahead)
+            own.count += slot.count
+            own.negative += slot.negative
+            own.minimum, own.maximum = min(own.minimum, slot.minimum), max(own.maximum, slot.maximum)
+            own.total += slot.total
+            own.oldest_maximum = max(own.oldest_maximum, slot.oldest_maximum)
+
     def forget(self, second: int, seconds: int) -> None:
         """Drop slots that are further than `seconds` from now.
 
@@ -445,9 +461,20 @@ class RecordAges:
             oldest_maximum,
         )
 
-    def forget(self, operator_id: int) -> None:
-        """Drop all that is known of an operator: a new plan has it no more."""
-        self._series.pop(operator_id, None)
+    def inherit(self, operator_id: int, before: int) -> None:
+        """An operator of a new plan goes on with the ages of another one; both have them for now."""
+        self._series[operator_id] = self._series.setdefault(before, {})
+
+    def merge(self, operator_id: int, gone: int) -> None:
+        """The last minute of an operator that a new plan has not is another one's too; totals are not."""
+        own, former = self._series.setdefault(operator_id, {}), self._series.get(gone, {})
+        for place, series in former.items() if own is not former else ():
+            own.setdefault(place, _Series()).merge_recent(series)
+
+    def forget(self, operators: Iterable[int]) -> None:
+        """Drop all that is known of operators: a new plan has them no more."""
+        for operator in operators:
+            self._series.pop(operator, None)
 
     def places(self, operator_id: int) -> tuple[str, ...]:
         """The places at which an operator has ever had ages, in a record's order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypedDict, final
 
+from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.operators import OperatorAnswer, RecordAgesAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowSummaryAnswer
@@ -145,6 +146,7 @@ class FrameAnswer(TypedDict):
     info: Annotated[InfoAnswer | PendingInfoAnswer, "The application as a whole."]
     latency: Annotated[LatencyAnswer, "The latencies in the last window."]
     criticalPath: Annotated[CriticalPathAnswer, "The critical path of the last window."]
+    change: Annotated[ChangeFiguresAnswer | None, "The change to which something happened last."]
     recordAge: Annotated[RecordAgesAnswer, "The record ages of the last minute."]
     progress: Annotated[ProgressAnswer, "How far the running window and the sources are."]
     operators: Annotated[list[OperatorAnswer], "All physical operators."]

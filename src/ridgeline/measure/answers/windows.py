@@ -37,6 +37,8 @@ class LogicalLatencyAnswer(TypedDict):
     operator: Annotated[str, "Name of the logical operator."]
     latencyMs: Annotated[float | None, "Latency in the window."]
     averageMs: Annotated[float | None, "Mean latency of the last 10 windows."]
+    p50Ms: Annotated[float | None, "Median latency of all windows, with whatever partitions it had."]
+    p99Ms: Annotated[float | None, "99th percentile of the latency of all windows."]
     computeMs: Annotated[float | None, "The part of `latencyMs` in callbacks."]
     waitMs: Annotated[float | None, "The part of `latencyMs` spent waiting."]
     transferMs: Annotated[float | None, "The part of `latencyMs` in which tuples or state moved."]
@@ -102,6 +104,10 @@ class CriticalPathAnswer(TypedDict):
     share: Annotated[
         dict[str, float], "By title, the fraction of the last 100 windows in which it was on the path."
     ]
+    logicalShare: Annotated[
+        dict[str, float],
+        "By name of logical operators, the same: any partition or unifier was on it, also before a change.",
+    ]
     windowLatencyMs: Annotated[float | None, "The window's latency, from trigger to commit."]
     explained: Annotated[ExplainedAnswer, "The window's latency, as the path and the rest."]
 
@@ -110,6 +116,7 @@ class WindowSummaryAnswer(TypedDict):
     """A committed window in short."""
 
     windowId: Annotated[int, "The window."]
+    planVersion: Annotated[int, "Version of the plan that it ran under."]
     attempts: Annotated[int, "Attempts that it took; 1 if the first one counted."]
     triggeredAt: Annotated[float, "When its time began: Spark's trigger, or the tick."]
     committedAt: Annotated[float, "When its record was durable; if nothing moved in it: could have been."]

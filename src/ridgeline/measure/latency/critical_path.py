@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 
 from ridgeline.measure.topology import Topology, for_neighbours
 
+_Named = tuple[tuple[int, ...], tuple[str, ...]]
+_Member = TypeVar("_Member", int, str)
 _PER_SECOND = 10**12
 """Paths are compared in whole picoseconds, so that the order of additions does not change a sum."""
 
@@ -63,12 +66,13 @@ class PathHistory:
     """The critical paths of the last `windows` windows."""
 
     def __init__(self, windows: int = 1000) -> None:
-        self._paths: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=windows)
-        self._last: tuple[int, ...] = ()
+        self._paths: deque[tuple[int, _Named]] = deque(maxlen=windows)
+        self._last: _Named = ((), ())
 
-    def add(self, window_id: int, path: tuple[int, ...]) -> None:
-        """Append a window's path; windows come in order."""
-        self._last = self._last if path == self._last else path  # equal paths in a row are kept once
+    def add(self, window_id: int, path: tuple[int, ...], names: Iterable[str] = ()) -> None:
+        """Append a window's path, with the names of its logical operators; windows come in order."""
+        if path != self._last[0]:
+            self._last = path, tuple(dict.fromkeys(names))  # equal paths in a row are kept once
         self._paths.append((window_id, self._last))
 
     def share(self, last_n: int, until: int | None = None) -> dict[int, float]:
@@ -76,13 +80,22 @@ class PathHistory:
 
         `until`: the last window that counts. Operators that were never on it are left out.
         """
+        return self._share(last_n, until, lambda named: named[0])
+
+    def logical_share(self, last_n: int, until: int | None = None) -> dict[str, float]:
+        """The same by name of logical operators: in how many windows any partition or unifier was on it."""
+        return self._share(last_n, until, lambda named: named[1])
+
+    def _share(
+        self, last_n: int, until: int | None, members: Callable[[_Named], tuple[_Member, ...]]
+    ) -> dict[_Member, float]:
         paths = (path for window_id, path in reversed(self._paths) if until is None or window_id <= until)
         counted = Counter(islice(paths, last_n))
         windows = counted.total()
-        share: Counter[int] = Counter()
+        share: Counter[_Member] = Counter()
         for path, times in counted.items():
-            share.update(dict.fromkeys(path, times))
-        return {operator: times / windows for operator, times in share.items()}
+            share.update(dict.fromkeys(members(path), times))
+        return {member: times / windows for member, times in share.items()}
 
 
 def _whole(topology: Topology, own: Mapping[int, float]) -> dict[int, int]:

@@ -23,8 +23,13 @@ from ridgeline.measure.answers.windows import (
 )
 from ridgeline.measure.latency.blame import BlameStep, blame_chain, explain
 from ridgeline.measure.latency.critical_path import PathHistory, critical_path, slack
-from ridgeline.measure.latency.operator_latency import OperatorLatency, logical_latencies, operator_latencies
-from ridgeline.measure.latency.totals import LatencyTotals
+from ridgeline.measure.latency.operator_latency import (
+    OperatorLatency,
+    logical_columns,
+    logical_latencies,
+    operator_latencies,
+)
+from ridgeline.measure.latency.totals import KEPT, LatencyTotals
 from ridgeline.measure.latency.window import Stages, WindowTimes, in_slots, tasks_by_stage
 from ridgeline.measure.rounding import as_ms
 from ridgeline.measure.topology import Topology
@@ -46,6 +51,7 @@ class _Record:
 
     window_id: int
     topology: Topology
+    plan_version: int
     attempts: int
     triggered: float
     committed: float
@@ -68,7 +74,8 @@ class LatencyFold:
 
     Averages are over the last `average_windows` windows, percentiles over all; what a single window was is
     kept for the last `history` windows. Memory is bounded: about 40 bytes per operator and window kept, and 8
-    KiB per operator. Operators that a new plan has no more are dropped. One thread at a time.
+    KiB per operator. Of operators that a new plan has not, what they add up to is kept for 1,000.
+    One thread at a time.
     """
 
     def __init__(self, average_windows: int = 10, history: int = 1000) -> None:
@@ -87,6 +94,9 @@ class LatencyFold:
         self._records: dict[int, _Record] = {}
         self._paths = PathHistory(history)
         self._histograms: dict[tuple[int, str], Histogram] = {}
+        self._logical: dict[str, Histogram] = {}
+        self._former: dict[str, Histogram] = {}
+        """Those of logical operators that the plan has not, should it have them again."""
         self._pending: list[LatencyMatrix] = []
         self._kinds: dict[tuple[str, str], int] = {}
         self._steps: list[tuple[str, str]] = []
@@ -108,9 +118,12 @@ class LatencyFold:
         `window_seconds` and `behind` are for operators whose upstreams have not reported, as in
         `operator_latencies`.
         """
-        if topology is not self._last:
-            self._adopt(topology)
-        topology = self._last or topology
+        known = self._records.get(times.window_id)
+        if known is not None:
+            topology = known.topology  # Spark's account may come when the plan has changed
+        else:
+            self.planned(topology)
+            topology = self._last or topology
         stages = None if in_slots(times) else tasks_by_stage(topology, times)
         latencies = operator_latencies(
             topology,
@@ -121,11 +134,12 @@ class LatencyFold:
             stages=stages,
         )
         record = self._record(topology, times, latencies, stages)
-        known, last = self._records.get(times.window_id), next(reversed(self._records.values()), None)
+        last = next(reversed(self._records.values()), None)
         self._records[times.window_id] = record
         if known is None:
             self.clamps += sum(latency.clamped for latency in latencies.values())
-            self._paths.add(record.window_id, record.path)
+            names = (topology.by_id[operator].name for operator in record.path)
+            self._paths.add(record.window_id, record.path, names)
             self.totals.add(topology, record.figures)
             if last is not None:
                 self.totals.add_window(
@@ -139,15 +153,23 @@ class LatencyFold:
                 del self._records[next(iter(self._records))]
         return latencies
 
-    def _adopt(self, topology: Topology) -> None:
-        """Replace the plan; one that is equal to the last changes nothing."""
-        if topology == self._last:
+    def planned(self, topology: Topology) -> None:
+        """Replace the plan; one that is equal to the last changes nothing.
+
+        Percentiles of logical operators go on, and those of physical operators that stay.
+        """
+        if topology is self._last or topology == self._last:
             return
         self._count()
         self._last = topology
-        kept = self._histograms
+        self.totals.planned(topology)
+        kept, logical = self._histograms, {**self._former, **self._logical}
         keys = [_key(topology, node.id) for node in topology.operators]
         self._histograms = {key: kept[key] if key in kept else Histogram() for key in keys}
+        self._logical = {
+            name: logical.pop(name) if name in logical else Histogram() for name in topology.names
+        }
+        self._former = dict(list(logical.items())[-KEPT:])
 
     def _record(
         self,
@@ -173,6 +195,7 @@ class LatencyFold:
         return _Record(
             window_id=times.window_id,
             topology=topology,
+            plan_version=times.plan_version,
             attempts=times.attempts,
             triggered=times.triggered,
             committed=times.committed,
@@ -200,8 +223,11 @@ class LatencyFold:
     def _count(self) -> None:
         """Put the latencies that wait into the histograms: array by array is much cheaper than one by one."""
         if self._pending and self._last is not None:
-            for node, column in zip(self._last.operators, np.array(self._pending).T, strict=True):
+            columns = np.array(self._pending).T
+            for node, column in zip(self._last.operators, columns, strict=True):
                 self._histograms[_key(self._last, node.id)].add(column[~np.isnan(column)])
+            for name, latencies in logical_columns(self._last, columns).items():
+                self._logical[name].add(latencies[~np.isnan(latencies)])
         self._pending.clear()
 
     # Answers out --------------------------------------------------------------------------------------------
@@ -218,7 +244,7 @@ class LatencyFold:
         return {
             "windowId": record.window_id,
             "operators": self._operators(record, averages, behind or {}),
-            "logical": _logical(record, averages),
+            "logical": self._logical_operators(record, averages),
             "clamps": self.clamps,
         }
 
@@ -266,6 +292,11 @@ class LatencyFold:
                 topology.by_id[operator].title: fraction
                 for operator, fraction in share.items()
                 if operator in topology.by_id
+            },
+            "logicalShare": {
+                name: fraction
+                for name, fraction in self._paths.logical_share(SHARE_WINDOWS, record.window_id).items()
+                if name in topology.names
             },
             "windowLatencyMs": as_ms(record.latency_seconds),
             "explained": _explained(record),
@@ -365,6 +396,30 @@ class LatencyFold:
             )
         return rows
 
+    def _logical_operators(self, record: _Record, averages: LatencyMatrix) -> list[LogicalLatencyAnswer]:
+        """The latencies of logical operators: in the window, of the averages, and of all windows."""
+        topology = record.topology
+        means = logical_latencies(topology, _latencies(topology, averages))
+        found = logical_latencies(topology, _latencies(topology, record.figures))
+        rows: list[LogicalLatencyAnswer] = []
+        for name in topology.names:
+            histogram = self._logical.get(name)
+            p50, p99 = histogram.quantiles(_QUANTILES) if histogram is not None else (None, None)
+            own, mean = found.get(name), means.get(name)
+            rows.append(
+                {
+                    "operator": name,
+                    "latencyMs": _ms(own.latency if own else None),
+                    "averageMs": _ms(mean.latency if mean else None),
+                    "p50Ms": _ms(p50),
+                    "p99Ms": _ms(p99),
+                    "computeMs": _ms(own.compute if own else None),
+                    "waitMs": _ms(own.wait if own else None),
+                    "transferMs": _ms(own.transfer if own else None),
+                }
+            )
+        return rows
+
     def _blame(self, record: _Record) -> list[BlameStepAnswer]:
         steps = zip(record.kinds, record.seconds, strict=True)
         return [
@@ -384,6 +439,7 @@ def _nothing_yet() -> CriticalPathAnswer:
         "blame": [],
         "average": {"latencyMs": None, "path": []},
         "share": {},
+        "logicalShare": {},
         "windowLatencyMs": None,
         "explained": explained,
     }
@@ -393,6 +449,7 @@ def _summary(record: _Record) -> WindowSummaryAnswer:
     """A window in short."""
     return {
         "windowId": record.window_id,
+        "planVersion": record.plan_version,
         "attempts": record.attempts,
         "triggeredAt": record.triggered,
         "committedAt": record.committed,
@@ -445,24 +502,6 @@ def _latencies(topology: Topology, figures: LatencyMatrix) -> dict[int, Operator
         for node, latency, compute, wait, transfer in rows
         if not math.isnan(latency)
     }
-
-
-def _logical(record: _Record, averages: LatencyMatrix) -> list[LogicalLatencyAnswer]:
-    """The latencies of logical operators: in the window, and of the averages."""
-    topology = record.topology
-    means = logical_latencies(topology, _latencies(topology, averages))
-    found = logical_latencies(topology, _latencies(topology, record.figures))
-    return [
-        {
-            "operator": name,
-            "latencyMs": _ms(found[name].latency if name in found else None),
-            "averageMs": _ms(means[name].latency if name in means else None),
-            "computeMs": _ms(found[name].compute if name in found else None),
-            "waitMs": _ms(found[name].wait if name in found else None),
-            "transferMs": _ms(found[name].transfer if name in found else None),
-        }
-        for name in topology.names
-    ]
 
 
 def _explained(record: _Record) -> ExplainedAnswer:

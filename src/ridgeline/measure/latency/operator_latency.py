@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from ridgeline.measure.events import OperatorWindow
 from ridgeline.measure.latency.window import Stages, WindowTimes, in_slots, tasks_by_stage
 from ridgeline.measure.topology import Topology, for_neighbours
 
 _NONE_BEHIND: Mapping[int, int] = MappingProxyType({})
+Figures = npt.NDArray[np.float64]
 _Pieces = tuple[tuple[float, float], ...]
 
 
@@ -146,6 +150,29 @@ def logical_latencies(
         if not node.unifier and (node.name not in found or chain.latency >= found[node.name].latency):
             found[node.name] = chain
     return {name: found[name] for name in topology.names if name in found}
+
+
+def logical_columns(topology: Topology, latencies: Figures) -> dict[str, Figures]:
+    """The latencies of logical operators, as `logical_latencies` has them, of many windows at once.
+
+    `latencies`: seconds; rows: the topology's operators; columns: windows. NaN: it did not report.
+    """
+    columns = {node.id: latencies[row] for row, node in enumerate(topology.operators)}
+    chains: dict[int, Figures] = {}
+    found: dict[str, Figures] = {}
+    for node in reversed(topology.operators):
+        rest: Figures | None = None
+        for sink in topology.downstream[node.id]:
+            other = topology.by_id[sink]
+            if other.unifier and other.name == node.name:
+                rest = chains[sink] if rest is None else np.fmax(rest, chains[sink])
+        chain = columns[node.id]
+        if rest is not None:
+            chain = chain + np.nan_to_num(rest)
+        chains[node.id] = chain
+        if not node.unifier:
+            found[node.name] = chain if node.name not in found else np.fmax(found[node.name], chain)
+    return found
 
 
 def _measured(

@@ -13,6 +13,8 @@ from ridgeline.measure.registry.labels import LATENCY_BOUNDS_SECONDS
 from ridgeline.measure.topology import OperatorNode, Topology
 
 _BOUNDS = np.array(LATENCY_BOUNDS_SECONDS)
+KEPT = 1_000
+"""Operators whose sums are kept though the plan has them not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +45,10 @@ class WindowTotal:
 
 
 class LatencyTotals:
-    """Sums over all windows, by operator.
+    """Sums over all windows, by operators' labels and partitions: they go on through a change of the plan.
 
-    Operators that a new plan has no more are dropped. One thread at a time.
+    Those of operators that a new plan has not are kept for a plan that has them again, up to `KEPT` of them.
+    One thread at a time.
     """
 
     def __init__(self) -> None:
@@ -55,6 +58,7 @@ class LatencyTotals:
         self._topology = Topology((), ())
         self._sums = np.zeros((4, 0))
         self._counts = np.zeros((0, len(_BOUNDS) + 1), np.int64)
+        self._former: dict[tuple[str, int], tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]] = {}
 
     def add(self, topology: Topology, figures: npt.NDArray[np.float64]) -> None:
         """Add a window.
@@ -62,8 +66,7 @@ class LatencyTotals:
         Rows: latency, compute, wait, transfer in seconds. Columns: the topology's operators. NaN: it did not
         report.
         """
-        if topology is not self._topology:
-            self._adopt(topology)
+        self.planned(topology)
         known = ~np.isnan(figures)
         np.add(self._sums, figures, out=self._sums, where=known)
         reported = np.flatnonzero(known[0])
@@ -92,13 +95,18 @@ class LatencyTotals:
         )
         return list(zip(self._topology.operators, totals, strict=True))
 
-    def _adopt(self, topology: Topology) -> None:
-        columns = {(node.id, node.title): column for column, node in enumerate(self._topology.operators)}
-        sums, counts = self._sums, self._counts
+    def planned(self, topology: Topology) -> None:
+        """Replace the plan."""
+        if topology is self._topology:
+            return
+        for column, node in enumerate(self._topology.operators):
+            self._former.pop(node.series, None)
+            self._former[node.series] = self._sums[:, column], self._counts[column]
         self._topology = topology
         self._sums = np.zeros((4, len(topology.operators)))
-        self._counts = np.zeros((len(topology.operators), counts.shape[1]), np.int64)
+        self._counts = np.zeros((len(topology.operators), len(_BOUNDS) + 1), np.int64)
         for column, node in enumerate(topology.operators):
-            before = columns.get((node.id, node.title))
-            if before is not None:
-                self._sums[:, column], self._counts[column] = sums[:, before], counts[before]
+            if node.series in self._former:
+                self._sums[:, column], self._counts[column] = self._former.pop(node.series)
+        while len(self._former) > KEPT:
+            del self._former[next(iter(self._former))]

@@ -51,6 +51,7 @@ class WindowTimes:
     containers: Mapping[int, ContainerWindow]
     operators: Mapping[int, OperatorWindow]
     trigger: SparkTrigger | None = None
+    plan_version: int = 0
 
     @property
     def triggered(self) -> float:
@@ -95,7 +96,7 @@ def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffse
         kinds = ", ".join(sorted({f"`{type(event).__name__}`" for event in events}))
         msg = f"a window's times need its `WindowCommitted`; got {kinds or 'no events'}"
         raise ValueError(msg)
-    due, trigger = committed.began, None
+    due, trigger, version = committed.began, None, 0
     containers: dict[int, ContainerWindow] = {}
     operators: dict[int, OperatorWindow] = {}
     for event in events:
@@ -103,7 +104,7 @@ def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffse
             continue
         match event:
             case WindowPlanned():
-                due = event.due
+                due, version = event.due, event.plan_version
             case SparkTrigger():
                 trigger = event
             case ContainerWindow() if event.container in topology.containers:
@@ -124,6 +125,7 @@ def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffse
         containers={number: offsets.corrected(container) for number, container in containers.items()},
         operators={number: offsets.corrected(operator) for number, operator in operators.items()},
         trigger=trigger,
+        plan_version=version,
     )
 
 

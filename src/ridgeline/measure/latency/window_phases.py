@@ -95,7 +95,7 @@ class WindowPhases:
         self._clocks = ClockOffsets(own_host=own_host)
         self._window_seconds = window_seconds
         self._open: list[RunEvent] = []
-        self._waiting: dict[int, list[RunEvent]] = {}
+        self._waiting: dict[int, tuple[Topology, list[RunEvent]]] = {}
         self._found: deque[_Window] = deque(maxlen=_KEPT)
         self._first: _Window | None = None
         self._count = 0
@@ -141,28 +141,28 @@ class WindowPhases:
             if isinstance(one, ContainerWindow):
                 self._clocks.add(one.host, one.written, one.received)
         events.append(event)
-        self._waiting[event.window_id] = events
+        self._waiting[event.window_id] = self._topology, events
         if len(self._waiting) > _WAITING:
             del self._waiting[next(iter(self._waiting))]
-        self._found.append(self._window(event, events))
+        self._found.append(self._window(self._topology, event, events))
         self._first = self._first or self._found[-1]
         self._count += 1
 
-    def _window(self, event: WindowCommitted, events: Iterable[RunEvent]) -> _Window:
-        times = assemble(self._topology, events, self._clocks)
+    def _window(self, topology: Topology, event: WindowCommitted, events: Iterable[RunEvent]) -> _Window:
+        times = assemble(topology, events, self._clocks)
         return _Window(
             event.window_id,
             event.began,
             event.published,
-            window_phases(self._topology, times),
+            window_phases(topology, times),
             times.trigger is not None,
         )
 
     def _explain(self, event: SparkTrigger) -> None:
         """Spark's own account of a window that is over."""
-        events = self._waiting.pop(event.window_id)
+        topology, events = self._waiting.pop(event.window_id)
         committed = next(one for one in events if isinstance(one, WindowCommitted))
-        explained = self._window(committed, [*events, event])
+        explained = self._window(topology, committed, [*events, event])
         for window in reversed(self._found):
             if window.window_id == event.window_id:
                 window.seconds, window.spark = explained.seconds, True

@@ -51,14 +51,19 @@ class Averages:
         self._last: list[int] = []
         self._work: dict[int, _Work] = {}
 
-    def keep(self, operators: Collection[int], inputs: Collection[int]) -> None:
-        """Forget all operators but these; `inputs`: the inputs of the new plan."""
+    def planned(self, inputs: Collection[int]) -> None:
+        """The plan is made or has changed: the ids of its inputs."""
         self._inputs = frozenset(inputs)
         self._last = []
-        for gone in [operator for operator in self._rows if operator not in operators]:
-            del self._rows[gone]
-            self._ports.forget(gone)
-        self._work = {operator: work for operator, work in self._work.items() if operator in operators}
+
+    def forget(self, operators: Collection[int]) -> None:
+        """Drop all that is known of operators: a new plan has them no more."""
+        self._last = []
+        rows = {operator: row for operator, row in self._rows.items() if operator not in operators}
+        self._means = self._means[:, list(rows.values())]
+        self._rows = {operator: row for row, operator in enumerate(rows)}
+        self._tuples = self._tuples[self._ports.forget(operators)]
+        self._work = {operator: work for operator, work in self._work.items() if operator not in operators}
 
     def add(self, events: Sequence[OperatorWindow]) -> None:
         """One window: what operators did in it, each once."""

@@ -362,6 +362,12 @@ class PartitionedSource:
     late: bool = False
     window_ended: bool = True
 
+    def repartition(self, partitions: tuple[int, ...]) -> None:
+        """Others report from now on; the backlog goes on. What a whole source has said stays."""
+        self.partitions = partitions
+        self.waiting = False
+        self.latest = {one: said for one, said in self.latest.items() if said.whole or one in partitions}
+
     def add(self, event: SourceProgress) -> None:
         """Take a report of one partition or of the whole source; all partitions of a window make a sample."""
         self.unit = event.unit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
@@ -52,11 +52,19 @@ class Ports:
         counts = [counts.values() for counts in chain(tuples_in, tuples_out)]
         return self._numbers, np.fromiter(chain.from_iterable(counts), np.float64), self._split
 
-    def forget(self, operator: int) -> None:
-        """Should the operator come again, it is another one."""
+    def forget(self, operators: Collection[int]) -> Numbers:
+        """Operators are no more. The ports of the others are numbered anew: their numbers of before."""
         self._shape = None
-        self.inputs.pop(operator, None)
-        self.outputs.pop(operator, None)
+        for operator in operators:
+            self.inputs.pop(operator, None)
+            self.outputs.pop(operator, None)
+        kept: list[int] = []
+        for ports in (*self.inputs.values(), *self.outputs.values()):
+            for name, number in ports.items():
+                ports[name] = len(kept)
+                kept.append(number)
+        self.owners = [self.owners[number] for number in kept]
+        return np.array(kept, np.intp)
 
     def _numbered(
         self, known: dict[int, dict[str, int]], operators: Sequence[int], tuples: Sequence[Counts]

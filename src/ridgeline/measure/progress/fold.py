@@ -8,9 +8,8 @@ STRAM's clock.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from ridgeline.measure.answers.progress import (
     BacklogAnswer,
@@ -46,7 +45,7 @@ from ridgeline.measure.progress.formulas import (
     work_done,
 )
 from ridgeline.measure.progress.rows import finite, infinite, operator_row, window_row
-from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
+from ridgeline.measure.topology import StreamEdge, Topology
 
 _LATE_SHARE = 1.2  # of its width: a window that takes longer is late
 _SILENT_SECONDS = 3.0  # that a window may run before its first heartbeat
@@ -75,6 +74,8 @@ class ProgressFold:
         self._dealt: dict[tuple[int, str], list[StreamEdge]] = {}
         self._averages = Averages()
         self._sources: dict[str, PartitionedSource] = {}
+        self._former: dict[str, PartitionedSource] = {}
+        """Those that the plan has not, until it counts."""
         self._schedule = ScheduleBacklog(window_seconds=window_seconds, interval_seconds=interval_seconds)
         self._window: _Window | None = None
         """The oldest window under way, else the last one that was."""
@@ -91,32 +92,40 @@ class ProgressFold:
     # Events -------------------------------------------------------------------------------------------------
 
     def planned(self, topology: Topology) -> None:
-        """The plan is made or has changed. Averages of operators and sources that are in both plans stay."""
-        before, self._topology = self._topology, topology
+        """The plan is made or has changed. Averages of operators stay until `forget`, backlogs go by name."""
+        self._topology = topology
         self._even = even_shares(topology)
         self._dealt = {}
         for edge, share in self._even.items():
             if share.basis is not Basis.EXACT:
                 self._dealt.setdefault((edge.sink, edge.sink_port), []).append(edge)
-        kept = {
-            node.id
-            for node in topology.operators
-            if node.id in before.by_id and _same(node, before.by_id[node.id])
-        }
-        self._averages.keep(kept, {node.id for node in topology.operators if node.kind == "input"})
-        names = dict.fromkeys(node.name for node in topology.operators if node.kind == "input")
-        for name in names:
+        inputs = [node for node in topology.operators if node.kind == "input"]
+        self._averages.planned({node.id for node in inputs})
+        known = {**self._former, **self._sources}
+        self._sources = {}
+        for name in dict.fromkeys(node.name for node in inputs):
             partitions = tuple(node.id for node in topology.partitions_of(name))
-            source = self._sources.get(name)
-            if source is None or source.partitions != partitions:
+            source = known.pop(name, None)
+            if source is None:
                 backlog = SourceBacklog(
                     window_seconds=self._window_seconds, interval_seconds=self._interval_seconds
                 )
-                self._sources[name] = PartitionedSource(partitions, backlog)
-        self._sources = {name: self._sources[name] for name in names}
+                source = PartitionedSource(partitions, backlog)
+            elif source.partitions != partitions:
+                source.repartition(partitions)
+            self._sources[name] = source
+        self._former = known
         for window in (self._window, *self._flights.values()):
             if window is not None:
                 window.clear()
+
+    def inherit(self, operator_id: int, before: int) -> None:
+        """Averages of an operator are not those of another one, even of the same name."""
+
+    def forget(self, operators: Collection[int]) -> None:
+        """Drop all that is known of operators, and sources of plans before."""
+        self._averages.forget(operators)
+        self._former = {}
 
     def window_planned(self, event: WindowPlanned) -> None:
         """A window's trigger has fired: how late it fired is a sample of the schedule."""
@@ -500,12 +509,3 @@ def _moves(said: RunningOperator, before: RunningOperator | None) -> bool:
         before.active_produced,
         before.work,
     )
-
-
-def _same(one: OperatorNode, other: OperatorNode) -> bool:
-    """True if both are the same partition of the same operator."""
-
-    def identity(node: OperatorNode) -> tuple[Any, ...]:
-        return node.name, node.class_name, node.partition, node.partitions, node.unifier
-
-    return identity(one) == identity(other)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -73,6 +73,8 @@ class Throughput:
         self._ports = Ports()
         self._begun: dict[int, float] = {}
         """By operator, when its first window began."""
+        self._inherited: dict[int, tuple[Mapping[str, int], Mapping[str, int]]] = {}
+        """By operator, the tuples at input and output ports of those that it goes on for."""
         self._ends: list[float] = []
         self._totals: list[npt.NDArray[np.float64]] = []
         """When windows ended, and the tuples by port since the start as of then; first those before all."""
@@ -116,10 +118,22 @@ class Throughput:
         self._ends.append(at)
         self._totals.append(totals)
 
-    def forget(self, operator_id: int) -> None:
-        """Drop all that is known of an operator: a new plan has it no more."""
-        self._begun.pop(operator_id, None)
-        self._ports.forget(operator_id)
+    def inherit(self, operator_id: int, before: int) -> None:
+        """An operator of a new plan goes on with the totals that another one has had so far."""
+        totals = self.totals(before)
+        self._inherited[operator_id] = totals.inputs, totals.outputs
+
+    def forget(self, operators: Collection[int]) -> None:
+        """Drop all that is known of operators: a new plan has them no more."""
+        for operator in operators:
+            self._begun.pop(operator, None)
+            self._inherited.pop(operator, None)
+        known = len(self._ports)
+        kept = self._ports.forget(operators)
+        self._totals = [
+            np.concatenate((totals, np.zeros(known - len(totals), np.float64)))[kept]
+            for totals in self._totals
+        ]
 
     def rates(self, operator_id: int, now: float) -> Rates:
         """The rates as of `now` on STRAM's clock; zeros, without ports, of an operator that is not known."""
@@ -137,12 +151,17 @@ class Throughput:
 
     def totals(self, operator_id: int) -> Totals:
         """The tuples since the start; zeros, without ports, of an operator that is not known."""
-        if operator_id not in self._begun:
-            return Totals()
-        last = self._totals[-1]
-        inputs = {port: int(last[number]) for port, number in self._ports.inputs[operator_id].items()}
-        outputs = {port: int(last[number]) for port, number in self._ports.outputs[operator_id].items()}
+        before = self._inherited.get(operator_id, ({}, {}))
+        inputs, outputs = (
+            self._since_start(ports.get(operator_id, {}), inherited)
+            for ports, inherited in zip((self._ports.inputs, self._ports.outputs), before, strict=True)
+        )
         return Totals(inputs, outputs, sum(inputs.values()), sum(outputs.values()))
+
+    def _since_start(self, ports: PortNumbers, inherited: Mapping[str, int]) -> Mapping[str, int]:
+        """The tuples by port. Of a port that a new plan has not, what it had stays."""
+        own = {port: int(self._totals[-1][number]) for port, number in ports.items()}
+        return {port: inherited.get(port, 0) + own.get(port, 0) for port in (*own, *inherited)}
 
     def _per_second(self, ports: PortNumbers, since: float, seconds: float) -> dict[str, float]:
         """Tuples per second of each port since a moment; of the window around it, the share after it."""

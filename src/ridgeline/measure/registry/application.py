@@ -87,4 +87,28 @@ APPLICATION = (
         "Windows that are due by the schedule and not begun.",
         "If it grows, windows take longer than they are wide: widen them, or shorten the critical path.",
     ),
+    Metric(
+        "plan_version",
+        Kind.GAUGE,
+        "",
+        (),
+        "Version of the plan; it grows with each change of it.",
+        "A step in any other figure at the same time comes from the change: see `ridgeline changes`.",
+    ),
+    Metric(
+        "changes_total",
+        Kind.COUNTER,
+        "",
+        ("state",),
+        "Changes that were asked for while the application ran, by the states that they have come to.",
+        "`REFUSED`: its reason is in `ridgeline changes`. `QUEUED` above the sum of the others: some wait.",
+    ),
+    Metric(
+        "change_held_seconds",
+        Kind.GAUGE,
+        "seconds",
+        (),
+        "So long no window could run for the last change of the plan. Absent before the first.",
+        "Compare it with the width of a window: states that move, and slots that are asked for, take time.",
+    ),
 )

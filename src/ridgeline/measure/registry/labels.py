@@ -11,5 +11,6 @@ LATENCY_BOUNDS_SECONDS = (
 """Upper bounds, inclusive, of the latency histograms: 1 ms to 10 minutes."""
 VERDICTS = ("keeping up", "catching up", "holding", "falling behind", "stuck", "unreachable", "unknown")
 STATES = ("RUNNING", "FINISHED", "STOPPED", "FAILED")
+CHANGE_STATES = ("QUEUED", "APPLIED", "REFUSED", "WITHDRAWN")
 OPERATOR = ("operator", "partition")
 """The labels of a physical operator."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -80,7 +80,7 @@ class Readings:
             return  # nothing is planned yet
         titles = {row["name"]: _of_row(row) for row in frame["operators"]}
         yield from _application(info, frame["progress"])
-        yield from _windows(scrape)
+        yield from _windows(scrape, titles)
         yield from _critical_path(frame["criticalPath"], titles)
         yield from self._latencies(scrape)
         for row in frame["operators"]:
@@ -95,6 +95,10 @@ class Readings:
         yield "slots_restarted_total", (), scrape.slots.restarted
         yield "slots_reduced_total", (), scrape.slots.reduced
         yield "slots_misplaced_total", (), scrape.slots.misplaced
+        yield "plan_version", (), info["planVersion"]
+        for state, count in scrape.changes.items():
+            yield "changes_total", (state,), count
+        yield "change_held_seconds", (), scrape.held_seconds
         yield "state_compactions_total", (), scrape.compactions
         yield "state_warnings_total", (), scrape.state_warnings
         yield "heartbeats_unsent_total", (), scrape.heartbeats_unsent
@@ -157,10 +161,12 @@ def _application(info: InfoAnswer, progress: ProgressAnswer) -> Iterator[tuple[s
         yield "messages_refused_total", (reason,), count
 
 
-def _windows(scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution]]:
+def _windows(scrape: Scrape, titles: Collection[str]) -> Iterator[tuple[str, Labels, float | Distribution]]:
+    """What windows took. Operators that the plan has no more are left out of the blame."""
     yield "window_latency_seconds", (), Distribution(scrape.windows.counts, scrape.windows.latency)
     for (what, operator), seconds in scrape.windows.blame.items():
-        yield "window_blame_seconds_total", (what, operator), seconds
+        if not operator or operator in titles:
+            yield "window_blame_seconds_total", (what, operator), seconds
     if scrape.last_window is not None:
         yield "last_commit_timestamp_seconds", (), scrape.last_window["committedAt"]
 

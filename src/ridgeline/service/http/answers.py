@@ -119,8 +119,8 @@ class LogicalOperatorAnswer(TypedDict):
 
     name: Annotated[str, "Name of the operator."]
     className: Annotated[str, "Full name of its class."]
-    totalTuplesProcessed: Annotated[int | None, "Tuples in since the start, over its partitions."]
-    totalTuplesEmitted: Annotated[int | None, "Tuples out since the start, over its partitions."]
+    totalTuplesProcessed: Annotated[int | None, "Tuples in since the start, over all partitions it ever had."]
+    totalTuplesEmitted: Annotated[int | None, "Tuples out since the start, over all it ever had."]
     tuplesProcessedPSMA: Annotated[float | None, "Tuples in per second, over its partitions."]
     tuplesEmittedPSMA: Annotated[float | None, "Tuples out per second, over its partitions."]
     cpuPercentageMA: Annotated[float | None, "Compute time per wall time in percent, unifiers included."]

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from ridgeline.api.operator import operator_type
+from ridgeline.measure.answers.application import OperatorTotalsAnswer
 from ridgeline.measure.answers.operators import OperatorAnswer
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, PortRef, module_of
 from ridgeline.plan.to_json import locality_name, plain, shown_properties
@@ -106,19 +107,20 @@ def logical_operator(
     rows: Iterable[OperatorAnswer],
     latencies: Mapping[str, float | None],
     metrics: Mapping[str, float | None],
+    totals: OperatorTotalsAnswer | None,
 ) -> LogicalOperatorAnswer:
     """A logical operator with the figures of its partitions.
 
     Sums are over its partitions, of `cpuPercentageMA` and `failureCount` also over its unifiers. `latencies`:
-    by name, milliseconds. `metrics`: those that it declares.
+    by name, milliseconds. `metrics`: those that it declares. `totals`: of all partitions that it ever had.
     """
     own = [row for row in rows if row["logicalName"] == operator.name]
     partitions = [row for row in own if not row["unifierClass"]]
     return {
         "name": operator.name,
         "className": class_name(operator),
-        "totalTuplesProcessed": _total(row["totalTuplesProcessed"] for row in partitions),
-        "totalTuplesEmitted": _total(row["totalTuplesEmitted"] for row in partitions),
+        "totalTuplesProcessed": totals["tuplesIn"] if totals else None,
+        "totalTuplesEmitted": totals["tuplesOut"] if totals else None,
         "tuplesProcessedPSMA": _total(row["tuplesProcessedPSMA"] for row in partitions),
         "tuplesEmittedPSMA": _total(row["tuplesEmittedPSMA"] for row in partitions),
         "cpuPercentageMA": _total(row["cpuPercentageMA"] for row in own),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -83,14 +84,17 @@ def _logical_latencies(call: Call) -> dict[str, float | None]:
 
 
 def _logical_operators(call: Call) -> LogicalOperatorsAnswer:
-    rows, latencies = call.watch.operators(), _logical_latencies(call)
+    return {"operators": _described(call, call.plan.logical.operators)}
+
+
+def _described(call: Call, operators: Sequence[LogicalOperator]) -> list[LogicalOperatorAnswer]:
+    """Logical operators with the figures of their partitions."""
+    rows, latencies, totals = call.watch.operators(), _logical_latencies(call), call.watch.operator_totals()
     metrics = by_operator(call.watch.own_metrics()["metrics"])
-    return {
-        "operators": [
-            apex.logical_operator(operator, rows, latencies, metrics.get(operator.name, {}))
-            for operator in call.plan.logical.operators
-        ]
-    }
+    return [
+        apex.logical_operator(one, rows, latencies, metrics.get(one.name, {}), totals.get(one.name))
+        for one in operators
+    ]
 
 
 def _stack_trace(call: Call) -> StackTraceAnswer:
@@ -181,12 +185,7 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     _stram(
         "/logicalPlan/operators/{name}",
-        lambda call: apex.logical_operator(
-            _logical_operator(call),
-            call.watch.operators(),
-            _logical_latencies(call),
-            by_operator(call.watch.own_metrics()["metrics"]).get(call["name"], {}),
-        ),
+        lambda call: _described(call, [_logical_operator(call)])[0],
         "A logical operator with the figures of its partitions.",
         LogicalOperatorAnswer,
         _NAME,

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 
-from ridgeline.measure.events import ApplicationEnded, RunEvent, WindowCommitted
+from ridgeline.measure.events import (
+    ApplicationChanged,
+    ApplicationEnded,
+    ApplicationPlanned,
+    RunEvent,
+    WindowCommitted,
+)
 from ridgeline.service.http.encoding import to_json
 
 if TYPE_CHECKING:
@@ -96,6 +102,8 @@ class Frames:
             self._version += 1
             self.ended = True
             self._wake()
+        elif isinstance(event, ApplicationPlanned | ApplicationChanged):
+            self._version += 1  # for who comes now; others get it with the next window
 
     def _wake(self) -> None:
         with self._lock:

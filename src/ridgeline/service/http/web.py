@@ -69,7 +69,8 @@ def create_app(
 
     Args:
         watch: The figures.
-        plan: The plan that runs; `app.state.plan` may be set to another one before the first window.
+        plan: The plan that is to run; `app.state.plan` may be set to another one before the first window.
+            Once `app.state.run` is set, the run says what its plan is.
         token: If given, requests need `Authorization: Bearer TOKEN`, but for `/healthz`. `app.state.token`
             may be set later, and `app.state.hosts` (a `Hosts`), outside of which no request is answered.
         stack_of: Where the thread of a process (host, pid) is now, or None if that cannot be had; may take a
@@ -132,7 +133,8 @@ def _route(endpoint: Endpoint, handler: Handler, watch: Watch, stack_of: StackOf
     def result(request: Request, body: Mapping[str, Any]) -> Response:
         state = request.app.state
         values = {**endpoint.parse(request), **body}
-        return _json(handler(Call(watch, state.plan, values, stack_of, state.run)))
+        plan = state.plan if state.run is None else state.run.plan  # which changes while it runs
+        return _json(handler(Call(watch, plan, values, stack_of, state.run)))
 
     def answer(request: Request) -> Response:
         return result(request, {})

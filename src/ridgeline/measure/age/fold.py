@@ -1,0 +1,87 @@
+"""The ages of records at all places, as a fold over windows and publications: `/recordAge`."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from ridgeline.measure.age.publish_age import PublishAges
+from ridgeline.measure.age.record_age import AgeTotals, RecordAges
+from ridgeline.measure.answers.operators import RecordAgesAnswer, age_answer
+from ridgeline.measure.clocks import ClockOffsets
+from ridgeline.measure.events import OperatorWindow, OutputPublished, RunEvent, WindowCommitted
+from ridgeline.measure.topology import OperatorNode, Topology
+
+
+class AgeFold:
+    """The ages of the records of all operators; `Measurement` feeds it. One thread at a time."""
+
+    def __init__(self, clocks: ClockOffsets) -> None:
+        self._clocks = clocks
+        self._topology = Topology((), ())
+        self._ages = RecordAges()
+        self._publish = PublishAges()
+
+    # Events in ----------------------------------------------------------------------------------------------
+
+    def planned(self, topology: Topology) -> None:
+        """Replace the plan. What is kept of operators that it has not stays until `forget`."""
+        self._topology = topology
+
+    def inherit(self, operator_id: int, before: int) -> None:
+        """An operator of a new plan goes on with the ages of another one; both have them for now."""
+        self._ages.inherit(operator_id, before)
+
+    def settle(self, gone: Mapping[int, int | None]) -> None:
+        """The plan counts. The last minute of operators that are gone is shown with others of their names."""
+        for former, other in gone.items():
+            if other is not None:
+                self._ages.merge(other, former)
+        self._publish.hand_over(gone)
+        self._publish.keep(set(self._topology.names))
+
+    def forget(self, operators: Collection[int]) -> None:
+        """Drop all that is known of operators."""
+        self._ages.forget(operators)
+
+    def window(self, events: Iterable[RunEvent], commit: WindowCommitted) -> None:
+        """Take a committed window in; the ages at `commit` are known only now."""
+        known = self._topology.by_id
+        for event in events:
+            if not isinstance(event, OperatorWindow) or event.operator not in known:
+                continue
+            for sample in event.ages:
+                if sample.place != "commit":
+                    offset = self._clocks.offset(event.host, event.ended)
+                    self._ages.add(event.operator, sample, commit.at, offset)
+                    continue
+                as_of = sample.as_of or event.ended
+                self._ages.add_committed(event.operator, sample, commit.committed - as_of, commit.at)
+                name = known[event.operator].name
+                for found in self._publish.committed(name, event.operator, event.window_id, as_of, sample):
+                    self._ages.add_committed(*found, commit.at)
+
+    def published(self, event: OutputPublished) -> None:
+        """Readers may see more."""
+        for found in self._publish.published(event):
+            self._ages.add_committed(*found, event.at)
+
+    # Answers out --------------------------------------------------------------------------------------------
+
+    def answer(self, now: float, operator: str | None) -> RecordAgesAnswer:
+        """The ages of the last minute, of all operators or of one (name or title)."""
+        rows = (
+            age_answer(node, place, self._ages.figures(node.id, place, now))
+            for node in self._topology.operators
+            if operator is None or operator in {node.name, node.title}
+            for place in self._ages.places(node.id)
+        )
+        return {"operators": list(rows)}
+
+    def totals(self) -> list[tuple[OperatorNode, str, AgeTotals]]:
+        """All ages since the start, by operator and place."""
+        return [
+            (node, place, totals)
+            for node in self._topology.operators
+            for place in self._ages.places(node.id)
+            if (totals := self._ages.totals(node.id, place)) is not None
+        ]

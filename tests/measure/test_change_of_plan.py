@@ -1,0 +1,325 @@
+"""The plan changes while the application runs: every answer goes on, as computed by hand."""
+
+import itertools
+
+import pytest
+
+from ridgeline.measure.events import (
+    ContainerHeartbeat,
+    RunningOperator,
+    SourceAsked,
+    SparkTrigger,
+    StateCompacted,
+    WindowCommitted,
+    WindowPlanned,
+    WindowRetried,
+)
+from ridgeline.measure.latency.window_phases import WindowPhases
+from ridgeline.measure.measurement import Measurement
+from support.measure.changing import COUNT, IDS, READ, TUPLES, UNIFY, WINDOWS, WRITE, plan, run, window
+
+NOW = 3 * WINDOWS - 1 + 0.5
+
+
+def folded(events):
+    measurement = Measurement()
+    for event in events:
+        measurement.apply(event)
+    return measurement
+
+
+@pytest.fixture(scope="module")
+def over():
+    """After three plans."""
+    return folded(run())
+
+
+def ms(seconds):
+    return pytest.approx(1000 * seconds, abs=0.01)
+
+
+def test_operators_are_those_of_the_present_plan(over):
+    assert [(row["id"], row["operator"]) for row in over.operators(NOW)] == [
+        (number, title) for title, number in IDS[3].items()
+    ]
+    assert over.info(NOW)["planVersion"] == 3
+    assert over.info(NOW)["id"] == "app-1"
+    assert over.info(NOW)["startTime"] == 0.0
+    assert {row["id"] for row in over.containers(NOW)} == {number + 100 for number in IDS[3].values()}
+    assert {row["status"] for row in over.operators(NOW)} == {"ACTIVE"}
+    assert {row["logicalName"] for row in over.streams()} == {"quotes", "totals"}
+    with pytest.raises(KeyError, match="there is no operator 14"):
+        over.operator(NOW, 14)
+    with pytest.raises(KeyError, match="`audit` is not an operator"):
+        over.record_age(NOW, "audit")
+
+
+def test_tuples_go_on_by_partition_and_by_name(over):
+    rows = {row["operator"]: row for row in over.operators(NOW)}
+    # Partition 0 had 12 tuples a window as the only one, then 4, then 6; partition 1 had none at first.
+    assert rows["count[0]"]["totalTuplesProcessed"] == WINDOWS * (12 + 4 + 6)
+    assert rows["count[1]"]["totalTuplesProcessed"] == WINDOWS * (0 + 4 + 6)
+    assert rows["read"]["totalTuplesEmitted"] == 3 * WINDOWS * TUPLES
+    assert rows["count[0]"]["tuplesProcessedPSMA"] == pytest.approx(6, rel=0.02)
+    assert rows["read"]["tuplesEmittedPSMA"] == pytest.approx(12, rel=0.02)
+    totals = over.operator_totals()
+    assert totals["count"]["tuplesIn"] == totals["write"]["tuplesIn"] == 3 * WINDOWS * TUPLES
+    assert totals["count.output#unifier"]["tuplesIn"] == 2 * WINDOWS * TUPLES
+    stats = over.info(NOW)["stats"]
+    assert stats["totalTuplesProcessed"] == sum(row["tuplesIn"] for row in totals.values())
+    assert stats["totalTuplesProcessed"] == WINDOWS * TUPLES * (3 + 3 + 2 + 1)
+    assert [row["tuplesIn"] for row in over.throughput(NOW)["operators"] if row["name"] == "count"] == [
+        WINDOWS * 22,
+        WINDOWS * 10,
+        2 * WINDOWS * TUPLES,
+    ]
+
+
+def test_the_summary_has_what_is_gone_last(over):
+    summary = over.summary()
+    rows = {row["operator"]: row for row in summary["operators"]}
+    assert list(rows) == ["read", "count", "count.output#unifier", "write", "audit"]
+    assert {name: row["partitions"] for name, row in rows.items()} == {
+        "read": 1,
+        "count": 2,
+        "count.output#unifier": 1,
+        "write": 1,
+        "audit": 0,
+    }
+    assert {name: row["windows"] for name, row in rows.items()} == {
+        "read": 12,
+        "count": 12,
+        "count.output#unifier": 8,
+        "write": 12,
+        "audit": 4,
+    }
+    slowest = sum(WINDOWS * max(seconds) for seconds in COUNT.values())
+    assert rows["count"]["seconds"] == pytest.approx(slowest)
+    assert rows["count"]["errors"] == WINDOWS * (1 + 3 + 2)
+    assert rows["audit"]["tuplesIn"] == WINDOWS * TUPLES
+    assert summary["windows"] == 12
+    assert summary["fractionDone"] == pytest.approx(144 / 1200)
+
+
+def test_latencies_of_logical_operators_go_on(over):
+    answer = over.latency(NOW)
+    rows = {row["operator"]: row for row in answer["logical"]}
+    # With its unifier: 60 ms, then 30 + 5, then 35 + 5, four windows each.
+    assert rows["count"]["latencyMs"] == ms(0.040)
+    assert rows["count"]["p50Ms"] == pytest.approx(40, rel=0.01)
+    assert rows["count"]["p99Ms"] == pytest.approx(60, rel=0.01)
+    assert rows["read"]["p99Ms"] == pytest.approx(1000 * READ, rel=0.01)
+    physical = {row["operator"]: row for row in answer["operators"]}
+    assert physical["count[0]"]["latencyMs"] == ms(0.035)
+    assert physical["count[0]"]["averageMs"] == ms(0.035)
+    assert physical["count[0]"]["p99Ms"] == pytest.approx(35, rel=0.01)  # its own: it is another operator
+    assert {row["windowsBehind"] for row in answer["operators"]} == {0}
+
+
+def test_a_window_of_a_plan_before_is_answered_for_with_that_plan(over):
+    first, second = over.window(0), over.window(WINDOWS)
+    assert [row["operator"] for row in first["operators"]] == list(IDS[1])
+    assert [row["operator"] for row in second["operators"]] == list(IDS[2])
+    assert [row["planVersion"] for row in over.windows()] == [1] * 4 + [2] * 4 + [3] * 4
+    assert {row["operator"]: row["latencyMs"] for row in second["operators"]}["count[1]"] == ms(0.030)
+    path = over.critical_path(WINDOWS)
+    assert [step["operator"] for step in path["path"]] == [
+        "read",
+        "count[1]",
+        "count.output#unifier",
+        "write",
+    ]
+    assert path["latencyMs"] == ms(READ + 0.030 + UNIFY + WRITE)
+    assert path["slack"] == pytest.approx({"count[0]": 10.0, "count[2]": 5.0, "audit": 37.0})
+
+
+def test_shares_of_the_critical_path_go_on_by_name(over):
+    answer = over.critical_path()
+    assert answer["share"] == {
+        "read": 1.0,
+        "count[0]": pytest.approx(4 / 12),
+        "count.output#unifier": pytest.approx(4 / 12),
+        "write": 1.0,
+    }
+    assert answer["logicalShare"] == {"read": 1.0, "count": 1.0, "write": 1.0}
+    assert answer["average"]["path"] == ["read", "count[0]", "count.output#unifier", "write"]
+    assert sum(step["ms"] for step in answer["blame"]) == pytest.approx(answer["windowLatencyMs"])
+    assert answer["latencyMs"] == ms(READ + 0.035 + UNIFY + WRITE)
+
+
+def test_record_ages_go_on_with_partitions_and_names(over):
+    rows = [row for row in over.record_age(NOW, "count")["operators"] if row["at"] == "state"]
+    assert [row["operator"] for row in rows] == ["count[0]", "count[1]"]
+    # Partition 0 had a record in every window and has those of partition 2, which is gone: one a window.
+    assert [row["count"] for row in rows] == [12 + 4, 8]
+    assert rows[0]["maxMs"] == pytest.approx(3000)
+    assert rows[1]["maxMs"] == rows[1]["minMs"] == pytest.approx(2000)
+    assert rows[0]["avgMs"] == pytest.approx((12 * 1000 + 4 * 3000) / 16)
+    totals = {(node.title, place): found for node, place, found in over.age_totals()}
+    assert totals["count[0]", "state"].count == 12  # a counter does not jump
+    assert totals["count[1]", "state"].count == 8
+    assert totals["write", "commit"].count == totals["write", "publish"].count == 12
+    assert not any(title == "audit" for title, _ in totals)
+
+
+def test_a_minute_after_a_partition_is_gone_its_ages_are_too(over):
+    later = folded(run())
+    rows = later.record_age(60.0 + 2 * WINDOWS, "count")["operators"]
+    assert rows[0]["maxMs"] == pytest.approx(1000)
+    assert [row["count"] for row in rows] == [4, 4]
+
+
+def test_counts_of_partitions_go_on(over):
+    rows = {row["operator"]: row for row in over.operators(NOW)}
+    assert (rows["count[0]"]["errors"], rows["count[1]"]["errors"]) == (12, 8)
+    late = {row["operator"]: row["lateRecords"] for row in over.watermarks(NOW)["operators"]}
+    assert (late["count[0]"], late["count[1]"], late["write"]) == (12, 8, 0)
+
+
+def test_watermarks_are_those_of_the_present_plan(over):
+    rows = over.watermarks(NOW)["operators"]
+    assert [row["operator"] for row in rows] == list(IDS[3])
+    assert {row["watermark"] for row in rows} == {11.0}
+
+
+def test_backlog_goes_on(over):
+    (source,) = over.progress(NOW)["sources"]
+    assert source["backlogRecords"] == 1200 - 144
+    assert source["drainPerSecond"] == pytest.approx(12, rel=0.01)
+    assert source["verdict"] == "catching up"
+    assert source["caughtUpAt"] == pytest.approx(11 + (1200 - 144) / 12, abs=0.5)
+
+
+def test_own_metrics_go_on_by_operator(over):
+    hits, keys = over.own_metrics.all()
+    assert hits["total"] == 3 * WINDOWS * TUPLES
+    assert hits["partitionTotals"] == [WINDOWS * 22, WINDOWS * 10]
+    assert hits["partitions"] == [6, 6]
+    assert keys["total"] == 1200  # what is cumulative has moved with the state
+    assert keys["partitionTotals"] == [600, 600]
+    assert len(over.own_metrics.history("count", "hits")["windows"]) == 12
+    with pytest.raises(KeyError, match="`audit` declares no metrics"):
+        over.own_metrics.all("audit")
+
+
+def test_between_a_plan_and_its_first_commit_counts_stay():
+    measurement = folded([*run(2), plan(3, 8.0)])
+    rows = {row["operator"]: row for row in measurement.operators(8.0)}
+    assert list(rows) == list(IDS[3])
+    assert rows["count[0]"]["totalTuplesProcessed"] == WINDOWS * (12 + 4)
+    assert rows["count[1]"]["totalTuplesProcessed"] == WINDOWS * 4
+    assert rows["count[0]"]["errors"] == 8
+    assert {row["windowsBehind"] for row in rows.values()} == {0}
+    assert rows["count[0]"]["status"] == "PENDING"
+    assert rows["read"]["status"] == "ACTIVE"
+    hits, keys = measurement.own_metrics.all()
+    assert hits["partitionTotals"] == [WINDOWS * 16, WINDOWS * 4]
+    assert len(hits["partitions"]) == len(keys["partitions"]) == 2
+    assert [row["operator"] for row in measurement.watermarks(8.0)["operators"]] == list(IDS[3])
+    assert [row["operator"] for row in measurement.latency(8.0)["operators"]] == list(IDS[2])
+    assert measurement.frame(8.0)["windowId"] == 7
+    (source,) = measurement.progress(8.0)["sources"]
+    assert source["backlogRecords"] == 1200 - 96
+
+
+def test_an_operator_that_comes_late_is_not_behind():
+    events = run(2)
+    until = next(number for number, event in enumerate(events) if getattr(event, "plan_version", 0) == 2)
+    measurement = folded(events[: until + 1])
+    assert measurement.windows_behind(4.5)[14] == measurement.windows_behind(4.5)[1] == 0
+    assert measurement.windows_behind(9.5)[14] == measurement.windows_behind(9.5)[1] == 5
+
+
+def test_a_plan_that_is_taken_back_leaves_no_trace():
+    reason = "operator `count` (partition 0) of application `app` failed in window 8 in `setup`: no"
+    back = [
+        *run(2),
+        plan(3, 8.0),
+        WindowPlanned(8.0, 8, 3, 8.0),
+        WindowRetried(8.1, 8, 1, reason),
+        plan(2, 8.2),
+        *window(8, 2, 8.3),
+    ]
+    straight = [*run(2), WindowRetried(8.1, 8, 1, reason), *window(8, 2, 8.3)]
+    first, second = folded(back), folded(straight)
+    for name in ("operators", "throughput", "record_age", "watermarks", "progress"):
+        assert getattr(first, name)(9.0) == getattr(second, name)(9.0), name
+    assert first.latency(9.0) == second.latency(9.0)
+    assert first.critical_path() == second.critical_path()
+    assert first.summary()["operators"] == second.summary()["operators"]
+    assert first.own_metrics.all() == second.own_metrics.all()
+
+
+def test_ids_of_a_plan_that_was_taken_back_may_belong_to_others_later():
+    events = [*run(2), plan(3, 8.0), plan(2, 8.2), plan(3, 8.4), *window(8, 3, 8.5)]
+    rows = {row["operator"]: row for row in folded(events).operators(9.0)}
+    assert rows["count[0]"]["totalTuplesProcessed"] == WINDOWS * 16 + 6
+    assert rows["count[1]"]["totalTuplesProcessed"] == WINDOWS * 4 + 6
+
+
+def test_late_events_of_operators_that_are_gone_change_nothing():
+    measurement, other = folded(run()), folded(run())
+    late = [
+        ContainerHeartbeat(NOW, 114, "driver", 7, NOW, 11, 0, NOW, (RunningOperator(14, "running"),)),
+        SourceAsked(NOW, 7, 14, 5.0, 0.0, 3.0),
+        StateCompacted(NOW, 14, 3, 100),
+        *window(12, 2, NOW)[2:-1],
+    ]
+    for event in late:
+        measurement.apply(event)
+    assert [row["operator"] for row in measurement.operators(NOW)] == list(IDS[3])
+    for name in ("operators", "record_age", "throughput", "watermarks"):
+        assert getattr(measurement, name)(NOW) == getattr(other, name)(NOW), name
+
+
+def test_sparks_account_of_a_window_of_the_plan_before_comes_late():
+    events = run(3)
+    account = SparkTrigger(8.0, 7, 6.9, {"triggerExecution": 0.3, "addBatch": 0.2})
+    first = next(
+        number
+        for number, event in enumerate(events)
+        if isinstance(event, WindowCommitted) and event.window_id == 8
+    )
+    for place in (first - 1, first + 1):
+        measurement = folded([*events[:place], account, *events[place:]])
+        seventh = measurement.window(7)
+        assert [row["operator"] for row in seventh["operators"]] == list(IDS[2])
+        assert seventh["triggeredAt"] == 6.9
+        assert measurement.latency(NOW) == folded(events).latency(NOW)
+        phases = WindowPhases()
+        for event in [*events[:place], account, *events[place:]]:
+            phases.apply(event)
+        assert phases.table(0).explained == pytest.approx(1.0)
+
+
+def test_profile_has_the_windows_of_all_plans():
+    phases = WindowPhases()
+    for event in run():
+        phases.apply(event)
+    table = phases.table(0)
+    assert table.windows == 12
+    assert table.explained == pytest.approx(1.0)
+    code = next(row for row in table.phases if row.phase == "user code")
+    slowest = [READ + max(seconds) + (UNIFY if len(seconds) > 1 else 0) + WRITE for seconds in COUNT.values()]
+    assert code.mean == pytest.approx(sum(slowest) / 3)
+
+
+def test_hundreds_of_changes_take_bounded_memory():
+    measurement = Measurement()
+    events = {version: run(version) for version in (1, 2)}
+    for event in events[1]:
+        measurement.apply(event)
+    start = itertools.count(WINDOWS)
+    for number in range(300):
+        version = 2 + number % 2
+        measurement.apply(plan(version, float(next(start))))
+        at = next(start)
+        for event in window(at, version, float(at)):
+            measurement.apply(event)
+    throughput = measurement._throughput
+    assert len(throughput._ports) <= 24
+    assert max(map(len, throughput._totals)) <= 24
+    assert measurement._progress._averages._means.shape[1] <= 12
+    assert len(measurement._statuses._known) <= 12
+    assert len(measurement._ages._ages._series) <= 12
+    assert measurement.operator_totals()["count"]["tuplesIn"] == TUPLES * (WINDOWS + 300)
