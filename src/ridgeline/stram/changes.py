@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ridgeline.api.errors import did_you_mean
+from ridgeline.plan.edit_texts import edits_text
+from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 
@@ -36,7 +38,58 @@ class StopRecording:
         return f"stop recording `{self.recording}`"
 
 
-What = StartRecording | StopRecording
+@dataclass(frozen=True, slots=True)
+class PlanChange:
+    """Change the plan: all of the edits at one window boundary, or none of them."""
+
+    edits: tuple[Edit, ...]
+    note: str = ""
+
+    def __str__(self) -> str:
+        return edits_text(self.edits)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Begin no further window, until somebody asks to resume."""
+
+    note: str = ""
+
+    def __str__(self) -> str:
+        return "pause"
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Begin windows again."""
+
+    note: str = ""
+
+    def __str__(self) -> str:
+        return "resume"
+
+
+@dataclass(frozen=True, slots=True)
+class Shutdown:
+    """End the application after the windows under way, as Ctrl-C does."""
+
+    note: str = ""
+
+    def __str__(self) -> str:
+        return "shut down"
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """End the application at once: the windows under way are void, and are run again after a restart."""
+
+    note: str = ""
+
+    def __str__(self) -> str:
+        return "kill"
+
+
+What = StartRecording | StopRecording | PlanChange | Pause | Resume | Shutdown | Kill
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +191,9 @@ class Recorder:
             case ChangeAsked(change):
                 if isinstance(change.what, StartRecording):
                     return (self._start(change, change.what, window_id),)
-                return (self._stop(change, change.what, window_id),)
+                if isinstance(change.what, StopRecording):
+                    return (self._stop(change, change.what, window_id),)
+                return (RefuseChange(change, f"this run cannot {change.what}"),)
             case RecordingsFound(recordings):
                 return tuple(map(self._resume, recordings))
             case RecordingFailed(name, first):

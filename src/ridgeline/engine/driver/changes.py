@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.stram.changes import Change, What
 
-QUEUED, APPLIED, REFUSED = "QUEUED", "APPLIED", "REFUSED"
+QUEUED, APPLIED, REFUSED, WITHDRAWN = "QUEUED", "APPLIED", "REFUSED", "WITHDRAWN"
 _MOST_QUEUED = 1_000
 _MOST_KEPT = 1_000
+_LONGEST_NAME = 200
 
 
 @dataclass(eq=False, slots=True)
 class Asked:
     """A change and what has become of it.
 
-    `window`: the first one in which it has effect. `result`: the id of what it began or ended.
+    `at`: when it was asked for (wall clock). `window`: the first one in which it has effect; of one that is
+    queued, the one that it waits for. `result`: the id of what it began or ended.
     """
 
     change: Change
+    at: float = 0.0
     state: str = QUEUED
     window: int | None = None
     result: str = ""
@@ -31,20 +35,24 @@ class Asked:
     def row(self) -> dict[str, Any]:
         """It as it is shown."""
         return {
-            "number": self.change.number,
-            "by": self.change.by,
+            "id": self.change.number,
             "what": str(self.change.what),
             "state": self.state,
             "window": self.window,
+            "who": self.change.by,
+            "note": getattr(self.change.what, "note", ""),
             "result": self.result,
             "reason": self.reason,
+            "at": self.at,
         }
 
 
 class Changes:
     """A queue that any thread may put changes into, and the run takes them from."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = lambda: 0.0) -> None:
+        """`now`: the wall clock, for when changes were asked for."""
+        self._now = now
         self._lock = threading.Lock()
         self._queued: deque[Asked] = deque()
         self._all: deque[Asked] = deque(maxlen=_MOST_KEPT)
@@ -55,7 +63,7 @@ class Changes:
         """Ask for a change; `done` is set once it is applied or refused."""
         with self._lock:
             self._count += 1
-            asked = Asked(Change(self._count, by[:200], what))
+            asked = Asked(Change(self._count, by[:_LONGEST_NAME], what), self._now())
             self._all.append(asked)
             if not self._closed and len(self._queued) < _MOST_QUEUED:
                 self._queued.append(asked)
@@ -71,6 +79,28 @@ class Changes:
         with self._lock:
             taken, self._queued = list(self._queued), deque()
         return taken
+
+    def find(self, number: int) -> Asked:
+        """A change by its number. Raises KeyError if it is not among the last ones."""
+        with self._lock:
+            for asked in self._all:
+                if asked.change.number == number:
+                    return asked
+        raise KeyError(number)
+
+    def withdraw(self, number: int) -> Asked:
+        """Take back a change that waits; one that does not wait any more is as it was.
+
+        Raises KeyError if it is not among the last ones.
+        """
+        asked = self.find(number)
+        with self._lock:
+            waits = asked in self._queued
+            if waits:
+                self._queued.remove(asked)
+        if waits:
+            _settle(asked, WITHDRAWN)
+        return asked
 
     def close(self) -> None:
         """No window begins any more: refuse what waits, and what is still asked for."""

@@ -139,7 +139,7 @@ class ApplicationRun:
         self.plan = plan
         self.checkpoint = checkpoint
         self.tails = Tails()
-        self.changes = Changes()
+        self.changes = Changes(clock.wall)
         self.recordings = Recordings(plan, checkpoint, clock)
         self._asked: dict[int, Asked] = {}
         self._executor = executor

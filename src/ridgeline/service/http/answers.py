@@ -255,16 +255,29 @@ class RecordingsAnswer(TypedDict):
 class ChangeAnswer(TypedDict):
     """A change that was asked for while the application runs."""
 
-    number: Annotated[int, "Its number, in this run."]
-    by: Annotated[str, "Who asked for it."]
-    what: Annotated[str, "What was asked for."]
-    state: Annotated[str, "`QUEUED` until the next window begins, then `APPLIED` or `REFUSED`."]
-    window: Annotated[int | None, "The first window in which it has effect; null if it has none yet."]
+    id: Annotated[int, "Its number, in this run."]
+    what: Annotated[str, "What was asked for, in a line."]
+    edits: Annotated[list[dict[str, Any]], "The edits of the plan; secrets are masked."]
+    state: Annotated[str, "`QUEUED`, then `APPLIED`, `REFUSED` or `WITHDRAWN`."]
+    window: Annotated[
+        int | None, "The first window in which it has effect; of a queued one that it waits for, if known."
+    ]
+    who: Annotated[str, "Who asked for it, as they said."]
+    note: Annotated[str, "What they noted beside it."]
     result: Annotated[str, "The id of what it began or ended."]
     reason: Annotated[str, "Why it was refused."]
+    at: Annotated[float, "When it was asked for (seconds since 1970)."]
 
 
 class ChangesAnswer(TypedDict):
     """The last changes."""
 
     changes: Annotated[list[ChangeAnswer], "The last 1,000, the newest last."]
+
+
+class DifferenceAnswer(TypedDict):
+    """What a change would do; nothing is changed."""
+
+    lines: Annotated[list[str], "The difference between the plans, as text."]
+    difference: Annotated[dict[str, Any], "The difference: what is added, removed, moved, started."]
+    edits: Annotated[list[dict[str, Any]], "The edits that make it; secrets are masked."]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from starlette.requests import Request
 
-from ridgeline.api.errors import did_you_mean
+from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.service.http.bodies import AnswerError, read_object
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.run import ApplicationRun
@@ -17,24 +18,16 @@ if TYPE_CHECKING:
     from ridgeline.stram.watch import Watch
 
 
-class AnswerError(Exception):
-    """What is answered instead of a result: an HTTP status, what is wrong, and what to do."""
-
-    def __init__(
-        self, status: int, error: str, hint: str = "", headers: Mapping[str, str] | None = None
-    ) -> None:
-        super().__init__(error)
-        self.status = status
-        self.error = error
-        self.hint = hint
-        self.headers = dict(headers or {})
+__all__ = ["Answer", "AnswerError", "Asked", "Call", "Endpoint", "Handler", "Parameter", "found"]
+_FORMS: Mapping[str, tuple[type[Any], str]] = {"array": (list, "a list"), "object": (dict, "an object")}
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a path or query.
+    """A parameter of a path, a query or a body.
 
-    `kind` is `integer` or `string`; numbers lie between `least` and `most`.
+    `kind` is `integer`, `string` or `boolean`; numbers lie between `least` and `most`. In a body it may be
+    `array`, `object`, or `any`, which is any JSON value.
     """
 
     name: str
@@ -43,10 +36,12 @@ class Parameter:
     least: int | None = None
     most: int | None = None
 
-    def parse(self, text: str) -> int | str:
+    def parse(self, text: str) -> int | str | bool:
         """The value of a text. Raises AnswerError (400) if it is none."""
         if self.kind == "string":
             return text
+        if self.kind == "boolean":
+            return self._truth(text)
         try:
             number = int(text)
         except ValueError:
@@ -62,6 +57,23 @@ class Parameter:
             )
             raise AnswerError(400, rule, self.help)
         return number
+
+    def _truth(self, text: str) -> bool:
+        if text.lower() not in {"true", "false"}:
+            raise AnswerError(400, f"`{self.name}` must be true or false; got `{text[:100]}`", self.help)
+        return text.lower() == "true"
+
+    def take(self, value: Any) -> Any:
+        """The value of a JSON value that a body has. Raises AnswerError (400) if it is none."""
+        if self.kind == "any":
+            return value
+        if self.kind in _FORMS:
+            form, called = _FORMS[self.kind]
+            if not isinstance(value, form):
+                what = f"`{self.name}` must be {called}; got {shorten(value)}"
+                raise AnswerError(400, what, self.help)
+            return value
+        return self.parse(value if isinstance(value, str) else json.dumps(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +123,9 @@ class Endpoint:
     """Whether it answers without the token."""
     method: str = "GET"
     body: tuple[Parameter, ...] = ()
-    """What a POST may have in its body, a JSON object; those with `least` None and no default are texts."""
+    """What a POST may have in its body, a JSON object."""
+    entries: str = ""
+    """What the body's names and values are, if it may have any; the handler finds them as `body`."""
 
     def parse(self, request: Request) -> dict[str, Any]:
         """The request's parameters. Raises AnswerError (400) naming the first that is wrong or unknown."""
@@ -131,23 +145,16 @@ class Endpoint:
 
         Pages of other sites cannot send JSON without being asked first, which this service refuses.
         """
-        if media_type.partition(";")[0].strip().lower() != "application/json":
-            raise AnswerError(
-                415, "the body must be JSON", "send the header `Content-Type: application/json`"
-            )
-        try:
-            given = json.loads(document or b"{}")
-        except (ValueError, RecursionError):
-            given = None
-        if not isinstance(given, dict):
-            raise AnswerError(400, "the body is no JSON object", 'send `{"name": value}`')
+        given = read_object(document, media_type)
+        if self.entries:
+            return {"body": given}
         known = {parameter.name: parameter for parameter in self.body}
         values: dict[str, Any] = {}
         for name, value in given.items():
             if name not in known:
                 raise AnswerError(400, f"there is no `{name[:100]}` here", did_you_mean(name, known))
             if value is not None:
-                values[name] = known[name].parse(value if isinstance(value, str) else json.dumps(value))
+                values[name] = known[name].take(value)
         return values
 
 

@@ -1,0 +1,64 @@
+"""The body of a request: a JSON object that everything behind it can hold, or an answer that says why not."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ridgeline.api.errors import shorten
+
+DEEPEST = 50
+"""So deep values may be nested: what reads, masks and writes them goes down by recursion."""
+
+
+class AnswerError(Exception):
+    """What is answered instead of a result: an HTTP status, what is wrong, and what to do."""
+
+    def __init__(
+        self, status: int, error: str, hint: str = "", headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(error)
+        self.status = status
+        self.error = error
+        self.hint = hint
+        self.headers = dict(headers or {})
+
+
+def read_object(document: bytes, media_type: str) -> dict[str, Any]:
+    """The JSON object that a body is. Raises AnswerError (400, 415).
+
+    Pages of other sites cannot send JSON without being asked first, which this service refuses. Values are
+    refused that JSON itself has not (NaN), that no file can hold (half a surrogate pair), or that are nested
+    deeper than `DEEPEST`.
+    """
+    if media_type.partition(";")[0].strip().lower() != "application/json":
+        raise AnswerError(415, "the body must be JSON", "send the header `Content-Type: application/json`")
+    try:
+        given = json.loads(document or b"{}")
+    except (ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        raise AnswerError(400, "the body is no JSON object", 'send `{"name": value}`')
+    _check(given, 0)
+    return given
+
+
+def _check(value: object, depth: int) -> None:
+    """Raise AnswerError (400) for a value that cannot be kept."""
+    if depth > DEEPEST:
+        raise AnswerError(400, f"the body is nested deeper than {DEEPEST} levels", "send flatter values")
+    if isinstance(value, str):
+        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            raise AnswerError(400, "a text in the body has half a surrogate pair", "send whole characters")
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            raise AnswerError(400, f"the body has {shorten(value)}, which is no JSON", "send finite numbers")
+    elif isinstance(value, dict):
+        for name, part in value.items():
+            _check(name, depth)
+            _check(part, depth + 1)
+    elif isinstance(value, list):
+        for part in value:
+            _check(part, depth + 1)
