@@ -109,6 +109,10 @@ class ChangeError(RidgelineError):
     """
 
 
+class ApplicationKilledError(RidgelineError):
+    """Somebody has killed the application: nothing of the windows under way counts."""
+
+
 class CheckpointError(RidgelineError):
     """The checkpoint folder cannot be used.
 

@@ -91,17 +91,50 @@ class Partitioner(ABC):
         Raises ValueError if that is not possible; its text becomes a fault of the application.
         """
 
+    def merge_state(self, name: str, values: Sequence[Any]) -> Any:
+        """Make one value of those that all partitions hold, when the number of partitions changes.
+
+        Called for each `State` and `ListState` that is not the same as before the first window in all
+        partitions; keyed states move by key. The operator has no open application window then.
+
+        Args:
+            name: Of the state.
+            values: Of the partitions, in order; lists for a `ListState`.
+
+        Returns:
+            What one partition would hold.
+
+        Example:
+            >>> from ridgeline import StickyPartitioner
+            >>> class Counting(StickyPartitioner):
+            ...     def merge_state(self, name, values):
+            ...         return sum(values)
+            ...
+            ...     def split_state(self, name, value, partitions):
+            ...         return [value] + [0] * (partitions - 1)
+            >>> Counting().split_state("count", Counting().merge_state("count", [3, 4]), 3)
+            [7, 0, 0]
+        """
+        msg = "its partitioner does not say how: override `merge_state` and `split_state` of a `Partitioner`"
+        raise NotImplementedError(msg)
+
+    def split_state(self, name: str, value: Any, partitions: int) -> Sequence[Any]:
+        """Divide what one partition would hold among several; see `merge_state`.
+
+        Args:
+            name: Of the state.
+            value: What `merge_state` has returned.
+            partitions: How many there are from now on, at least 2.
+
+        Returns:
+            What each of them begins with, in order.
+        """
+        msg = "its partitioner does not say how: override `merge_state` and `split_state` of a `Partitioner`"
+        raise NotImplementedError(msg)
+
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in sorted(vars(self).items()))
         return f"{type(self).__name__}({values})"
-
-    def merge_state(self, states: Sequence[Any]) -> Any:
-        """Merge states without a key when partitions change.
-
-        Raises NotImplementedError: repartitioning while running is not available yet.
-        """
-        msg = "repartitioning while running is not available yet"
-        raise NotImplementedError(msg)
 
 
 def assign_keys(count: int) -> list[PartitionKeys]:

@@ -16,6 +16,7 @@ from ridgeline.cli import options
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
+    from ridgeline.plan.edits import Edit
     from ridgeline.plan.execution import Plan
     from ridgeline.settings.layers import Layer
     from ridgeline.settings.resolving import Resolved
@@ -105,13 +106,20 @@ class Configured:
         resolved.faults[:0] = self.faults
         return resolved
 
-    def plan(self, kept: Mapping[str, object] = MappingProxyType({})) -> Plan:
+    def plan(
+        self,
+        kept: Mapping[str, object] = MappingProxyType({}),
+        kept_edits: Sequence[Edit] = (),
+        edits: Sequence[Edit] = (),
+    ) -> Plan:
         """The plan of the application, configured. Raises ValidationError with all faults."""
         from ridgeline.plan.planner import plan_application
 
         resolved = self.resolve(kept)
         with resolved.reporting():
-            return plan_application(self.app, resolved.properties, resolved.attributes)
+            return plan_application(
+                self.app, resolved.properties, resolved.attributes, edits=edits, kept=kept_edits
+            )
 
 
 def load_configured(

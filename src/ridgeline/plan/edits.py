@@ -6,8 +6,8 @@ then planned and validated as a whole (`ridgeline.plan.editing`), so an edit say
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from ridgeline.api.errors import ChangeError, did_you_mean, shorten
@@ -208,17 +208,35 @@ def _checked(edit: str, key: str, kind: str, value: Any) -> Any:
     raise ChangeError(msg)
 
 
-@dataclass(frozen=True, slots=True)
-class KeptEdits:
-    """The edits that an application goes on with after a restart, in the order in which they were made.
+def without_older(edits: Sequence[Edit]) -> list[Edit]:
+    """The edits without those that a later one makes superfluous, as far as only values are set between.
 
-    `edits`: all but those of properties, which are kept as `KeptProperties`.
+    >>> without_older([Repartition("a", 2), SetAttribute("b", "memory_mb", 512), Repartition("a", 3)])
+    [SetAttribute(operator='b', attribute='memory_mb', value=512, port='', unifier=False), \
+Repartition(operator='a', partitions=3, partitioner=None)]
     """
+    left: list[Edit] = []
+    later: set[object] = set()
+    for edit in reversed(edits):
+        of = _target(edit)
+        if of is None:
+            later.clear()
+        elif of in later:
+            continue
+        else:
+            later.add(of)
+        left.append(edit)
+    return left[::-1]
 
-    edits: tuple[Edit, ...] = field(default=())
 
-    def __bool__(self) -> bool:
-        return bool(self.edits)
-
-
-NO_EDITS = KeptEdits()
+def _target(edit: Edit) -> object:
+    """What an edit sets a value of; None if it changes more."""
+    match edit:
+        case SetProperty(operator, name, _):
+            return "property", operator, name
+        case SetAttribute(operator, name, _, port, unifier):
+            return "attribute", operator, name, port, unifier
+        case Repartition(operator, partitions, partitioner) if partitions is not None and not partitioner:
+            return "partitions", operator
+        case _:
+            return None

@@ -55,7 +55,11 @@ def start(  # noqa: PLR0913  the options of a run
     """What `Application.start` does, which says what the arguments are and has their defaults."""
     given = dict(properties or {})
     planner = Planner(
-        lambda kept: plan_application(app, {**kept, **given}, attributes or {}), given, reset=reset_properties
+        lambda values, kept, edits: plan_application(
+            app, {**values, **given}, attributes or {}, edits=edits, kept=kept
+        ),
+        given,
+        reset=reset_properties,
     )
     plan = planner.first(checkpoint, app.name)
     kind = None if execution is None else named_execution(execution, "execution")

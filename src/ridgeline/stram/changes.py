@@ -89,7 +89,8 @@ class Kill:
         return "kill"
 
 
-What = StartRecording | StopRecording | PlanChange | Pause | Resume | Shutdown | Kill
+Control = Pause | Resume | Shutdown | Kill
+What = StartRecording | StopRecording | PlanChange | Control
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +212,11 @@ class Recorder:
                         key = partition.id, port
                         found[key] = max(found.get(key, 0), recording.limit_bytes)
         return found
+
+    @property
+    def recordings(self) -> tuple[Recording, ...]:
+        """Those that go on, or whose last windows are not committed."""
+        return tuple(self._recordings.values())
 
     def committed(self, window_id: int) -> None:
         """Forget recordings whose windows are all committed."""

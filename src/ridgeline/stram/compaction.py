@@ -160,9 +160,16 @@ class CompactionScheduler:
         }
         self._plain = {operator.id for operator in plan.physical.operators if _is_plain(operator.operator)}
 
-    def take_sizes(self, sizes: Mapping[int, StateSize]) -> None:
-        """Take in what the files of the versions hold that the run begins with."""
+    def follow(self, before: CompactionScheduler) -> None:
+        """Go on with the states of operators that were there before the plan changed."""
+        kept = self._growth.keys() & before._growth.keys()
+        self._growth |= {operator: before._growth[operator] for operator in kept}
+
+    def take_sizes(self, sizes: Mapping[int, StateSize], *, of_all: bool = True) -> None:
+        """Take in what the files of versions hold: all that the run begins with, or what has moved."""
         for operator, growth in self._growth.items():
+            if operator not in sizes and not of_all:
+                continue
             size = sizes.get(operator, StateSize())
             growth.compacted = size.compacted
             growth.snapshot_bytes, growth.delta_bytes = size.snapshot_bytes, size.delta_bytes

@@ -68,6 +68,13 @@ class Repaired:
 
 
 @dataclass(frozen=True, slots=True)
+class StatesMoved:
+    """Another plan begins with states that were moved to it. `sizes`: of their files, by physical id."""
+
+    sizes: Mapping[int, StateSize]
+
+
+@dataclass(frozen=True, slots=True)
 class StatesChecked:
     """All state files have been checked, and every `Repaired` has been reported."""
 
@@ -100,6 +107,7 @@ ControlEvent = (
     | ExecutorEvent
     | Repaired
     | StatesChecked
+    | StatesMoved
     | ManifestWritten
     | WindowPublished
     | CommitDue

@@ -16,7 +16,7 @@ from ridgeline.plan.container_spec import tails_of
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
-from ridgeline.stram.changes import ChangeAsked, Recorder, RecordingFailed, RecordingsFound
+from ridgeline.stram.changes import ChangeAsked, Recorder, Recording, RecordingFailed, RecordingsFound
 from ridgeline.stram.compaction import Compacted, CompactionFailed, CompactionScheduler, WarnOfState
 from ridgeline.stram.control import (
     AttemptFailed,
@@ -35,6 +35,7 @@ from ridgeline.stram.control import (
     RunWindow,
     Skip,
     StatesChecked,
+    StatesMoved,
     WindowDue,
     WindowPublished,
 )
@@ -69,11 +70,13 @@ class Master:
         finished: frozenset[int] = frozenset(),
         capacity: int = 1,
         groups: bool = False,
+        follows: Master | None = None,
     ) -> None:
         """The application as of the window `committed` (-1: before the first), as its manifest says.
 
         `capacity`: the most windows that may be in flight, see `WindowExecutor`. `groups`: one commit may
-        cover several windows, if they are complete by the time the commit before is done.
+        cover several windows, if they are complete by the time the commit before is done. `follows`: the one
+        of the plan before, which has no window under way, or none that counts.
         """
         self.plan = plan
         self.inputs = frozenset(
@@ -125,6 +128,22 @@ class Master:
         self._slides = any(operator.slides for operator in plan.physical.operators)
         self._loop_counts = _loop_counts(plan, self._tails.values())
         self._containers = frozenset(container.id for container in plan.execution.containers)
+        self._attempts: dict[int, int] = {}
+        """The last attempts at windows that were begun under a plan that did not last."""
+        if follows is not None:
+            self._follow(follows)
+
+    def _follow(self, before: Master) -> None:
+        """Go on where another plan has ended. Its first window runs alone, and is committed at once."""
+        self._time = before._time
+        self._alone = self._committed + 1
+        self._compactions.follow(before._compactions)
+        self._attempts = before._attempts | {one.window_id: one.attempt for one in before._flights.values()}
+
+    @property
+    def recordings(self) -> tuple[Recording, ...]:
+        """The recordings that go on."""
+        return self._recorder.recordings
 
     @property
     def committed(self) -> int:
@@ -210,6 +229,9 @@ class Master:
                 return self._checked()
             case Repaired():
                 return (self._repaired(event),)
+            case StatesMoved(sizes):
+                self._compactions.take_sizes(sizes, of_all=False)
+                return ()
             case ManifestWritten(window_id, names):
                 return self._has_committed(window_id, names)
             case Compacted(operator, version, names):
@@ -230,6 +252,7 @@ class Master:
             raise AssertionError(msg)
         self._time = max(self._time, time)
         flight = self._flights[window_id] = Flight(window_id, self._time)
+        flight.attempt = self._attempts.pop(window_id, flight.attempt)
         return self._begin(flight)
 
     def _begin(self, flight: Flight) -> RunWindow:

@@ -186,6 +186,38 @@ class LocalExecutor:
         report.window.received = self._clock.wall()
         self._happened.append(ContainerReported(report))
 
+    def prepare(self, plan: Plan) -> None:
+        """Nothing has to be there before."""
+
+    prepared = True
+
+    def abandon(self) -> None:
+        """Nothing was made."""
+
+    def change(self, plan: Plan) -> None:
+        """Run the containers of another plan; those that stay go on. Raises OperatorError."""
+        before = {container.spec.id: container for container in self._containers}
+        self._specs = container_specs(plan)
+        errors: list[BaseException] = []
+        self._containers = []
+        with _interrupts_of_the_caller():
+            for spec in self._specs:
+                container = before.pop(spec.id, None)
+                if container is not None:
+                    errors += container.change(spec)
+                self._containers.append(container or self._make(spec))
+            for container in before.values():
+                try:
+                    container.close()
+                except RidgelineError as error:
+                    errors.append(error)
+            for one in errors:
+                if not isinstance(one, RidgelineError):
+                    raise one
+        self._requests = {spec.id: deque() for spec in self._specs}
+        self._inboxes.clear()
+        self._happened.clear()
+
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
         """Call `committed` of the operators that have it."""
         for container in self._containers:

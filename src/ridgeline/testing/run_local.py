@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Any
@@ -16,6 +16,7 @@ from ridgeline.api.errors import CheckpointError, RidgelineError, ValidationErro
 from ridgeline.api.files import is_local
 from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type, port_schema
 from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.engine.driver.changes import Asked
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.run import ApplicationRun
@@ -29,9 +30,11 @@ from ridgeline.measure.events import (
     WindowRetried,
 )
 from ridgeline.plan.draft import Draft
+from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.replacing import Replace, replace_operators
+from ridgeline.stram.changes import PlanChange
 from ridgeline.stram.event_lines import EventLines
 from ridgeline.stram.identity import own_host, run_info
 from ridgeline.stram.metric_tables import MetricTables
@@ -70,6 +73,8 @@ class LocalRun(MetricTables):
         self.plan = plan
         self.events: list[RunEvent] = []
         self.collectors: dict[str, Collector] = {}
+        self.changes: list[Asked] = []
+        """What has become of the changes that were asked for."""
         self._captured: Captured | None = None
         self._sinks: dict[str, Publisher] = {}
         self._watch = Watch(clock.wall, own_host())
@@ -177,6 +182,10 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     reset_properties: bool = False,
     faults: Faults | None = None,
     capture: bool = False,
+    changes: Mapping[int, Iterable[Edit]] | None = None,
+    reset_changes: bool = False,
+    drop_state: Collection[str] = (),
+    rename: Mapping[str, str] | None = None,
 ) -> LocalRun:
     """Run an application in process until its inputs have finished, or for `windows` windows.
 
@@ -187,7 +196,10 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     `reset_properties`. `container_clock` returns host and clock of a container, for tests of clock skew.
     `interleave`: a seed. `windows_in_flight` windows are under way then, as in slots. Their containers run in
     an order that is drawn from it. `faults` strike the run. `capture`: `run.captured` has what each stream
-    carried, and output operators publish nothing. Raises ValidationError, OperatorError, CheckpointError.
+    carried, and output operators publish nothing. `changes`: edits of the plan, by the window that is to
+    begin with them, or the first one after it that may; `run.changes` says what came of them.
+    `reset_changes`, `drop_state`, `rename`: as the options of `ridgeline run`, for a checkpoint of another
+    version of the application. Raises ValidationError, OperatorError, CheckpointError.
 
     Example:
         >>> from typing import NamedTuple
@@ -216,15 +228,20 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     given = dict(properties or {})
     by_lists = _by_lists(app.name, inputs) if inputs else None
     planner = Planner(
-        lambda kept: _planned(app, {**kept, **given}, attributes or {}, by_lists, capture=capture),
+        lambda values, kept, edits: _planned(
+            app, {**values, **given}, attributes or {}, by_lists, kept, edits, capture=capture
+        ),
         given,
         reset=reset_properties,
+        reset_changes=reset_changes,
+        dropped=drop_state,
+        renamed=rename,
     )
     plan = planner.first(storage, app.name)
     _refuse_spark_sources(plan)
     console = console or Console()
     striker = None if faults is None else Striker(faults, plan, partial(_say, console))
-    local = _Run(planner, storage, clock, console, striker, container_clock, interleave)
+    local = _Run(planner, storage, clock, console, striker, container_clock, interleave, changes or {})
     return local.run(app.name, windows, capture=capture)
 
 
@@ -240,7 +257,9 @@ class _Run:
         striker: Striker | None,
         container_clock: ContainerClock | None,
         interleave: int | None,
+        changes: Mapping[int, Iterable[Edit]],
     ) -> None:
+        self._edits = {window: tuple(edits) for window, edits in changes.items()}
         self._planner = planner
         self._storage = storage
         self._clock = clock
@@ -252,7 +271,7 @@ class _Run:
     def run(self, application: str, windows: int | None, *, capture: bool) -> LocalRun:
         """Run windows until the end. Raises what the application does."""
         owned = Checkpoint(self._storage, application)
-        plan = self._planner.settled(owned.properties())
+        plan = self._planner.settled(owned.last())
         result = LocalRun(plan, self._clock)
         if capture:
             result.will_capture()
@@ -269,7 +288,7 @@ class _Run:
                     end = run.next_window + windows
                 orderly = False
                 try:
-                    _drive(run, executor, end, self._striker)
+                    _drive(run, executor, end, self._striker, self._edits, result.changes)
                     orderly = True
                     outcome = "finished" if run.ended else "stopped"
                 except DriverGoneError:
@@ -290,7 +309,8 @@ class _Run:
 
     def _opened(self, result: LocalRun, owned: Checkpoint) -> tuple[ApplicationRun, LocalExecutor]:
         """A run on the checkpoint, which its collecting sinks go on from, and what runs its containers."""
-        plan, clock, seed = result.plan, self._clock, self._interleave
+        plan = self._planner.settled(owned.last())
+        clock, seed = self._clock, self._interleave
         executor = LocalExecutor(
             plan, self._storage, clock, owned.run_id, self._container_clock, seed, self._striker
         )
@@ -310,10 +330,25 @@ class _Run:
 
         committer = None if seed is None else CommitLater(Random(seed))  # noqa: S311  no secret
         observe = partial(self._observe, result)
-        run = ApplicationRun(plan, owned, executor, clock, publisher_context, observe, committer=committer)
-        run.properties = self._planner.kept
+        run = ApplicationRun(
+            plan,
+            owned,
+            executor,
+            clock,
+            publisher_context,
+            observe,
+            committer=committer,
+            planner=self._planner,
+        )
+        run.planned_event = partial(self._replanned, result, owned)
         result.take_over(run.publishers)
         return run, executor
+
+    def _replanned(self, result: LocalRun, owned: Checkpoint, plan: Plan) -> RunEvent:
+        """The event of a plan that has changed."""
+        result.plan = plan
+        info = run_info("in process", self._storage.uri, self._planner.shown)
+        return planned_event(plan, at=self._clock.wall(), application_id=owned.run_id, info=info)
 
     def _observe(self, result: LocalRun, event: RunEvent) -> None:
         if isinstance(event, StateWarning):
@@ -322,16 +357,25 @@ class _Run:
 
 
 def _drive(
-    run: ApplicationRun, executor: LocalExecutor, end: int | None, striker: Striker | None = None
+    run: ApplicationRun,
+    executor: LocalExecutor,
+    end: int | None,
+    striker: Striker | None,
+    edits: dict[int, tuple[Edit, ...]],
+    asked: list[Asked],
 ) -> None:
     """Run windows until the application has ended, or up to the window before `end`.
 
-    Raises DriverGoneError where a fault ends the driver.
+    Changes are asked for before their windows, and planned then. Raises DriverGoneError where a fault ends
+    the driver.
     """
     first = run.next_window
-    master = run.master
-    while not run.ended and (end is None or run.next_window < end):
-        if master.can_begin and (end is None or master.next_window < end):
+    while not run.ended and not run.stopping and (end is None or run.next_window < end):
+        master = run.master
+        due = sorted(one for one in edits if one <= master.next_window)
+        asked += [run.changes.ask(PlanChange(edits.pop(one)), "test") for one in due]
+        run.take_changes(wait=True)
+        if run.may_begin and (end is None or master.next_window < end):
             if master.next_window > first:
                 if master.idle:
                     executor.wait_for_inputs(run.plan.logical.window_seconds)
@@ -348,21 +392,25 @@ def _planned(
     properties: Mapping[str, object],
     attributes: Mapping[str, object],
     by_lists: Replace | None,
+    kept: Sequence[Edit],
+    edits: Sequence[Edit],
     *,
     capture: bool,
 ) -> Plan:
     """The plan of an application. `capture`: with taps, and with outputs that publish nothing."""
     replacing = None if by_lists is None else partial(replace_operators, by_lists)
     if not capture:
-        return plan_application(app, properties, attributes, replacing)
+        return plan_application(app, properties, attributes, replacing, edits=edits, kept=kept)
 
     def tapping(draft: Draft, app: Application) -> Application:
         return tap(draft, app if replacing is None else replacing(draft, app))
 
     try:
-        return silence(plan_application(app, properties, attributes, tapping))
+        return silence(plan_application(app, properties, attributes, tapping, edits=edits, kept=kept))
     except ValidationError:
-        plan_application(app, properties, attributes, replacing)  # raises it without a word about taps
+        plan_application(
+            app, properties, attributes, replacing, edits=edits, kept=kept
+        )  # raises it without a word about taps
         raise
 
 

@@ -8,7 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ridgeline.stram.changes import Change, What
+from ridgeline.measure.events import ApplicationChanged
+from ridgeline.plan.edit_texts import shown_edit
+from ridgeline.stram.changes import Change, PlanChange, What
 
 QUEUED, APPLIED, REFUSED, WITHDRAWN = "QUEUED", "APPLIED", "REFUSED", "WITHDRAWN"
 _MOST_QUEUED = 1_000
@@ -21,7 +23,8 @@ class Asked:
     """A change and what has become of it.
 
     `at`: when it was asked for (wall clock). `window`: the first one in which it has effect; of one that is
-    queued, the one that it waits for. `result`: the id of what it began or ended.
+    queued, the one that it waits for. `result`: the id of what it began or ended. `due`: it is about to be
+    applied, so it cannot be withdrawn.
     """
 
     change: Change
@@ -30,6 +33,7 @@ class Asked:
     window: int | None = None
     result: str = ""
     reason: str = ""
+    due: bool = False
     done: threading.Event = field(default_factory=threading.Event)
 
     def row(self) -> dict[str, Any]:
@@ -95,12 +99,17 @@ class Changes:
         """
         asked = self.find(number)
         with self._lock:
-            waits = asked in self._queued
-            if waits:
-                self._queued.remove(asked)
-        if waits:
-            _settle(asked, WITHDRAWN)
+            if asked.state == QUEUED and not asked.due:
+                if asked in self._queued:
+                    self._queued.remove(asked)
+                _settle(asked, WITHDRAWN)
         return asked
+
+    def claim(self, asked: Asked) -> bool:
+        """Let nobody withdraw a change any more; False if somebody has."""
+        with self._lock:
+            asked.due = asked.due or asked.state == QUEUED
+            return asked.due
 
     def close(self) -> None:
         """No window begins any more: refuse what waits, and what is still asked for."""
@@ -128,3 +137,24 @@ def applied(asked: Asked, window: int, result: str) -> None:
 def refused(asked: Asked, reason: str) -> None:
     """The change is not made."""
     _settle(asked, REFUSED, reason=reason)
+
+
+def changed_event(
+    asked: Asked, at: float, plan_version: int, held_seconds: float = 0.0
+) -> ApplicationChanged:
+    """What is reported of a change. `held_seconds`: so long no window could run for it."""
+    change = asked.change
+    edits = map(shown_edit, change.what.edits) if isinstance(change.what, PlanChange) else ()
+    return ApplicationChanged(
+        at,
+        change.number,
+        change.by,
+        getattr(change.what, "note", ""),
+        str(change.what),
+        asked.state,
+        asked.window,
+        asked.reason,
+        plan_version,
+        tuple(edits),
+        held_seconds,
+    )

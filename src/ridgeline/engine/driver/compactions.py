@@ -37,11 +37,10 @@ class Compactions:
     """
 
     def __init__(self, plan: Plan, checkpoint: Checkpoint, compactor: Compactor | None = None) -> None:
+        self._plan = plan
         self._checkpoint = checkpoint
         self._compactor = compactor
-        self._in_thread = StateCompactor(
-            SegmentFiles(checkpoint.storage, checkpoint.run_id), plan.physical.operators
-        )
+        self._in_thread = self._made()
         self._small: Executor = ThreadPoolExecutor(1, "ridgeline-compaction") if compactor else _AtOnce()
         self._large: Executor = ThreadPoolExecutor(1, "ridgeline-compactor") if compactor else _AtOnce()
         self._jobs: dict[int, _Job] = {}
@@ -53,9 +52,26 @@ class Compactions:
         """With a thread for small states and a process for large ones."""
 
         def distribute() -> plan_distribution.PlanFile:
-            return plan_distribution.distribute(checkpoint.storage, container_specs(plan))
+            return plan_distribution.distribute(checkpoint.storage, container_specs(made._plan))
 
-        return cls(plan, checkpoint, Compactor(checkpoint.storage.uri, distribute, checkpoint.run_id))
+        made = cls(plan, checkpoint, Compactor(checkpoint.storage.uri, distribute, checkpoint.run_id))
+        return made
+
+    def _made(self) -> StateCompactor:
+        files = SegmentFiles(self._checkpoint.storage, self._checkpoint.run_id)
+        return StateCompactor(files, self._plan.physical.operators)
+
+    def change(self, plan: Plan) -> None:
+        """Compact the states of another plan from now on. Compactions of operators that stay go on."""
+        before = {operator.id for operator in self._plan.physical.operators}
+        present = {operator.id for operator in plan.physical.operators}
+        self._plan = plan
+        self._in_thread = self._made()
+        if self._compactor is not None and present - before:
+            self._compactor.begin_again()
+        for operator in self._jobs.keys() - present:
+            del self._jobs[operator]
+            self.discard(operator)
 
     @property
     def compactor_pid(self) -> int | None:

@@ -42,6 +42,7 @@ class Compactor:
         self._run_id = run_id
         self._process: subprocess.Popen[bytes] | None = None
         self._closed = False
+        self._stale = False
         self._busy = threading.Lock()
 
     @property
@@ -68,6 +69,10 @@ class Compactor:
             raise answer
         return answer
 
+    def begin_again(self) -> None:
+        """The plan is another one: the next compaction starts the process anew."""
+        self._stale = True
+
     def close(self) -> None:
         """End the process, also during a compaction. The files that it has written count for nothing."""
         self._closed = True
@@ -85,8 +90,9 @@ class Compactor:
         if self._closed:
             msg = "the run is over"
             raise RidgelineError(msg)
-        if self._process is not None and self._process.poll() is not None:
+        if self._process is not None and (self._stale or self._process.poll() is not None):
             self._end(self._process)
+        self._stale = False
         if self._process is None:
             home = str(Path(ridgeline.__file__).parent.parent)
             paths = os.pathsep.join([home, *filter(None, [os.environ.get("PYTHONPATH")])])

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from ridgeline.api.errors import Failure
+from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowRequest
 from ridgeline.stram.control import ExecutorEvent
 
@@ -57,6 +58,27 @@ class WindowExecutor(Protocol):
 
         `states`: the versions after the window. May return before they were called. Raises OperatorError.
         """
+
+    def prepare(self, plan: Plan) -> None:
+        """Get ready for a change to another plan beside the windows; returns soon. Raises RidgelineError.
+
+        `prepared` says when it is. `change` or `abandon` follows.
+        """
+
+    @property
+    def prepared(self) -> bool:
+        """True if `change` to the plan that is prepared would take no longer than it must."""
+
+    def change(self, plan: Plan) -> None:
+        """Run the containers of this plan from now on; no window is under way.
+
+        What the plan does not touch goes on: operators with their instances, containers in their processes.
+        The next request names the states. It may be a plan that was not prepared: the one before, to which
+        the run goes back. Raises RidgelineError.
+        """
+
+    def abandon(self) -> None:
+        """The plan that was prepared is not used."""
 
     def close(self) -> Sequence[Failure]:
         """Tear the containers down, in bounded time. Returns failures of it that must not fail the run."""

@@ -126,8 +126,8 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
             plan = _settled(planner, plan, checkpoint)
         make = _slot_executor if _is_in_slots(plan, options) else _job_executor
         executor = make(context, plan, checkpoint, clock, observe, heartbeats)
-        run = _open_run(plan, checkpoint, context, clock, console, observe, executor, settle)
-        _prepare(run, plan, options, planner)
+        run = _open_run(plan, checkpoint, context, clock, console, observe, executor, settle, planner)
+        _prepare(run, plan, options)
         first = run.next_window
         if check is not None:
             check.wait(stop)
@@ -163,7 +163,7 @@ def _settled(planner: Planner | None, plan: Plan, checkpoint: Checkpoint) -> Pla
     """The plan with the properties that the checkpoint, which is owned now, keeps. Raises RidgelineError."""
     if planner is None:
         return plan
-    plan = planner.settled(checkpoint.properties())
+    plan = planner.settled(checkpoint.last())
     if planner.going_on:
         _log.info("%s", planner.going_on, extra={"application": plan.logical.application})
     return plan
@@ -212,13 +212,11 @@ def _end(
                 give_back(context)
 
 
-def _prepare(run: ApplicationRun, plan: Plan, options: Options, planner: Planner | None) -> None:
-    """Say what has no effect, and what the windows of the run keep."""
+def _prepare(run: ApplicationRun, plan: Plan, options: Options) -> None:
+    """Say what has no effect."""
     ignored = "" if _is_in_slots(plan, options) else without_effect_in_jobs(plan)
     if ignored:
         run.warn(-1, ignored)
-    if planner is not None:
-        run.properties = planner.kept
 
 
 def _is_on_driver(context: SparkContext) -> bool:
@@ -291,7 +289,7 @@ def _slot_executor(
     )
 
 
-def _open_run(
+def _open_run(  # noqa: PLR0913, PLR0917  what a run has
     plan: Plan,
     checkpoint: Checkpoint,
     context: SparkContext,
@@ -300,6 +298,7 @@ def _open_run(
     observe: Observe | None,
     executor: WindowExecutor,
     settle: Callable[[], bool] | None,
+    planner: Planner | None,
 ) -> ApplicationRun:
     """Make the run; opens the publishers. `launch` calls it and closes the run, and with it the executor."""
 
@@ -327,6 +326,7 @@ def _open_run(
         Compactions.in_background,
         settle,
         committer=committer,
+        planner=planner,
     )
 
 

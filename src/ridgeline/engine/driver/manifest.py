@@ -35,7 +35,8 @@ class Manifest:
     `states`: names of state files by state key. `finished`: state keys of inputs that have finished.
     `publishers`: the publishers' states by operator name, as JSON. `ended`: the application has come to its
     end. `reports`: a digest of the containers' reports. `offsets`: where the window's Spark sources ended,
-    None without one. `properties`: what the application was given from outside for this window.
+    None without one. `properties`: what the application was given from outside for this window. `edits`: what
+    changes of the running application have made of its plan, as `edit_to_json` writes them.
     """
 
     window_id: int
@@ -48,10 +49,13 @@ class Manifest:
     reports: str
     offsets: SourceOffsets | None = None
     properties: KeptProperties = NOTHING_KEPT
+    edits: Sequence[Mapping[str, Any]] = ()
 
     def picture(self) -> dict[str, Any]:
         """As JSON values. Versions are shared, not copied."""
-        kept = {"properties": self.properties.picture()} if self.properties else {}
+        kept: dict[str, Any] = {"properties": self.properties.picture()} if self.properties else {}
+        if self.edits:
+            kept["edits"] = list(self.edits)
         return kept | {
             "window_id": self.window_id,
             "epoch": self.epoch,
@@ -75,6 +79,7 @@ class Manifest:
                 "states": states,
                 "offsets": None if offsets is None else SourceOffsets(**offsets),
                 "properties": KeptProperties.of(kept),
+                "edits": tuple(picture.get("edits", ())),
             }
         )
 

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError, described
+from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.measure.events import OutputPublished
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import WindowReport
+from ridgeline.plan.same_values import same_values
 
 
 class Outputs:
@@ -26,8 +28,15 @@ class Outputs:
         self._partitions: dict[str, list[int]] = {}
         self._visible: dict[str, int] = {}
         self._published: list[OutputPublished] = []
+        self._context: Callable[[str], PublisherContext] | None = None
+        self._take(plan, {})
+
+    def _take(self, plan: Plan, stay: Mapping[str, Publisher]) -> None:
+        """Have the publishers of a plan: those that stay, and others that are not open yet."""
+        self._plan = plan
+        self.publishers, self._partitions = {}, {}
         for logical in plan.logical.operators:
-            publisher = logical.operator.publisher()
+            publisher = stay.get(logical.name) or logical.operator.publisher()
             if publisher is not None:
                 self.publishers[logical.name] = publisher
                 self._partitions[logical.name] = [
@@ -45,8 +54,32 @@ class Outputs:
         self, context: Callable[[str], PublisherContext], states: Mapping[str, object], committed: int
     ) -> None:
         """Open all publishers, with their states as of the last committed window."""
+        self._context = context
         for name, publisher in self.publishers.items():
             self._call(name, "open", committed, publisher.open, context(name), states.get(name))
+
+    def change(self, plan: Plan, states: Mapping[str, object], committed: int) -> None:
+        """Publish for another plan from now on; all windows are published.
+
+        Publishers of operators that are the same stay as they are. Others show all that they hold back, and
+        are closed; new ones are opened, with the states as of the last committed window.
+        """
+        assert self._context is not None  # noqa: S101  it was opened
+        before = {logical.name: logical.operator for logical in self._plan.logical.operators}
+        stay = {
+            logical.name: self.publishers[logical.name]
+            for logical in plan.logical.operators
+            if logical.name in self.publishers and _same(before[logical.name], logical.operator)
+        }
+        for name, publisher in self.publishers.items():
+            if name not in stay:
+                self._call(name, "close", committed, publisher.close)
+                self._note_visible(name, publisher, committed)
+                self._visible.pop(name, None)
+        self._take(plan, stay)
+        for name, publisher in self.publishers.items():
+            if name not in stay:
+                self._call(name, "open", committed, publisher.open, self._context(name), states.get(name))
 
     def stage(self, window_id: int, reports: Iterable[WindowReport]) -> dict[str, object]:
         """Stage what the containers handed over; returns the publishers' new states, for the manifest."""
@@ -105,3 +138,13 @@ class Outputs:
             application = self._plan.logical.application
             failure = Failure(application, name, 0, window_id, callback, described(error))
             raise OperatorError(failure) from error
+
+
+def _same(before: Operator, after: Operator) -> bool:
+    """True if two output operators publish alike: they are of one class, with the same properties."""
+    return type(before) is type(after) and same_values(_properties(before), _properties(after))
+
+
+def _properties(operator: Operator) -> dict[str, object]:
+    values = vars(operator)
+    return {name: values[name] for name in operator_type(type(operator)).properties if name in values}

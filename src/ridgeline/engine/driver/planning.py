@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ridgeline.api.errors import CheckpointError, Fault, ValidationError
 from ridgeline.api.files import is_local
@@ -13,28 +14,42 @@ from ridgeline.api.masking import mask_text
 from ridgeline.engine.driver.differences import same
 from ridgeline.engine.driver.journal import Journal
 from ridgeline.engine.driver.kept_properties import NOTHING_KEPT, KeptProperties
+from ridgeline.engine.driver.manifest import Manifest
 from ridgeline.engine.driver.run_description import described
 from ridgeline.engine.state.storage import DriverStorage, LocalStorage
 from ridgeline.plan.draft import listed
+from ridgeline.plan.edit_texts import edit_text
+from ridgeline.plan.edits import (
+    Edit,
+    SetProperty,
+    edit_of,
+    edit_to_json,
+    without_older,
+)
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.secret_properties import holds_secret
+from ridgeline.plan.succession import succeed
 
 RESET = "`--reset-properties` takes the application's own"
 _LONGEST_VALUE = 60
 
-MakePlan = Callable[[Mapping[str, object]], Plan]
-"""Plans an application with kept properties below those that this run is given."""
+MakePlan = Callable[[Mapping[str, object], Sequence[Edit], Sequence[Edit]], Plan]
+"""Plans an application with kept properties and kept edits below what this run is given, and edits above."""
+RESET_CHANGES = "`--reset-changes` leaves it out"
 
 
-def read_kept(storage: DriverStorage, application: str) -> KeptProperties:
-    """What a checkpoint keeps now, without owning it; nothing of a folder without a run.
+def read_last(storage: DriverStorage, application: str) -> Manifest | None:
+    """The last window of a checkpoint, without owning it; None without one.
 
     Raises CheckpointError if it is damaged or another application's, OSError.
     """
     run_id = described(storage, application)
-    if run_id is None:
-        return NOTHING_KEPT
-    last = Journal(storage, run_id, appends=False).last
+    return None if run_id is None else Journal(storage, run_id, appends=False).last
+
+
+def read_kept(storage: DriverStorage, application: str) -> KeptProperties:
+    """The properties that a checkpoint keeps now; none without a run. Raises as `read_last`."""
+    last = read_last(storage, application)
     return NOTHING_KEPT if last is None else last.properties
 
 
@@ -43,7 +58,9 @@ class Planner:
 
     `make` plans with them. `given`: the properties that this run was given, which win and are kept from now
     on. `known`: names of properties that are given in any other way. `reset`: leave the kept ones out, and
-    forget them with the first window.
+    forget them with the first window. `reset_changes`: leave out what changes of the running application have
+    made of its plan. `dropped`: operators whose state is not wanted any more. `renamed`: new names of
+    operators, by those under which their state was written.
 
     `first` plans before the checkpoint is owned, `settled` once it is.
     """
@@ -55,12 +72,22 @@ class Planner:
         *,
         known: Callable[[], Collection[str]] = dict,
         reset: bool = False,
+        reset_changes: bool = False,
+        dropped: Collection[str] = (),
+        renamed: Mapping[str, str] | None = None,
     ) -> None:
         self._make = make
         self._given = given
         self._known = known
         self._reset = reset
+        self._reset_changes = reset_changes
+        self.dropped = dropped
+        self.renamed: Mapping[str, str] = renamed or {}
         self._found = NOTHING_KEPT
+        self._edits: tuple[Edit, ...] = ()
+        """Those that the checkpoint keeps."""
+        self._made: tuple[Edit, ...] = ()
+        """Those of changes in this run."""
         self._plan: Plan | None = None
         self.kept = NOTHING_KEPT
         """What the windows of this run keep."""
@@ -70,42 +97,75 @@ class Planner:
 
         Raises ValidationError with all faults, CheckpointError.
         """
-        found = NOTHING_KEPT
+        last: Manifest | None = None
         if isinstance(checkpoint, str):
             checkpoint = LocalStorage(checkpoint) if is_local(checkpoint) else None
         if checkpoint is not None:
             with contextlib.suppress(OSError):  # who opens it says why
-                found = read_kept(checkpoint, application)
-        return self.settled(found)
+                last = read_last(checkpoint, application)
+        return self.settled(last)
 
-    def settled(self, found: KeptProperties) -> Plan:
-        """The plan with what the checkpoint keeps; made anew only if it keeps something else than before.
+    def settled(self, last: Manifest | None) -> Plan:
+        """The plan with what the last window keeps; made anew only if it keeps something else than before.
 
         Raises ValidationError with all faults, CheckpointError if a secret must be given anew.
         """
-        found = NOTHING_KEPT if self._reset else found.beside(self._given)
-        if self._plan is None or not same(found.picture(), self._found.picture()):
-            self._plan = self._planned(found)
-            self._found = found
+        found = NOTHING_KEPT if self._reset or last is None else last.properties.beside(self._given)
+        edits: tuple[Edit, ...] = ()
+        if last is not None and not self._reset_changes:
+            edits = tuple(map(edit_of, last.edits))
+        known = same(found.picture(), self._found.picture()) and edits == self._edits
+        if self._plan is None or not known:
+            self._plan = self._planned(found, edits)
+            self._found, self._edits = found, edits
             withheld = [name for name, value in self._given.items() if self._is_withheld(name, value)]
             self.kept = found.joined(self._given, withheld)
         return self._plan
 
+    def changed(self, plan: Plan, edits: Sequence[Edit]) -> Plan:
+        """The plan that follows another one of this run with more edits. Raises ValidationError."""
+        return succeed(plan, self._make(self._found.values, self._edits, (*self._made, *edits)))
+
+    def keep(self, edits: Sequence[Edit]) -> Callable[[], None]:
+        """The plan is that with these edits from now on. Returns what takes that back."""
+        before = self._made, self.kept
+        self._made = (*self._made, *edits)
+        for edit in edits:
+            if isinstance(edit, SetProperty):
+                name = f"{edit.operator}.{edit.property}"
+                withheld = [name] if self._is_withheld(name, edit.value) else []
+                self.kept = self.kept.joined({name: edit.value}, withheld)
+
+        def take_back() -> None:
+            self._made, self.kept = before
+
+        return take_back
+
+    @property
+    def kept_edits(self) -> tuple[Mapping[str, Any], ...]:
+        """The edits that the windows of this run keep. Those of properties are kept as properties."""
+        edits = (*self._edits, *self._made)
+        return tuple(edit_to_json(edit) for edit in without_older(edits) if not isinstance(edit, SetProperty))
+
     @property
     def going_on(self) -> str:
-        """Which kept properties the plan goes on with, in one line; "" for none."""
-        if not self._found.values:
-            return ""
-        texts = [f"{name}={_shown(value)}" for name, value in self._found.values.items()]
-        return f"goes on with properties of the run before: {', '.join(texts)} ({RESET})"
+        """What the plan goes on with that the checkpoint keeps, in one line; "" for nothing."""
+        lines = []
+        if self._found.values:
+            texts = [f"{name}={_shown(value)}" for name, value in self._found.values.items()]
+            lines.append(f"goes on with properties of the run before: {', '.join(texts)} ({RESET})")
+        if self._edits:
+            texts = list(map(edit_text, self._edits))
+            lines.append(f"goes on with changes of runs before: {'; '.join(texts)} ({RESET_CHANGES})")
+        return "\n".join(lines)
 
     @property
     def shown(self) -> dict[str, str]:
         """The kept properties that the plan goes on with, as texts."""
         return {name: _shown(value) for name, value in self._found.values.items()}
 
-    def _planned(self, found: KeptProperties) -> Plan:
-        """Plan with kept properties. Faults that they cause say so."""
+    def _planned(self, found: KeptProperties, edits: Sequence[Edit]) -> Plan:
+        """Plan with what is kept. Faults that it causes say so."""
         missing = [name for name in found.withheld if name not in self._known()]
         if missing:
             what = "which the run before was given and the checkpoint does not keep"
@@ -115,22 +175,30 @@ class Planner:
             )
             raise CheckpointError(msg)
         try:
-            return self._make(found.values)
+            return self._make(found.values, edits, ())
         except ValidationError as error:
-            if not found.values:
+            faults: Sequence[Fault] = error.faults
+            kept = "the checkpoint keeps it from the run before"
+            if edits:
+                faults = self._explained(faults, found.values, (), f"{kept}: {RESET_CHANGES}")
+            if found.values:
+                faults = self._explained(faults, {}, edits, f"{kept}: `-D` gives another value, {RESET}")
+            if faults is error.faults:
                 raise
-            raise ValidationError(error.application, self._explained(error.faults)) from None
+            raise ValidationError(error.application, faults) from None
 
-    def _explained(self, faults: Sequence[Fault]) -> list[Fault]:
-        """The same faults; those that are gone without the kept properties say how to get rid of them."""
+    def _explained(
+        self, faults: Sequence[Fault], values: Mapping[str, object], edits: Sequence[Edit], remedy: str
+    ) -> list[Fault]:
+        """The same faults; those that are gone without what is kept say how to get rid of them."""
         own: set[Fault] = set()
         try:
-            self._make({})
+            self._make(values, edits, ())
         except ValidationError as error:
             own.update(error.faults)
-        kept = "the checkpoint keeps it from the run before"
-        remedy = f"; {kept}: `-D` gives another value, {RESET}"
-        return [fault if fault in own else replace(fault, remedy=fault.remedy + remedy) for fault in faults]
+        return [
+            fault if fault in own else replace(fault, remedy=f"{fault.remedy}; {remedy}") for fault in faults
+        ]
 
     def _is_withheld(self, name: str, value: object) -> bool:
         """True for what no checkpoint keeps: secrets, and what has no JSON form."""

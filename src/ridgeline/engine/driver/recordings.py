@@ -81,6 +81,10 @@ class Recordings:
         self.on_failure: Callable[[str, int], None] = lambda _name, _window: None
         """Called when a recording ends before a window (its id, the window), since it cannot be written."""
 
+    def change(self, plan: Plan) -> None:
+        """Record operators of another plan from now on."""
+        self._partitions = {one.id: one for one in plan.physical.operators}
+
     # What STRAM says ----------------------------------------------------------------------------------------
 
     def find(self, committed: int) -> tuple[Recording, ...]:

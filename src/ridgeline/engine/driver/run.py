@@ -6,13 +6,21 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.clock import Clock, Timeline
-from ridgeline.api.errors import CheckpointError, Failure, FencedError, OperatorError, RidgelineError
+from ridgeline.api.errors import (
+    ApplicationKilledError,
+    CheckpointError,
+    Failure,
+    FencedError,
+    OperatorError,
+    RidgelineError,
+)
 from ridgeline.api.publisher import Publisher, PublisherContext
-from ridgeline.engine.driver.changes import Asked, Changes, applied, refused
+from ridgeline.engine.driver.changes import Asked, Changes, applied, changed_event, refused
+from ridgeline.engine.driver.changing import PlanChanges, PlannedChange, Switch
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.committing import CommitHere, Committer
 from ridgeline.engine.driver.compactions import Compactions
@@ -20,29 +28,39 @@ from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.kept_properties import NOTHING_KEPT
 from ridgeline.engine.driver.manifest import Manifest, SourceOffsets, digest
 from ridgeline.engine.driver.outputs import Outputs
+from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.recordings import Recordings
+from ridgeline.engine.driver.state_moves import NOTHING, Beginning, beginning, give_up, moved
 from ridgeline.engine.driver.state_repair import StateRepair
+from ridgeline.engine.driver.window import Window
 from ridgeline.engine.worker.tails import Tails
 from ridgeline.measure.events import (
     RunEvent,
     StateCompacted,
     StateWarning,
-    WindowCommitted,
     WindowPlanned,
     WindowRetried,
     WindowStarted,
 )
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.protocol import WindowReport
+from ridgeline.plan.succession import following_ids
 from ridgeline.stram.changes import (
     BeginRecording,
     ChangeAsked,
     ChangeInstruction,
+    Control,
     EndRecording,
+    Kill,
+    Pause,
+    PlanChange,
     RecordingFailed,
     RecordingsFound,
     RefuseChange,
+    Resume,
     ResumeRecording,
+    Shutdown,
+    StartRecording,
+    StopRecording,
 )
 from ridgeline.stram.compaction import (
     AwaitCompaction,
@@ -68,6 +86,7 @@ from ridgeline.stram.control import (
     RunWindow,
     Skip,
     StatesChecked,
+    StatesMoved,
     WindowDue,
     WindowPublished,
 )
@@ -84,29 +103,6 @@ _STOP_SECONDS = 0.1
 
 Observe = Callable[[RunEvent], None]
 """Takes the events of a run, in the thread in which they happen. Must be quick and raise nothing."""
-
-
-@dataclass(slots=True)
-class _Window:
-    """A window under way: the trigger's input, and the times (wall clock)."""
-
-    source: Any
-    offsets: SourceOffsets | None
-    due: float | None
-    timeline: Timeline
-    began: float = field(init=False)
-    planned: float = field(init=False)
-    launched: float = 0.0
-    returned: float = 0.0
-    staged: float = 0.0
-    committed: float = 0.0
-    held_seconds: float = 0.0
-    """How long it waited for its commit since nothing had moved in it."""
-    reports: tuple[WindowReport, ...] = ()
-    """Of the attempt that counts, once the window is committed."""
-
-    def __post_init__(self) -> None:
-        self.began = self.planned = self.timeline.now()
 
 
 class ApplicationRun:
@@ -129,12 +125,14 @@ class ApplicationRun:
         settle: Callable[[], bool] | None = None,
         *,
         committer: Committer | None = None,
+        planner: Planner | None = None,
     ) -> None:
         """`settle` is called when there is time, after windows were reported.
 
         It does a piece of what is left to do with them, and says if more is left.
 
-        `committer`: where commits wait for their sync; None: in `turn`.
+        `committer`: where commits wait for their sync; None: in `turn`. `planner`: plans changes of the plan,
+        and says what windows keep of what the application was given; None: the plan stays as it is.
         """
         self.plan = plan
         self.checkpoint = checkpoint
@@ -151,15 +149,33 @@ class ApplicationRun:
         self._idled = clock.monotonic()
         self._held_since: float | None = None
         """Since when windows wait for their commit in which nothing moved."""
-        self._windows: dict[int, _Window] = {}
+        self._windows: dict[int, Window] = {}
         self._committer = committer or CommitHere()
         self.properties = NOTHING_KEPT
         """What windows that are committed from now on keep of what the application was given from outside."""
         self._outputs = Outputs(plan, clock)
         self._metric_aggregation = MetricAggregation(plan.physical.operators)
         self._state_keys = {operator.id: operator.state_key for operator in plan.physical.operators}
+        self._planner = planner
+        self._plan_changes = PlanChanges(planner, executor, self.changes, self._refused)
+        self._switched: Switch | None = None
+        """The change of the plan whose first window is not committed."""
+        self._published_at: float | None = None
+        """When the last window was published, by the monotonic clock."""
+        self.planned_event: Callable[[Plan], RunEvent] | None = None
+        """What is reported when the plan has changed, before the first window of it."""
+        self.paused = self.stopping = False
         last = checkpoint.last()
-        self.master = _master(plan, checkpoint, last, executor.capacity, groups=self._outputs.group_windows)
+        self._moved = NOTHING if last is None else beginning(plan, checkpoint, last, planner)
+        self.master = Master(
+            plan,
+            epoch=checkpoint.epoch,
+            committed=-1 if last is None else last.window_id,
+            states=self._moved.states,
+            finished=self._moved.finished,
+            capacity=executor.capacity,
+            groups=self._outputs.group_windows,
+        )
         self.compactions = compactions(plan, checkpoint)
         self._repair = StateRepair(plan, checkpoint)
         repairs, self._sizes = self._repair.recover(self.master.states)
@@ -190,6 +206,16 @@ class ApplicationRun:
     def open(self) -> None:
         """Begin to get ready for the first window, as triggers do first. Raises RidgelineError."""
         self._executor.open()
+
+    @property
+    def may_begin(self) -> bool:
+        """True if the next window may begin now: STRAM allows it, and no change has to come first."""
+        master = self.master
+        return (
+            master.can_begin
+            and not (self.paused or self.stopping)
+            and not (master.under_way and self._plan_changes.due(master.next_window))
+        )
 
     def window(
         self,
@@ -222,8 +248,10 @@ class ApplicationRun:
         if self._early_warnings is not None:
             self._start()
         if window_id > self.master.committed:
-            self._windows[window_id] = _Window(source, offsets, due, Timeline(self._clock))
-            self._make_changes()
+            self.take_changes()
+            if not self.master.under_way and (planned := self._plan_changes.due(window_id)):
+                self._switch(planned)
+            self._windows[window_id] = Window(source, offsets, due, Timeline(self._clock))
         self._process(WindowDue(window_id, round(self._clock.wall() * 1_000_000)))
 
     def turn(self, seconds: float) -> None:
@@ -302,7 +330,9 @@ class ApplicationRun:
             for result in self._carry_out(instructions.popleft()):
                 instructions.extend(self.master.handle(result))
 
-    def _carry_out(self, instruction: Instruction) -> Iterable[ControlEvent]:
+    def _carry_out(  # noqa: PLR0911  a case each
+        self, instruction: Instruction
+    ) -> Iterable[ControlEvent]:
         """Carry out one instruction; blocks. Returns the resulting events. Takes no decision."""
         match instruction:
             case RunWindow():
@@ -322,22 +352,56 @@ class ApplicationRun:
                     self.tails.take(window.reports)
                     self._report(published, window)
                 self.recordings.publish(window_id)
+                self._settle_change()
                 self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
                 return (*self.compactions.finished(), WindowPublished(window_id))
             case GiveUp(failure):
-                raise self._cause(OperatorError(failure))
+                if self._switched is None:
+                    raise self._cause(OperatorError(failure))
+                self._switch_back(failure)
+                return ()
             case Skip() | RefuseChange() | BeginRecording() | EndRecording() | ResumeRecording():
                 self._change(instruction)
                 return ()
             case _:
                 return self._carry_out_compaction(instruction)
 
-    def _make_changes(self) -> None:
-        """Report what was asked for since the last window began."""
+    def take_changes(self, *, wait: bool = False) -> None:
+        """Take in what was asked for since the last call; `wait` until that is planned.
+
+        Raises ApplicationKilledError.
+        """
         for asked in self.changes.take():
-            self._asked[asked.change.number] = asked
-            self._process(ChangeAsked(asked.change))
-            del self._asked[asked.change.number]
+            what = asked.change.what
+            if isinstance(what, PlanChange):
+                self._observe(changed_event(asked, self._clock.wall(), self.plan.version))
+                self._plan_changes.add(asked)
+            elif isinstance(what, StartRecording | StopRecording):
+                self._asked[asked.change.number] = asked
+                self._process(ChangeAsked(asked.change))
+                del self._asked[asked.change.number]
+            else:
+                self._control(asked, what)
+        self._plan_changes.turn(self.plan, self.master.next_window, wait=wait)
+
+    def _control(self, asked: Asked, what: Control) -> None:
+        """Pause, go on, or end. Raises ApplicationKilledError."""
+        match what:
+            case Pause():
+                self.paused = True
+            case Resume():
+                self.paused = False
+            case Shutdown():
+                self.stopping = True
+        applied(asked, self.master.next_window, "")
+        self._observe(changed_event(asked, self._clock.wall(), self.plan.version))
+        if isinstance(what, Kill):
+            msg = f"the application was killed by {asked.change.by}; it goes on from its last commit"
+            raise ApplicationKilledError(msg)
+
+    def _refused(self, asked: Asked, reason: str) -> None:
+        refused(asked, reason)
+        self._observe(changed_event(asked, self._clock.wall(), self.plan.version))
 
     def _change(self, instruction: ChangeInstruction | Skip) -> None:
         """Carry out one instruction about a change; there is nothing to do about a window to skip."""
@@ -418,7 +482,8 @@ class ApplicationRun:
             ended=commit.ends,
             reports=digest(last.reports),
             offsets=last.offsets,
-            properties=self.properties,
+            properties=self.properties if self._planner is None else self._planner.kept,
+            edits=() if self._planner is None else self._planner.kept_edits,
         )
 
         def write() -> ManifestWritten:
@@ -429,9 +494,85 @@ class ApplicationRun:
 
         self._committer.begin(write)
 
+    # Changes of the plan ------------------------------------------------------------------------------------
+
+    def _switch(self, planned: PlannedChange) -> None:
+        """Go on with another plan; no window is under way. What cannot be is refused, and the plan stays."""
+        before, last = self.plan, self.checkpoint.last()
+        try:
+            begin = NOTHING
+            if last is not None:
+                found = planned.moves(last.states, before)
+                begin = moved(planned.plan, self.checkpoint, last, found, planned.renamed)
+            self._executor.change(planned.plan)
+        except RidgelineError as error:
+            self._executor.abandon()
+            self._refused(planned.asked, str(error))
+        else:
+            assert self._planner is not None  # noqa: S101  it has planned
+            take_back = self._planner.keep(planned.edits)
+            window_id = self.master.next_window
+            self._switched = Switch(planned.asked, before, take_back, window_id, self._published_at)
+            self._take_plan(planned.plan, begin)
+        self._plan_changes.made()
+
+    def _take_plan(self, plan: Plan, begin: Beginning) -> None:
+        """Go on with a plan whose containers the executor has, and with these states."""
+        before, last = self.master, self.checkpoint.last()
+        self.plan, self._moved = plan, begin
+        self._outputs.change(plan, {} if last is None else last.publishers, before.committed)
+        self.recordings.change(plan)
+        self.compactions.change(plan)
+        self._repair = StateRepair(plan, self.checkpoint)
+        self._metric_aggregation = MetricAggregation(plan.physical.operators)
+        self._state_keys = {operator.id: operator.state_key for operator in plan.physical.operators}
+        self.master = Master(
+            plan,
+            epoch=self.checkpoint.epoch,
+            committed=before.committed,
+            states=begin.states,
+            finished=begin.finished,
+            capacity=self._executor.capacity,
+            groups=self._outputs.group_windows,
+            follows=before,
+        )
+        moved_states = {one: begin.states[one] for one in begin.moved if one in begin.states}
+        _, sizes = self._repair.recover(moved_states)
+        self._process(StatesMoved(sizes), RecordingsFound(before.recordings))
+        if self.planned_event is not None:
+            self._observe(self.planned_event(plan))
+
+    def _switch_back(self, failure: Failure) -> None:
+        """The first window of a plan cannot be committed: go back to the plan before, and run it there."""
+        switch, self._switched = self._switched, None
+        assert switch is not None  # noqa: S101  the caller has looked
+        switch.take_back()
+        give_up(self.checkpoint, self._moved.stems)
+        last = self.checkpoint.last()
+        before = replace(switch.plan, version=self.plan.version + 1, next_ids=following_ids(self.plan))
+        self._executor.change(before)
+        self._take_plan(before, NOTHING if last is None else moved(before, self.checkpoint, last, ()))
+        self._refused(switch.asked, f"its first window failed, so it was taken back: {failure}")
+        window_id = self.master.next_window
+        self._windows = {window_id: self._windows[window_id]}
+        self._process(WindowDue(window_id, round(self._clock.wall() * 1_000_000)))
+
+    def _settle_change(self) -> None:
+        """A window is committed and published; perhaps it is the first one of a plan."""
+        now = self._clock.monotonic()
+        if self._moved.stems:
+            give_up(self.checkpoint, self._moved.stems)  # windows name them now, or do without
+            self._moved = NOTHING
+        if self._switched is not None:
+            switch, self._switched = self._switched, None
+            applied(switch.asked, switch.window_id, "")
+            held = 0.0 if switch.published_at is None else now - switch.published_at
+            self._observe(changed_event(switch.asked, self._clock.wall(), self.plan.version, held))
+        self._published_at = now
+
     # Events for subscribers ---------------------------------------------------------------------------------
 
-    def _report(self, window_id: int, window: _Window) -> None:
+    def _report(self, window_id: int, window: Window) -> None:
         """Report a window that is published: its containers and operators, its outputs, then its times."""
         self._unsettled = True
         published = window.timeline.now()
@@ -439,26 +580,7 @@ class ApplicationRun:
             self._observe(event)
         if window_id == self.master.committed:  # outputs show all windows of a commit at once
             self._report_published()
-        tasks: dict[str, int] = {}
-        for report in window.reports:
-            task = report.window.task
-            tasks[task] = max(tasks.get(task, 0), report.task_attempt)
-        self._observe(
-            WindowCommitted(
-                at=published,
-                window_id=window_id,
-                attempts=max(report.window.attempt for report in window.reports) + 1,
-                began=window.began,
-                planned=window.planned,
-                launched=window.launched,
-                returned=window.returned,
-                staged=window.staged - window.held_seconds,
-                committed=window.committed - window.held_seconds,
-                published=published - window.held_seconds,
-                tasks_retried=sum(tasks.values()),
-                held_seconds=window.held_seconds,
-            )
-        )
+        self._observe(window.event(window_id, published))
 
     def _report_published(self) -> None:
         for event in self._outputs.take_published():
@@ -519,6 +641,7 @@ class ApplicationRun:
         """End the run and release the checkpoint. `orderly`: outputs show what they still hold back."""
         try:
             self.changes.close()
+            self._plan_changes.close()
             self._committer.close()
             self.compactions.close()
             for failure in self._executor.close():
@@ -535,31 +658,3 @@ class ApplicationRun:
         where = f"operator `{failure.operator}` (partition {failure.partition})"
         text = f"{where}: `{failure.callback}` failed: {failure.error}; no result is lost"
         self._observe(StateWarning(self._clock.wall(), operator, text))
-
-
-def _master(
-    plan: Plan, checkpoint: Checkpoint, last: Manifest | None, capacity: int, *, groups: bool
-) -> Master:
-    """STRAM as of the last committed window.
-
-    Raises CheckpointError if the manifest's operators are not those of the plan.
-    """
-    if last is None:
-        return Master(plan, epoch=checkpoint.epoch, capacity=capacity, groups=groups)
-    ids = {operator.state_key: operator.id for operator in plan.physical.operators}
-    unknown = sorted({*last.states, *last.finished} - ids.keys())
-    if unknown:
-        name, partition, partitions = unknown[0].rsplit("/", 2)
-        found = f"state of `{name}`, partition {partition} of {partitions}, which this application has not"
-        remedy = "run it with the same operators and partitions, or give another `--checkpoint`"
-        msg = f"checkpoint folder `{checkpoint.storage.uri}` holds {found}; {remedy}"
-        raise CheckpointError(msg)
-    return Master(
-        plan,
-        epoch=checkpoint.epoch,
-        committed=last.window_id,
-        states={ids[key]: version for key, version in last.states.items()},
-        finished=frozenset(ids[key] for key in last.finished),
-        capacity=capacity,
-        groups=groups,
-    )

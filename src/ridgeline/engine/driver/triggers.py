@@ -50,7 +50,7 @@ class Limits:
     def reached(self) -> bool:
         """True if no further window is to be committed that is not under way."""
         done = self._last is not None and self._run.master.committed >= self._last
-        return done or self._run.ended or self._stop.is_set()
+        return done or self._run.ended or self._run.stopping or self._stop.is_set()
 
     @property
     def may_begin(self) -> bool:
@@ -75,16 +75,19 @@ class TickTrigger:
 
         Raises what a window raises.
         """
-        run, master = self._run, self._run.master
+        run = self._run
         run.open()
         width = run.plan.logical.window_seconds
         due = began = self._clock.monotonic()
         held = False
-        while not limits.reached or master.under_way:
+        while not limits.reached or run.master.under_way:
+            run.take_changes()
+            master = run.master
             now = self._clock.monotonic()
             begins = max(due, began + IDLE_WINDOW_SECONDS) if master.idle and master.may_wait else due
-            if not (limits.may_begin and master.can_begin):
-                if limits.may_begin or not run.commit_held():
+            if not (limits.may_begin and run.may_begin):
+                waits = limits.may_begin and not (master.can_begin and master.held)
+                if waits or not run.commit_held():
                     run.bring_on(IDLE_SECONDS)
             elif now >= begins:
                 if held:  # it is not late: there was nothing to do

@@ -6,7 +6,7 @@ any process. What it writes counts once a manifest names it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -59,41 +59,58 @@ class StateCompactor:
         Raises StateError for a file that cannot be read, OSError, and what pickle raises.
         """
         operator = self._operators[job.operator]
-        cells: dict[str, StateCell] = {
-            name: declaration.cell()
-            for name, declaration in operator_type(type(operator.operator)).states.items()
-        }
-        cells |= {name: ValueCell(None) for name in PLATFORM}
-        if operator.slides:
-            cells[SLIDES] = SlidesCell()
+        cells = cells_of(operator)
         restore(self._files, operator, cells, job.version)
-        for name in PLATFORM:
-            if cells[name].snapshot() == (None,):
-                del cells[name]  # it has none
-        numbers = count()
+        result, opened = write_cells(self._files, operator.state_key, cells, job.stem)
+        self._segments[job.operator] = opened
+        return result
 
-        def write(parts: Callable[[str], Iterable[bytes]]) -> str:
-            name = f"{job.stem}segment{next(numbers)}"
-            self._files.storage.write_parts(f"{state_files.FOLDER}/{name}", parts(name))
-            return name
 
-        segments: list[str] = []
-        changes: dict[str, Change] = {}
-        for name, cell in cells.items():
-            changes[name] = self._change(cell, write, segments)
-        opened = self._segments[job.operator] = [self._files.open(name) for name in segments]
-        snapshot = f"{job.stem}snapshot"
-        sizes = {segment: (opened[number].size_bytes,) for number, segment in enumerate(segments)}
-        sections = {operator.state_key: changes, state_files.SEGMENT_SIZES: sizes}
-        data, written = state_files.encode(snapshot, sections)
-        state_files.write(self._files.storage, snapshot, data)
-        return CompactionResult((*segments, snapshot), written[operator.state_key])
+def cells_of(operator: PhysicalOperator) -> dict[str, StateCell]:
+    """Empty cells for all states that an operator may have."""
+    cells: dict[str, StateCell] = {
+        name: declaration.cell()
+        for name, declaration in operator_type(type(operator.operator)).states.items()
+    }
+    cells |= {name: ValueCell(None) for name in PLATFORM}
+    if operator.slides:
+        cells[SLIDES] = SlidesCell()
+    return cells
 
-    def _change(self, cell: StateCell, write: Any, segments: list[str]) -> Change:
-        """Everything in a cell as a change; adds the segments that it needs to `segments`."""
-        change = compact(cell, write) if isinstance(cell, KeyedCell) else None
-        if change is None:
-            return cell.snapshot()
-        change = change._replace(names=tuple(state_files.last_part(name) for name in change.names))
-        segments += change.names
-        return change
+
+def write_cells(
+    files: SegmentFiles, key: str, cells: Mapping[str, StateCell], stem: str
+) -> tuple[CompactionResult, list[Segment]]:
+    """Write what cells hold into files whose names begin with `stem`; returns these, and the open segments.
+
+    `key`: the state key under which it is found. Raises OSError, and what pickle raises.
+    """
+    numbers = count()
+
+    def write(parts: Callable[[str], Iterable[bytes]]) -> str:
+        name = f"{stem}segment{next(numbers)}"
+        files.storage.write_parts(f"{state_files.FOLDER}/{name}", parts(name))
+        return name
+
+    segments: list[str] = []
+    changes: dict[str, Change] = {}
+    for name, cell in cells.items():
+        if name in PLATFORM and cell.snapshot() == (None,):
+            continue  # it has none
+        changes[name] = _change(cell, write, segments)
+    opened = [files.open(name) for name in segments]
+    snapshot = f"{stem}snapshot"
+    sizes = {segment: (opened[number].size_bytes,) for number, segment in enumerate(segments)}
+    data, written = state_files.encode(snapshot, {key: changes, state_files.SEGMENT_SIZES: sizes})
+    state_files.write(files.storage, snapshot, data)
+    return CompactionResult((*segments, snapshot), written[key]), opened
+
+
+def _change(cell: StateCell, write: Any, segments: list[str]) -> Change:
+    """Everything in a cell as a change; adds the segments that it needs to `segments`."""
+    change = compact(cell, write) if isinstance(cell, KeyedCell) else None
+    if change is None:
+        return cell.snapshot()
+    change = change._replace(names=tuple(state_files.last_part(name) for name in change.names))
+    segments += change.names
+    return change

@@ -56,6 +56,11 @@ def compacted_stem(version: StateVersion, operator: int, epoch: int, number: int
     return f"{covered(version[-1])}-m{operator}.{epoch}.{number}."
 
 
+def moved_stem(window_id: int, operator: int, epoch: int, number: int) -> str:
+    """The prefix of names of a state that was moved to an operator; `number` counts a driver's moves."""
+    return f"{window_id:012d}-c0-e{epoch}-r0-moved{number}-m{operator}.{epoch}.{number}."
+
+
 def window_of(name: str) -> int:
     """The window that a state file belongs to; of a compacted one, the last window in it."""
     return int(name[:12])

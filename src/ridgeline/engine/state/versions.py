@@ -51,6 +51,16 @@ def restore(
                 _apply(cells[cell_name], change, segments)
 
 
+def load(files: SegmentFiles, key: str, cells: Mapping[str, StateCell], version: StateVersion) -> None:
+    """Fill empty cells with a version of the state that has this key. Raises StateError, OSError."""
+    segments = {name: files.open(name) for name in state_files.segments_of(version)}
+    for name in version:
+        if not state_files.is_segment(name):
+            for cell_name, change in state_files.read(files.storage, name, key).items():
+                if cell_name in cells:
+                    _apply(cells[cell_name], change, segments)
+
+
 def _missing(wanted: StateVersion, held: StateVersion | None) -> StateVersion | None:
     """The deltas between two versions, None if they do not lead from the one to the other."""
     if not held or state_files.segments_of(held) != state_files.segments_of(wanted):

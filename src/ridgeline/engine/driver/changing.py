@@ -1,0 +1,171 @@
+"""Changes of the plan that wait: each is planned beside the windows, then waits for its boundary.
+
+One at a time, in the order in which they were asked for: the next one is planned against the plan that the
+one before has made.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent import futures
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from ridgeline.api.errors import ChangeError, RidgelineError, described
+from ridgeline.engine.driver.changes import Asked, Changes, refused
+from ridgeline.engine.driver.execution import WindowExecutor
+from ridgeline.engine.driver.planning import Planner
+from ridgeline.plan.difference import PlanDifference, aligned_every, difference
+from ridgeline.plan.editing import dropped_by, renamed_by
+from ridgeline.plan.edits import Edit
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.state_moves import StateMove, moves
+from ridgeline.stram.changes import PlanChange
+
+NO_PLANNER = "this run was given a plan, not an application: there is nothing to plan anew"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """A change that is planned. `aligned`: it may begin with windows that are multiples of this."""
+
+    asked: Asked
+    edits: tuple[Edit, ...]
+    plan: Plan
+    aligned: int
+
+    @property
+    def renamed(self) -> Mapping[str, str]:
+        """New names of operators by those before."""
+        return renamed_by(self.edits)
+
+    def moves(self, held: Iterable[str], old: Plan) -> tuple[StateMove, ...]:
+        """The states that move, of those that are held now. Raises ValidationError."""
+        return _moves(held, old, self.plan, self.edits)
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A change that is made, but not committed yet.
+
+    `plan`: the one before. `take_back`: lets the planner forget the edits. `window_id`: the first window
+    of the new plan. `published_at`: when the window before was published (monotonic).
+    """
+
+    asked: Asked
+    plan: Plan
+    take_back: Callable[[], None]
+    window_id: int
+    published_at: float | None
+
+
+class PlanChanges:
+    """The changes of the plan that were asked for. The thread of windows calls it; one of its own plans."""
+
+    def __init__(
+        self,
+        planner: Planner | None,
+        executor: WindowExecutor,
+        changes: Changes,
+        refuse: Callable[[Asked, str], None],
+    ) -> None:
+        self._planner = planner
+        self._executor = executor
+        self._changes = changes
+        self._refuse = refuse
+        self._asked: deque[Asked] = deque()
+        self._planning: tuple[Asked, Future[PlannedChange]] | None = None
+        self._next: PlannedChange | None = None
+        self._thread = ThreadPoolExecutor(1, "ridgeline-changes")
+
+    def add(self, asked: Asked) -> None:
+        """A change of the plan waits from now on."""
+        self._asked.append(asked)
+
+    def turn(self, plan: Plan, next_window: int, *, wait: bool = False) -> None:
+        """Take in what was planned, and begin to plan the next one. Costs nothing if there is none.
+
+        `wait`: until it is planned, for runs in process.
+        """
+        if self._next is not None and self._next.asked.done.is_set():  # withdrawn
+            self._next = None
+            self._executor.abandon()
+        if self._next is None and self._planning is not None and self._planning[1].done():
+            self._take(next_window)
+        while self._next is None and self._planning is None and self._asked:
+            asked = self._asked.popleft()
+            if not asked.done.is_set():
+                self._planning = asked, self._thread.submit(self._plan, asked, plan)
+                if wait:
+                    futures.wait([self._planning[1]])
+                    self._take(next_window)
+
+    def _take(self, next_window: int) -> None:
+        """Have the executor prepare what was planned, or refuse it."""
+        assert self._planning is not None  # noqa: S101  the caller has looked
+        asked, future = self._planning
+        self._planning = None
+        if asked.done.is_set():
+            return
+        try:
+            planned = future.result()
+            self._executor.prepare(planned.plan)
+        except RidgelineError as error:
+            self._refuse(asked, str(error))
+        except Exception as error:  # noqa: BLE001  code of users may raise anything
+            self._refuse(asked, described(error))
+        else:
+            self._next = planned
+            asked.window = -(-next_window // planned.aligned) * planned.aligned
+
+    def due(self, window_id: int) -> PlannedChange | None:
+        """The change that takes effect with this window, which is the next one to begin; None: none does."""
+        planned = self._next
+        if planned is None or window_id % planned.aligned or not self._executor.prepared:
+            return None
+        return planned if self._changes.claim(planned.asked) else None
+
+    def made(self) -> None:
+        """The change that was due is made, or refused."""
+        self._next = None
+
+    def close(self) -> None:
+        """No window begins any more: refuse what waits."""
+        waiting = [*self._asked, *([self._planning[0]] if self._planning else [])]
+        waiting += [self._next.asked] if self._next is not None else []
+        for asked in waiting:
+            if not asked.done.is_set():
+                refused(asked, "the application has ended")
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _plan(self, asked: Asked, plan: Plan) -> PlannedChange:
+        """Plan a change; in the thread for it. Raises RidgelineError."""
+        change = asked.change.what
+        assert isinstance(change, PlanChange)  # noqa: S101  no other is added
+        return planned(asked, change.edits, plan, self._planner)
+
+
+def planned(asked: Asked, edits: tuple[Edit, ...], plan: Plan, planner: Planner | None) -> PlannedChange:
+    """Plan what edits make of a plan. Raises ValidationError with all faults, ChangeError."""
+    if not edits:
+        msg = "the change has no edits"
+        raise ChangeError(msg)
+    if planner is None:
+        raise ChangeError(NO_PLANNER)
+    new = planner.changed(plan, edits)
+    _moves([one.state_key for one in plan.physical.operators], plan, new, edits)  # raises what cannot move
+    return PlannedChange(asked, edits, new, aligned_every(plan, new))
+
+
+def preview(edits: tuple[Edit, ...], plan: Plan, planner: Planner | None) -> PlanDifference:
+    """What edits would do, without doing it. Raises as `planned`."""
+    if planner is None:
+        raise ChangeError(NO_PLANNER)
+    new = planner.changed(plan, edits)
+    found = _moves([one.state_key for one in plan.physical.operators], plan, new, edits)
+    return difference(plan, new, renamed=renamed_by(edits), moves=found)
+
+
+def _moves(held: Iterable[str], old: Plan, new: Plan, edits: tuple[Edit, ...]) -> tuple[StateMove, ...]:
+    return moves(held, new, old=old, dropped=dropped_by(edits), renamed=renamed_by(edits))

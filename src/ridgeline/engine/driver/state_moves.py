@@ -1,0 +1,124 @@
+"""What a plan begins with of what the windows before have left: states move to where it wants them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import count
+
+from ridgeline.api.errors import CheckpointError, ValidationError
+from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.manifest import Manifest
+from ridgeline.engine.driver.planning import Planner
+from ridgeline.engine.state import state_files
+from ridgeline.engine.state.moving import MoveSource, move
+from ridgeline.engine.state.segment_files import SegmentFiles
+from ridgeline.engine.state.storage import explain
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.physical import PhysicalOperator
+from ridgeline.plan.protocol import StateVersion
+from ridgeline.plan.state_moves import StateMove, moves
+
+_NOTHING: Mapping[str, str] = {}
+_NUMBERS = count(1)
+"""One for each state that this process moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """States and finished inputs, by physical id. `stems`: of the files that were written for states."""
+
+    states: Mapping[int, StateVersion]
+    finished: frozenset[int] = frozenset()
+    moved: frozenset[int] = frozenset()
+    stems: tuple[str, ...] = ()
+
+
+NOTHING = Beginning({})
+
+
+def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Planner | None) -> Beginning:
+    """What a run begins with after a window, perhaps of another version of the application.
+
+    Raises CheckpointError if a state would be lost or cannot move.
+    """
+    dropped = () if planner is None else planner.dropped
+    renamed = _NOTHING if planner is None else planner.renamed
+    try:
+        found = moves(last.states, plan, dropped=dropped, renamed=renamed)
+    except ValidationError as error:
+        faults = "; ".join(str(fault) for fault in error.faults)
+        where = f"checkpoint folder `{checkpoint.storage.uri}`"
+        msg = f"{where} is of another version of the application: {faults}"
+        raise CheckpointError(msg) from None
+    return moved(plan, checkpoint, last, found, renamed)
+
+
+def moved(
+    plan: Plan,
+    checkpoint: Checkpoint,
+    last: Manifest,
+    found: Iterable[StateMove],
+    renamed: Mapping[str, str] = _NOTHING,
+) -> Beginning:
+    """Move the states that a window has left to a plan; what keeps its key stays as it is.
+
+    Files that are written for it are kept until a window names them, or they are given up. Raises StateError,
+    CheckpointError if they cannot be written.
+    """
+    ids = {operator.state_key: operator.id for operator in plan.physical.operators}
+    states = {ids[key]: version for key, version in last.states.items() if key in ids}
+    files = SegmentFiles(checkpoint.storage, checkpoint.run_id)
+    stems: list[str] = []
+    changed: set[int] = set()
+
+    def stem(operator: PhysicalOperator) -> str:
+        name = state_files.moved_stem(last.window_id, operator.id, checkpoint.epoch, next(_NUMBERS))
+        checkpoint.expect(name)
+        stems.append(name)
+        return name
+
+    try:
+        for one in found:
+            sources = [MoveSource(key, last.states.get(key, ())) for key in one.sources]
+            targets = [plan.physical.operator(target) for target in one.targets]
+            versions = move(files, sources, targets, stem)
+            for target in one.targets:
+                states.pop(target, None)
+            states.update(versions)
+            changed.update(one.targets)
+    except OSError as error:
+        give_up(checkpoint, stems)
+        raise CheckpointError(explain(checkpoint.storage.uri, error)) from error
+    except BaseException:
+        give_up(checkpoint, stems)
+        raise
+    finished = _finished(last.finished, plan, renamed)
+    return Beginning(states, finished, frozenset(changed), tuple(stems))
+
+
+def give_up(checkpoint: Checkpoint, stems: Iterable[str]) -> None:
+    """No window will name these files."""
+    for stem in stems:
+        checkpoint.give_up(stem)
+
+
+def _finished(keys: Iterable[str], plan: Plan, renamed: Mapping[str, str]) -> frozenset[int]:
+    """The inputs that have finished. One with other partitions has if all partitions before had."""
+    before: dict[str, set[int]] = {}
+    partitions: dict[str, int] = {}
+    for key in keys:
+        name, partition, count = key.rsplit("/", 2)
+        name = renamed.get(name, name)
+        before.setdefault(name, set()).add(int(partition))
+        partitions[name] = int(count)
+    return frozenset(
+        operator.id
+        for operator in plan.physical.operators
+        if not operator.unifier and operator.name in before
+        if (
+            operator.partition in before[operator.name]
+            if operator.partitions == partitions[operator.name]
+            else len(before[operator.name]) == partitions[operator.name]
+        )
+    )
