@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.application import AddedOperator, AddedStream, Application
-from ridgeline.api.errors import described, did_you_mean, shorten
+from ridgeline.api.errors import did_you_mean
 from ridgeline.api.loops import DelayHead, DelayTail
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import Partitioner
@@ -39,7 +39,7 @@ from ridgeline.plan.edits import (
 )
 from ridgeline.plan.logical import module_of
 from ridgeline.plan.overrides import Overrides
-from ridgeline.plan.spec.imports import ImportPathError, import_path
+from ridgeline.plan.spec.partitioners import read_partitioner
 from ridgeline.plan.spec.values import ValueFaultError, read_value
 
 _ONE_OF_TWO = {
@@ -131,11 +131,16 @@ class Editor:
         else:
             given = self.overrides.attributes.setdefault(edit.operator, {})
             self._leave_out(added, _ONE_OF_TWO.get(edit.attribute))
+            if value is None:
+                self._leave_out(added, edit.attribute)
+                given.pop(edit.attribute, None)
+                return
         given.pop(_ONE_OF_TWO.get(edit.attribute, ""), None)
         given[edit.attribute] = value
 
     def _leave_out(self, added: AddedOperator, attribute: str | None) -> None:
-        """Take an attribute of an operator away, wherever it was given."""
+        """Take an attribute of an operator away, wherever its author gave it."""
+        added = self._names[str(added.name)]
         if attribute is None:
             return
         given: Any = {name: value for name, value in added.attributes.items() if name != attribute}
@@ -177,29 +182,13 @@ class Editor:
                 given["partitioner"] = made
 
     def _partitioner(self, where: str, spec: Mapping[str, Any]) -> Partitioner | None:
-        """A partitioner from its class and properties; None for a fault."""
-        path, properties = spec.get("class"), spec.get("properties", {})
-        known = ("class", "properties")
-        unknown = [key for key in spec if key not in known]
-        if unknown or not isinstance(path, str) or not isinstance(properties, Mapping):
-            what = f"a partitioner is an object with `class` and `properties`; got {shorten(dict(spec))}"
-            self.draft.fault(where, what, "name its class: `payments.ByRegion`")
-            return None
+        """A partitioner from its specification; None for a fault."""
         try:
-            kind = import_path(path)
-        except ImportPathError as error:
+            given = {key: self._value(where, value) for key, value in spec.items()}
+            return read_partitioner(given)
+        except ValueFaultError as error:
             self.draft.fault(where, error.what, error.remedy)
             return None
-        if not (isinstance(kind, type) and issubclass(kind, Partitioner)):
-            self.draft.fault(where, f"`{path}` is no `Partitioner`", "name a subclass of `Partitioner`")
-            return None
-        try:
-            made: Partitioner = kind(**{name: self._value(where, one) for name, one in properties.items()})
-        except Exception as error:  # noqa: BLE001  code of the partitioner's author
-            what = f"`{kind.__name__}` cannot be made of its properties: {described(error)}"
-            self.draft.fault(where, what, "give other properties")
-            return None
-        return made
 
     def _value(self, where: str, value: Any) -> Any:
         """A value, with what marks such as `$import` stand for."""

@@ -28,7 +28,7 @@ class SetProperty:
 class SetAttribute:
     """Give an attribute a value: of an operator, of one of its ports (`port`), or of the unifiers of a port.
 
-    `operator` "": of the application.
+    `operator` "": of the application. `value` None: the operator has its default again.
     """
 
     operator: str

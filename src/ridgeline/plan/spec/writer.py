@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from pydantic.fields import FieldInfo
@@ -55,6 +55,13 @@ def operator_spec(name: str, operator: Operator, attributes: Mapping[str, Any]) 
     return cast("Document", found)
 
 
+def operator_specs(app: Application, names: Collection[str]) -> tuple[dict[str, Document], list[Fault]]:
+    """Some operators of an application as a specification writes them, and what of them cannot be written."""
+    writer = _Writer(app)
+    written = {added.name: writer.operator(added) for added in app.operators if added.name in names}
+    return written, writer.faults
+
+
 class _Writer:
     """Writes an application, and notes what cannot be written.
 
@@ -74,7 +81,7 @@ class _Writer:
         found: Document = {"application": app.name, "window": app.window}
         if app.attributes:
             found["attributes"] = self._attributes("", app.attributes)
-        found["operators"] = {added.name: self._operator(added) for added in app.operators}
+        found["operators"] = {added.name: self.operator(added) for added in app.operators}
         if app.modules:
             found["modules"] = {added.name: self._module(added) for added in app.modules}
         found["streams"] = {added.name: self._stream(added) for added in app.streams}
@@ -91,7 +98,7 @@ class _Writer:
             found[name] = self._value(where, "attribute", name, getattr(value, "name", value), Any)
         return found
 
-    def _operator(self, added: AddedOperator) -> Document:
+    def operator(self, added: AddedOperator) -> Document:
         """Its class, with the properties and attributes that are not the defaults."""
         found = self._made(added.name, added.operator)
         attributes: dict[str, Any] = dict(added.attributes)
