@@ -1,11 +1,13 @@
 """The events of a run as lines of the logging channel."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 
 from ridgeline import Application, InputPort, Operator
 from ridgeline.measure.events import (
+    ApplicationChanged,
     ApplicationEnded,
     ApplicationPlanned,
     MessagesRefused,
@@ -180,3 +182,24 @@ def test_what_is_logged_is_counted():
     scrape = watch.scrape()
     assert (scrape.compactions, scrape.state_warnings) == (1, 2)
     assert scrape.slots == SlotCounts(lost=2, restarted=1, reduced=1, misplaced=1)
+
+
+def test_changes_are_lines(lines):
+    asked = ApplicationChanged(1.0, 3, "ann", "more\nload", "repartition `balances` to 4", "QUEUED")
+    edits = ({"do": "repartition", "operator": "balances", "partitions": 4},)
+    found = lines(
+        asked,
+        replace(asked, reason="waits for window 120"),
+        replace(PLANNED, plan_version=2),
+        replace(asked, state="APPLIED", window_id=120, plan_version=2, edits=edits, held_seconds=0.21),
+        replace(asked, number=4, state="REFUSED", note="", reason="there is no operator `balances`"),
+    )
+    what = "repartition `balances` to 4, asked for by ann"
+    effect = "has effect from window 120 on, with plan 2; windows waited 210 ms for it"
+    assert found == [
+        ("INFO", f"change 3 waits: {what} (more load)", {}),
+        ("INFO", f"change 3 waits: waits for window 120: {what} (more load)", {}),
+        ("INFO", "the plan has changed: 2 operators, plan 2", {}),
+        ("INFO", f"change 3 {effect}: {what} (more load)", {"window": 120}),
+        ("WARNING", f"change 4 is refused: there is no operator `balances`: {what}", {}),
+    ]

@@ -12,6 +12,46 @@ from ridgeline.measure.registry.labels import CHANGE_STATES
 _KEPT = 1_000
 
 
+def row_of(event: ApplicationChanged, before: ChangeFiguresAnswer | None = None) -> ChangeFiguresAnswer:
+    """An event as it is shown; `before`: what was shown of the change so far."""
+    of_plan = event.state == "APPLIED" and bool(event.edits)
+    return {
+        "number": event.number,
+        "by": event.by,
+        "note": event.note,
+        "what": event.what,
+        "edits": [dict(edit) for edit in event.edits],
+        "state": event.state,
+        "window": event.window_id,
+        "reason": event.reason,
+        "planVersion": event.plan_version if of_plan else None,
+        "heldSeconds": event.held_seconds,
+        "askedAt": event.at if before is None else before["askedAt"],
+        "at": event.at,
+    }
+
+
+def text_of(change: ChangeFiguresAnswer) -> str:
+    """A change in a line, for people."""
+    head = f"change {change['number']}"
+    why = f" ({change['note']})" if change["note"] else ""
+    asked = f"{change['what']}, asked for by {change['by']}{why}"
+    reason = f": {change['reason']}" if change["reason"] else ""
+    match change["state"]:
+        case "APPLIED" if change["planVersion"] is not None:
+            held = f"windows waited {1000 * change['heldSeconds']:,.0f} ms for it"
+            effect = (
+                f"has effect from window {change['window']} on, with plan {change['planVersion']}; {held}"
+            )
+        case "APPLIED":
+            effect = f"has effect from window {change['window']} on"
+        case "QUEUED":
+            effect = f"waits{reason}"
+        case state:
+            effect = f"is {state.lower()}{reason}"
+    return " ".join(f"{head} {effect}: {asked}".split())
+
+
 class ChangeFold:
     """A fold over `ApplicationChanged`; `Measurement` feeds it. One thread at a time. Memory is bounded."""
 
@@ -31,23 +71,9 @@ class ChangeFold:
         before = self._rows.pop(event.number, None)
         if before is None or before["state"] != event.state:
             self._counts[event.state] += 1
-        applied = event.state == "APPLIED"
-        if applied and event.edits:
+        row = self._rows[event.number] = row_of(event, before)
+        if row["planVersion"] is not None:
             self.held_seconds = event.held_seconds
-        self._rows[event.number] = {
-            "number": event.number,
-            "by": event.by,
-            "note": event.note,
-            "what": event.what,
-            "edits": [dict(edit) for edit in event.edits],
-            "state": event.state,
-            "window": event.window_id,
-            "reason": event.reason,
-            "planVersion": event.plan_version if applied and event.edits else None,
-            "heldSeconds": event.held_seconds,
-            "askedAt": event.at if before is None else before["askedAt"],
-            "at": event.at,
-        }
         while len(self._rows) > _KEPT:
             del self._rows[next(iter(self._rows))]
 

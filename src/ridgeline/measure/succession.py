@@ -22,8 +22,8 @@ class Succession:
     """Follows the plans of a run. An operator that stays has its id; ids are never used again.
 
     One that is new goes on with the counts of the one that had its label and partition. So partition 0 of 3
-    goes on with those of the only one before. A plan counts once its first window is committed. Until then the
-    driver may go back to the plan before, so nothing of that is forgotten.
+    goes on with those of the only one before. A plan counts once its first window is committed. Until then
+    the driver may go back to the plan before, so nothing of that is forgotten.
     """
 
     def __init__(self) -> None:

@@ -10,7 +10,9 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ridgeline.measure.changes import row_of, text_of
 from ridgeline.measure.events import (
+    ApplicationChanged,
     ApplicationEnded,
     ApplicationPlanned,
     MessagesRefused,
@@ -45,6 +47,7 @@ class EventLines:
         """What was wrong last with metrics that operators declare."""
         self._lines: Mapping[type, Callable[[Any], None]] = {
             ApplicationPlanned: self._planned,
+            ApplicationChanged: self._changed,
             ApplicationEnded: self._ended,
             WindowRetried: self._retried,
             WindowCommitted: self._committed,
@@ -67,12 +70,15 @@ class EventLines:
             line(event)
 
     def _planned(self, event: ApplicationPlanned) -> None:
+        begins = not self._topology.operators
         self._application, self._topology = event.application, event.topology
-        operators = len(event.topology.operators)
-        self._write(
-            logging.INFO,
-            f"run {event.application_id} begins: {operators} operators, plan {event.plan_version}",
-        )
+        plan = f"{len(event.topology.operators)} operators, plan {event.plan_version}"
+        text = f"run {event.application_id} begins: {plan}" if begins else f"the plan has changed: {plan}"
+        self._write(logging.INFO, text)
+
+    def _changed(self, event: ApplicationChanged) -> None:
+        level = logging.WARNING if event.state == "REFUSED" else logging.INFO
+        self._write(level, text_of(row_of(event)), event.window_id)
 
     def _ended(self, event: ApplicationEnded) -> None:
         failed = event.outcome == "failed"

@@ -8,6 +8,7 @@ import pytest
 from ridgeline.measure.events import ApplicationEnded, WindowCommitted
 from ridgeline.service.event_log import EventLogWriter
 from support.cli.windows import make_plan, planned, watch_of, window
+from support.measure import changing
 
 PLAN = make_plan()
 PLANNED = planned(PLAN)
@@ -124,3 +125,24 @@ def test_a_torn_end_is_reported_and_the_rest_is_shown(ridgeline_command, write_l
     assert result.exit_code == 0
     assert "the last event is torn and skipped" in result.stderr
     assert "windows 0 to 2" in result.stdout
+
+
+def test_changes_are_shown_and_applied(ridgeline_command, write_log):
+    name = write_log("run.jsonl", [*changing.run(), ApplicationEnded(12.0, "finished")])
+    lines = [line.rstrip() for line in ridgeline_command("replay", name).stdout.splitlines()]
+    effect = (
+        "00:00:0{} change {} has effect from window {} on, with plan {}; windows waited 250 ms for it: {}"
+    )
+    what = ["repartition count to 3; add audit", "repartition count to 2; remove audit"]
+    assert lines[1:3] == [
+        effect.format(4, 1, 4, 2, f"{what[0]}, asked for by ann (more load)"),
+        effect.format(8, 2, 8, 3, f"{what[1]}, asked for by ann (more load)"),
+    ]
+    table = [line.split()[:3] for line in lines]
+    assert ["count", "2", "144"] in table
+    assert ["audit", "gone", "48"] in table
+    frame = json.loads(ridgeline_command("replay", name, "--json").stdout)
+    assert [row["operator"] for row in frame["operators"]] == list(changing.IDS[3])
+    assert frame["change"]["planVersion"] == frame["info"]["planVersion"] == 3
+    old = json.loads(ridgeline_command("replay", name, "--window", "5", "--json").stdout)
+    assert [row["operator"] for row in old["operators"]] == list(changing.IDS[2])

@@ -1,9 +1,13 @@
 """The whole screen at three widths, to the letter."""
 
+from dataclasses import replace
+
 import pytest
 from rich.text import Text
 
 from ridgeline.cli.figures.screen import screen
+from ridgeline.measure.changes import row_of
+from ridgeline.measure.events import ApplicationChanged
 from support.cli import frames
 
 pytestmark = pytest.mark.usefixtures("utc")
@@ -91,3 +95,35 @@ def test_all_is_drawn_as_text_that_needs_no_markup():
     odd = [frames.operator(1, "[bold]x[/]", "input", 1.0, (1.0, 0.0, 0.0), (1.0, 1.0))]
     assert any("[bold]x[/]" in line for line in drawn(100, operators=odd))
     assert all(isinstance(part, Text) or part.columns for part in screen(frames.frame(), 100))
+
+
+def test_the_newest_change_stands_above_for_a_minute():
+    at = frames.frame()["at"]
+    event = ApplicationChanged(
+        at - 59.0, 2, "ann", "", "repartition `quote` to 3", "REFUSED", reason="it slides"
+    )
+    line = "change 2 is refused: it slides: repartition `quote` to 3, asked for by ann"
+    assert drawn(100, change=row_of(event))[2] == line
+    assert line not in drawn(100, change={**row_of(event), "at": at - 61.0})
+    waiting = replace(event, state="QUEUED", reason="window 120 is awaited", at=at - 3600.0)
+    assert drawn(100, change=row_of(waiting))[2].startswith("change 2 waits: window 120 is awaited")
+    assert len(drawn(100, height=15, change=row_of(event))) <= 15
+
+
+def metric(name, value, total=None, unit=""):
+    kind = "gauge" if total is None else "counter"
+    row = {"operator": "quote", "metric": name, "kind": kind, "value": value, "total": total, "unit": unit}
+    return {**row, "windowId": 3}
+
+
+def test_metrics_of_operators_in_two_lines_at_most():
+    few = {"metrics": [metric("open", 3.0), metric("bad", 1.0, 1234.0, "records")]}
+    lines = frames.drawn(*screen(frames.frame(), 100, None, few), width=100)
+    assert "quote.open 3  quote.bad 1,234 records" in lines
+    many = {"metrics": [metric(f"m{number}", float(number)) for number in range(50)]}
+    for width in (60, 100):
+        lines = frames.drawn(*screen(frames.frame(), width, 20, many), width=width)
+        assert len(lines) <= 20
+        assert max(map(len, lines)) <= width
+        assert any("more: `ridgeline metrics`" in line for line in lines)
+    assert drawn(100) == frames.drawn(*screen(frames.frame(), 100, None, {"metrics": []}), width=100)

@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.text import Text
 
+from ridgeline.api.masking import printable
 from ridgeline.cli.asking.remote import make_console as make_output
 from ridgeline.cli.asking.remote import print_json
 from ridgeline.cli.errors import CommandError, make_console
@@ -25,6 +26,7 @@ from ridgeline.measure.answers.windows import (
     WindowAnswer,
     WindowSummaryAnswer,
 )
+from ridgeline.measure.changes import text_of
 from ridgeline.measure.measurement import Measurement
 from ridgeline.service.event_log import NoRunError, read_run
 
@@ -111,6 +113,8 @@ def _print_run(measurement: Measurement) -> None:
             "bold",
         ),
     )
+    for change in measurement.changes.rows():
+        say(console, Text(f"{time_of_day(change['at'])} {printable(text_of(change))}"))
     run = measurement.summary()
     if run["last"] is None:
         say(console, Text("no window was committed"))

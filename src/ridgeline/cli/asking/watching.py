@@ -53,7 +53,8 @@ def _screen(client: Client, frame: FrameAnswer | None, console: Console) -> list
     progress = client.get("/progress")
     if frame is None:
         return [Text("no window is committed yet"), *running_lines(progress)]
-    return screen({**frame, "progress": progress}, console.width, console.height - 2)
+    now: FrameAnswer = {**frame, "progress": progress}
+    return screen(now, console.width, console.height - 2, client.get("/metrics"))
 
 
 def each_window(client: Client, choose: Callable[[Any], object], draw: Draw, *, as_json: bool) -> None:

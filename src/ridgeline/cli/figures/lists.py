@@ -56,6 +56,7 @@ def info_lines(info: InfoAnswer, width: int) -> list[RenderableType]:
         "checkpoint": info.get("checkpoint"),
         "kept": ", ".join(f"{name}={value}" for name, value in info.get("propertiesKept", {}).items()),
         "version": info.get("version"),
+        "plan": f"version {info['planVersion']}" if info.get("planVersion") else None,
         "started": f"{time_of_day(started, started + elapsed)}, {duration(elapsed)} ago" if started else None,
         "windows": f"{duration(info['windowSeconds'])} wide"
         if info.get("windowSeconds")
@@ -96,7 +97,10 @@ def operators_list(operators: Rows, width: int) -> Table:
             for operator in operators
         ],
     }
+    if any(operator.get("heldBytes") for operator in operators):
+        columns["held"] = [Text(size(operator["heldBytes"])) for operator in operators]
     dispensable = (
+        "held",
         "host",
         "emitted",
         "failures",
@@ -142,6 +146,9 @@ def windows_table(windows: Rows, width: int) -> Table:
         ],
         "critical path": [Text(" > ".join(window["path"])) for window in windows],
     }
+    plans = [window.get("planVersion") for window in windows]
+    if len(set(plans)) > 1:
+        columns["plan"] = [Text(_number(plan)) for plan in plans]
     return fitted(columns, width, ("attempts", "late", "committed"), left=("critical path",))
 
 

@@ -9,10 +9,11 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ridgeline.cli.tables import Columns, fitted
+from ridgeline.cli.tables import Columns, fitted, flow
 from ridgeline.cli.units import UNKNOWN, time_of_day
 from ridgeline.measure.answers.own_metrics import MetricAnswer, MetricHistoryAnswer, MetricsAnswer
 
+_SHORT_LINES, _SHORT_MOST = 2, 30
 _NONE = "no operator declares metrics: `errors = Metric(0)`, or `@metric()` on a method"
 
 
@@ -51,6 +52,27 @@ def metrics_parts(answer: MetricsAnswer, width: int) -> list[RenderableType]:
         if row["problem"]
     ]
     return parts
+
+
+def metrics_lines(answer: MetricsAnswer, width: int) -> list[Text]:
+    """The metrics in short, in two lines at most: of counters the total, of gauges the last value."""
+    rows = [row for row in answer["metrics"] if row["windowId"] is not None]
+    pieces = [
+        Text.assemble(
+            (f"{row['operator']}.{row['metric']} ", "dim"),
+            (number(row["total"] if row["kind"] == "counter" else row["value"]), "bold"),
+            f" {row['unit']}" if row["unit"] else "",
+            " ",
+        )
+        for row in rows
+    ]
+    for shown in range(min(_SHORT_MOST, len(pieces)), 0, -1):
+        left = len(pieces) - shown
+        more = [Text(f"{left} more: `ridgeline metrics`", "dim")] if left else []
+        lines = flow([*pieces[:shown], *more], width)
+        if lines.plain.count("\n") < _SHORT_LINES:
+            return [lines]
+    return []
 
 
 def history_table(answer: MetricHistoryAnswer, by: str, width: int) -> Table:

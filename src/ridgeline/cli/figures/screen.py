@@ -8,37 +8,47 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from ridgeline.api.masking import printable
 from ridgeline.cli.figures.ages import sink_lines
 from ridgeline.cli.figures.backlog import sources_table
 from ridgeline.cli.figures.operators import operators_figures
+from ridgeline.cli.figures.own_metrics import metrics_lines
 from ridgeline.cli.figures.path import path_text, rest_text
 from ridgeline.cli.figures.running import running_lines
 from ridgeline.cli.figures.verdict import verdict_line
 from ridgeline.cli.tables import flow
 from ridgeline.cli.units import count, milliseconds, rate
 from ridgeline.measure.answers.application import FrameAnswer
+from ridgeline.measure.answers.own_metrics import MetricsAnswer
+from ridgeline.measure.changes import text_of
 
 _FEWEST_ROWS = 3
+_NEWS_SECONDS = 60.0
 _HEAD_LINES = 3  # of the operators' table, its legend and what may come below
 
 
-def screen(frame: FrameAnswer, width: int, height: int | None = None) -> list[RenderableType]:
+def screen(
+    frame: FrameAnswer, width: int, height: int | None = None, metrics: MetricsAnswer | None = None
+) -> list[RenderableType]:
     """What one looks at while an application runs. Operators get the lines that are left of `height`.
 
     Args:
         frame: As `/events` sends it.
         width: Columns.
         height: Lines; None: as many as it needs.
+        metrics: Those that operators declare, as `/metrics`; None: they are not shown.
     """
     progress = frame["progress"]
     above: list[Text] = [verdict_line(progress, frame["at"]), window_line(frame, width)]
+    above += change_lines(frame)
     above += [
         line
         for line in (path_text(frame["criticalPath"], width), rest_text(frame["criticalPath"], width))
         if line
     ]
-    below: list[RenderableType] = [*sink_lines(frame["recordAge"])]
-    lines = len(below)
+    own = metrics_lines(metrics, width) if metrics is not None else []
+    below: list[RenderableType] = [*own, *sink_lines(frame["recordAge"])]
+    lines = len(below) + sum(line.plain.count("\n") for line in own)
     sources = sources_table(progress, width, frame["at"])
     if sources is not None:
         below.append(sources)
@@ -49,6 +59,14 @@ def screen(frame: FrameAnswer, width: int, height: int | None = None) -> list[Re
         used = sum(1 + line.plain.count("\n") for line in above) + lines + len(running) + _HEAD_LINES
         limit = max(_FEWEST_ROWS, height - used)
     return [*above, *operators_figures(frame["operators"], width, limit), *below, *running]
+
+
+def change_lines(frame: FrameAnswer) -> list[Text]:
+    """The newest change, while it waits and for a minute after that; one that was refused in colour."""
+    change = frame.get("change")
+    if change is None or (change["state"] != "QUEUED" and frame["at"] - change["at"] > _NEWS_SECONDS):
+        return []
+    return [Text(printable(text_of(change)), "yellow" if change["state"] == "REFUSED" else "cyan")]
 
 
 def window_line(frame: Mapping[str, Any], width: int) -> Text:

@@ -17,6 +17,7 @@ from ridgeline.cli.running.view import RunMetrics, View, checkpoint_line, retry_
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.units import duration, plural
 from ridgeline.measure.answers.application import FrameAnswer, RunAnswer
+from ridgeline.measure.answers.own_metrics import MetricsAnswer
 
 _SILENCE_SECONDS = 2.0
 _BAR_WIDTH = 40
@@ -41,7 +42,7 @@ class LiveView(View):
         self._started = False
         self._stopping = False
         self._metrics: RunMetrics | None = None
-        self._shown: tuple[FrameAnswer, RunAnswer] | None = None
+        self._shown: tuple[FrameAnswer, RunAnswer, MetricsAnswer] | None = None
         self._read = float("-inf")
         self._spinner = Spinner("dots", style="cyan")
         self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4, transient=True)
@@ -70,6 +71,10 @@ class LiveView(View):
     def retried(self, window_id: int, attempt: int, reason: str) -> None:
         """One line above the screen."""
         self._console.print(Text(retry_line(window_id, attempt, reason), "yellow"))
+
+    def changed(self, text: str) -> None:
+        """One line above the screen."""
+        self._console.print(Text(text, "cyan"), soft_wrap=True)
 
     def stopping(self) -> None:
         """Say so below the screen."""
@@ -101,11 +106,11 @@ class LiveView(View):
             parts.append(self._spinner)
             parts += running_lines(shown[0]["progress"]) if shown is not None else []
         else:
-            frame, run = shown
+            frame, run, metrics = shown
             window_seconds = frame["info"]["windowSeconds"] if "id" in frame["info"] else 0.0
             parts += [
                 Text(),
-                *screen(frame, self._console.width, self._console.height - _OWN_LINES),
+                *screen(frame, self._console.width, self._console.height - _OWN_LINES, metrics),
                 *self._below(run, window_seconds),
                 *_slots_lost(frame),
             ]
@@ -114,12 +119,13 @@ class LiveView(View):
             parts.append(Text(stopping_line(progress), "bold yellow"))
         return parts
 
-    def _read_metrics(self) -> tuple[FrameAnswer, RunAnswer] | None:
+    def _read_metrics(self) -> tuple[FrameAnswer, RunAnswer, MetricsAnswer] | None:
         """What is shown: read again if it is old enough; None before the run has started."""
         if self._metrics is not None:
             now = self._clock.monotonic()
             if self._shown is None or now - self._read >= _FRAME_SECONDS:
-                self._shown, self._read = (self._metrics.frame(), self._metrics.run()), now
+                asked = self._metrics
+                self._shown, self._read = (asked.frame(), asked.run(), asked.own_metrics()), now
         return self._shown
 
     def _below(self, run: RunAnswer, window_seconds: float) -> list[RenderableType]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from ridgeline.api.clock import SystemClock
+from ridgeline.api.masking import printable
 from ridgeline.cli.errors import make_console
 from ridgeline.cli.output import Output, OutputGoneError
 from ridgeline.cli.running.live import LiveView
@@ -18,7 +19,8 @@ from ridgeline.cli.running.summary import WIDEST, print_going_on, print_summary,
 from ridgeline.cli.running.view import PlainView, View, service_line
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.units import plural
-from ridgeline.measure.events import RunEvent, WindowCommitted, WindowRetried
+from ridgeline.measure.changes import row_of, text_of
+from ridgeline.measure.events import ApplicationChanged, RunEvent, WindowCommitted, WindowRetried
 from ridgeline.plan.execution import Plan
 from ridgeline.stram.identity import own_host
 from ridgeline.stram.topology import topology_of
@@ -167,6 +169,8 @@ class Run:
                 self._view.committed()
             case WindowRetried(final=False):
                 self._view.retried(event.window_id, event.attempt, event.reason)
+            case ApplicationChanged():
+                self._view.changed(printable(text_of(row_of(event))))
             case _:
                 pass
 

@@ -15,10 +15,13 @@ _DISPENSABLE = ("partitions", "per window", "dropped windows", "errors", "in")
 
 
 def totals_table(rows: Sequence[OperatorTotalsAnswer], width: int) -> Table:
-    """Operators with their tuples and compute time. Errors and drops only where there are any."""
+    """Operators with their tuples and compute time. Errors and drops only where there are any.
+
+    Those that a change has removed come last.
+    """
     columns: Columns = {
         "operator": [Text(row["operator"]) for row in rows],
-        "partitions": [Text(count(row["partitions"])) for row in rows],
+        "partitions": [Text(count(row["partitions"]) if row["partitions"] else "gone") for row in rows],
         "in": [Text(count(row["tuplesIn"])) for row in rows],
         "out": [Text(count(row["tuplesOut"])) for row in rows],
         "time": [Text(duration(row["seconds"])) for row in rows],

@@ -16,6 +16,7 @@ from ridgeline.cli.running.long_windows import LongWindows
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.units import count, duration
 from ridgeline.measure.answers.application import FrameAnswer, LastWindowAnswer, RunAnswer
+from ridgeline.measure.answers.own_metrics import MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 
 _AT_ONCE = "Ctrl-C again ends it at once, to be run again at the next start"
@@ -33,6 +34,9 @@ class RunMetrics(Protocol):
 
     def progress(self) -> ProgressAnswer:
         """How far the running window is, as `/progress`."""
+
+    def own_metrics(self) -> MetricsAnswer:
+        """The metrics that operators declare, as `/metrics`."""
 
 
 class View:
@@ -54,6 +58,9 @@ class View:
 
     def retried(self, window_id: int, attempt: int, reason: str) -> None:
         """An attempt at a window did not count; it runs again."""
+
+    def changed(self, text: str) -> None:
+        """Somebody has asked for a change, or it has come to its end: in a line."""
 
     def stopping(self) -> None:
         """The window that runs is the last one."""
@@ -104,6 +111,10 @@ class PlainView(View):
     def retried(self, window_id: int, attempt: int, reason: str) -> None:
         """One line."""
         self._say(retry_line(window_id, attempt, reason))
+
+    def changed(self, text: str) -> None:
+        """One line."""
+        self._say(text)
 
     def stopping(self) -> None:
         """One line."""
