@@ -145,6 +145,29 @@ class Slots:
         self._failed_jobs = [0] * len(placement)
         self._reasons = [""] * len(placement)
         self._ever_joined: set[int] = set()
+        self._unstarted: set[int] = set()
+        """Slots without containers whose job has ended: they need another one before they host any."""
+
+    def reserve(self, count: int) -> Sequence[SlotInstruction]:
+        """Start so many slots more, which host nothing before `change`."""
+        first = len(self.placement)
+        self.placement = (*self.placement, *((),) * count)
+        for values, value in ((self._asks, 0), (self._jobs, 0), (self._failed_jobs, 0)):
+            values.extend([value] * count)
+        self._reasons.extend([""] * count)
+        return [self._start(slot) for slot in range(first, first + count)]
+
+    def change(self, placement: Placement, rules: Rules) -> Sequence[SlotInstruction]:
+        """Other containers live in the slots from now on. Those that host nothing any more are retired."""
+        before = set(range(len(self.placement)))
+        self.placement, self._rules = placement, rules
+        retired = [slot for slot in sorted(before) if not placement[slot] and slot in self._members]
+        for slot in retired:
+            self._members.pop(slot, None)
+            self._wishes.pop(slot, None)
+        started = [self._start(slot) for slot in self.missing if slot in self._unstarted]
+        self._unstarted.clear()
+        return *map(RetireSlot, retired), *started, *self._go_on()
 
     @property
     def members(self) -> Mapping[int, Member]:
@@ -169,7 +192,7 @@ class Slots:
         """A process has joined as this slot; it replaces one that was there."""
         self._members[slot] = member
         self._ever_joined.add(slot)
-        return self._go_on()
+        return self._go_on() if self.placement[slot] else ()
 
     def _go_on(self) -> Sequence[SlotInstruction]:
         """What follows once all slots are there, if they are."""
@@ -293,6 +316,8 @@ class Slots:
         Nothing follows for a slot that was retired.
         """
         if not self.placement[slot]:
+            self._unstarted.add(slot)
+            self._members.pop(slot, None)
             return ()
         self._members.pop(slot, None)
         self._jobs[slot] += 1

@@ -83,24 +83,45 @@ class SparkExecutor:
             if heartbeats is not None
             else None
         )
-        self._specs = container_specs(plan)
-        self._plan = plan_distribution.distribute(storage, self._specs)
-        self._stages = [[container.id for container in stage.containers] for stage in plan.execution.stages]
-        self._next = [partial(next_stage, number) for number in range(len(self._stages))]
-        self._commits = [spec.id for spec in self._specs if spec.wants_commit]
-        self._ticks: dict[tuple[tuple[int, ...], int, StageFunction], JavaObject] = {}
-        self._chains: dict[int, tuple[JavaObject, range]] = {}
+        self._take(plan)
         self._cleaner = ThreadPoolExecutor(1, "ridgeline-cleaner")
         self._cleaning: Future[None] | None = None
-        self._slots_to_come = slots_to_come(dict(context.getConf().getAll()), max(map(len, self._stages)))
+        self._settings = dict(context.getConf().getAll())
+        self._slots_to_come = slots_to_come(self._settings, max(map(len, self._stages)))
         self._processes: dict[Process, None] = {}
         self._happened: list[ExecutorEvent] = []
         self._fixed_slots = (
             context.defaultParallelism if re.match(r"local(\[|$)", str(context.master)) else None
         )
 
+    def _take(self, plan: Plan) -> None:
+        """Have the containers of a plan. Raises RidgelineError, OSError."""
+        self._specs = container_specs(plan)
+        self._plan = plan_distribution.distribute(self._storage, self._specs)
+        self._stages = [[container.id for container in stage.containers] for stage in plan.execution.stages]
+        self._next = [partial(next_stage, number) for number in range(len(self._stages))]
+        self._commits = [spec.id for spec in self._specs if spec.wants_commit]
+        self._ticks: dict[tuple[tuple[int, ...], int, StageFunction], JavaObject] = {}
+        self._chains: dict[int, tuple[JavaObject, range]] = {}
+
     def open(self) -> None:
         """Nothing has to be there before the first window."""
+
+    def prepare(self, plan: Plan) -> None:
+        """Nothing has to be there before: a window is a job of its own."""
+
+    prepared = True
+
+    def abandon(self) -> None:
+        """Nothing was taken."""
+
+    def change(self, plan: Plan) -> None:
+        """As `WindowExecutor.change`. Workers find the plan with the next task that they get."""
+        self._wait_for_cleaning()
+        self._take(plan)
+        if self._watchdog is not None:
+            self._watchdog.follow(plan)
+        self._slots_to_come = slots_to_come(self._settings, max(map(len, self._stages)))
 
     def begin(self, request: WindowRequest, source: SourceBatch | None) -> float:
         """Run an attempt to its end; returns when its job was given to Spark (wall clock)."""

@@ -51,6 +51,7 @@ from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, InputAwake
+from ridgeline.stram.following import ComingPlacement, place_following
 from ridgeline.stram.in_flight import InFlight
 from ridgeline.stram.needs import Need, needs_of, not_given, place_within
 from ridgeline.stram.placement import Placement, broken_rules, most_slots, place, wishes
@@ -69,6 +70,8 @@ _PLANS_AT_ONCE = 8
 """So many plan files are written at the same time: on an object store each takes a while."""
 _NAMED = 8
 """How many operators of a slot are named."""
+_PREPARATION_SECONDS = 20.0
+"""So long a change waits for slots that Spark was asked for; they are awaited after it, too."""
 
 
 class SlotExecutor:
@@ -107,6 +110,7 @@ class SlotExecutor:
         self._containers = {container.id: container.operators for container in plan.execution.containers}
         self._sharing = platform.open_sharing()
         self._cleaner = ThreadPoolExecutor(1, "ridgeline-cleaner")
+        self._writer = ThreadPoolExecutor(1, "ridgeline-plan-files")
         self._told = self._shared = -1
         """The last window that slots were told of, and the last with blocks by reference to be removed."""
         self._unsaid: int | None = None
@@ -133,6 +137,8 @@ class SlotExecutor:
         """When to see whether there are places for all slots, since not all were there."""
         self._looks_left = _LOOKS_AT_THE_START
         self._warned = False
+        self._coming: ComingPlacement | None = None
+        """What a plan that is prepared needs, None if there is none."""
 
     # Windows ------------------------------------------------------------------------------------------------
 
@@ -205,9 +211,88 @@ class SlotExecutor:
         finally:
             self._platform.release()  # also what was claimed for slots that could not be started
         self._heartbeats.close()
+        self._writer.shutdown(wait=False, cancel_futures=True)
         self._cleaner.shutdown(wait=True)
         self._sharing.close()
         return failures
+
+    # Another plan -------------------------------------------------------------------------------------------
+
+    def prepare(self, plan: Plan) -> None:
+        """Place the containers of a plan, ask Spark for more slots if it has room, write the plan files.
+
+        Containers that stay live where they are. Raises RidgelineError if rules on hosts cannot be kept.
+        """
+        self.abandon()
+        if self._group is None:
+            self._coming = ComingPlacement(plan, (), None, 0)
+            return
+        wanted = most_slots(plan) - len(self._slots.active)
+        more = self._platform.claim_more(wanted) if wanted > 0 else 0
+        first = len(self._slots.placement)
+        if more:
+            for event in self._group.follow(self._slots.reserve(more)):
+                self._take(self._group, event)
+        placement = place_following(plan, self._slots.placement, range(first, first + more))
+        try:
+            self._needs = [*self._needs, *[Need()] * more]
+            self._check_rules_of(plan, placement)
+        except RidgelineError:
+            self._platform.release(more)
+            raise
+        files = self._writer.submit(self._distribute, plan, placement)
+        self._coming = ComingPlacement(plan, placement, files, more, self._clock.monotonic())
+
+    @property
+    def prepared(self) -> bool:
+        """True once the plan files are written and slots that were asked for are there, or late."""
+        coming = self._coming
+        if coming is None or coming.files is None:
+            return coming is not None
+        late = self._clock.monotonic() - coming.since > _PREPARATION_SECONDS
+        there = all(slot in self._slots.members for slot, hosted in enumerate(coming.placement) if hosted)
+        return coming.files.done() and (there or late)
+
+    def abandon(self) -> None:
+        """Give back what was taken for a plan that is not used."""
+        coming, self._coming = self._coming, None
+        if coming is not None and coming.more and self._group is not None:
+            placement = (*self._slots.placement,)
+            self._change_slots(self._group, self._plan, placement)
+            self._platform.release(coming.more)
+
+    def change(self, plan: Plan) -> None:
+        """Tell the slots what lives in them from now on. Raises RidgelineError if it cannot be sent."""
+        coming, self._coming = self._coming, None
+        if self._group is None:
+            self._take_plan(plan)
+            return
+        if coming is None or coming.plan is not plan or coming.files is None:  # back to the plan before
+            placement = place_following(plan, self._slots.placement, ())
+            files = self._distribute(plan, placement)
+        else:
+            placement, files = coming.placement, coming.files.result()
+        self._take_plan(plan)
+        self._plan_files = files
+        self._home = _homes(placement)
+        before = len(self._slots.active)
+        self._needs = needs_of(plan, placement, self._platform.given)
+        self._change_slots(self._group, plan, placement)
+        retired = before + (coming.more if coming is not None else 0) - len(self._slots.active)
+        if retired > 0:
+            self._platform.release(retired)
+
+    def _take_plan(self, plan: Plan) -> None:
+        self._plan = plan
+        self._operators = {operator.id: operator for operator in plan.physical.operators}
+        self._containers = {container.id: container.operators for container in plan.execution.containers}
+        self._flight = InFlight(self._containers)
+        self._watchdog.follow(plan)
+        self.capacity = max(2, int(plan.logical.attributes["windows_in_flight"]))
+
+    def _change_slots(self, group: SlotGroup, plan: Plan, placement: Placement) -> None:
+        for event in group.follow(self._slots.change(placement, PlanRules(plan))):
+            self._take(group, event)
 
     # The start ----------------------------------------------------------------------------------------------
 
@@ -218,7 +303,7 @@ class SlotExecutor:
         self._home = _homes(placement)
         attempts = max(one.attributes["recovery_attempts"] for one in self._plan.logical.operators)
         self._slots = Slots(placement, int(attempts), PlanRules(self._plan), self._platform.offers())
-        self._plan_files = self._distribute(placement)
+        self._plan_files = self._distribute(self._plan, placement)
         self._look_again_at = self._clock.monotonic() + self._platform.patience_seconds
         self._group = SlotGroup(
             self._platform,
@@ -247,18 +332,18 @@ class SlotExecutor:
             what = f"a slot needs {taken} cores (`vcores`); Spark has {claimed} for slots"
             msg = f"{what}; give Spark more cores, or the operators fewer"
             raise RidgelineError(msg)
-        self._check_rules(placement)
+        self._check_rules_of(self._plan, placement)
         if claimed > taken:
             self._platform.release(claimed - taken)
         return placement
 
-    def _check_rules(self, placement: Placement) -> None:
+    def _check_rules_of(self, plan: Plan, placement: Placement) -> None:
         """Refuse a start that breaks strict affinity rules on hosts; on one machine, and if relaxed, warn.
 
         Raises RidgelineError.
         """
         offers = self._platform.offers()
-        rules = broken_rules(self._plan, placement, wishes(self._plan, placement, offers), offers)
+        rules = broken_rules(plan, placement, wishes(plan, placement, offers), offers)
         strict = [rule for rule in rules if not rule.relax]
         if strict and offers:
             raise RidgelineError(describe_given_up(strict[0], sorted(offers), len(placement)))
@@ -266,9 +351,9 @@ class SlotExecutor:
             text = describe_given_up(rule, sorted(offers), len(placement))
             self._observe(StateWarning(self._clock.wall(), -1, text))
 
-    def _distribute(self, placement: Placement) -> Sequence[plan_distribution.PlanFile]:
+    def _distribute(self, plan: Plan, placement: Placement) -> Sequence[plan_distribution.PlanFile]:
         """A plan file for each slot: where all partitions send to all, most is of others' containers."""
-        specs, sources = {spec.id: spec for spec in container_specs(self._plan)}, user_sources()
+        specs, sources = {spec.id: spec for spec in container_specs(plan)}, user_sources()
 
         def distribute(hosted: Sequence[int]) -> plan_distribution.PlanFile:
             own = [specs[container] for container in hosted]
@@ -490,7 +575,7 @@ class SlotExecutor:
             self._platform.release(sum(taken[slot] for slot in taken.keys() - set(self._slots.active)))
             self._needs = needs_of(self._plan, self._slots.placement, self._platform.given)
             self._home = _homes(self._slots.placement)
-            self._plan_files = self._distribute(self._slots.placement)
+            self._plan_files = self._distribute(self._plan, self._slots.placement)
             self._observe(SlotsReduced(self._clock.wall(), places, before))
             what = f"its containers live in {places} of {before} slots now, since Spark has no more cores"
             self._fail(Failure(self._application, "", 0, -1, "the slots", what))

@@ -98,6 +98,9 @@ class SlotPlatform(Protocol):
         `fed`: how many of the containers are those of Spark sources.
         """
 
+    def claim_more(self, places: int) -> int:
+        """Take up to so many places more, as far as there are any; how many."""
+
     def release(self, places: int | None = None) -> None:
         """Give so many places back; None: all."""
 
@@ -190,6 +193,19 @@ class SparkSlots:
             self._clock.wait(_JOINING_SECONDS)
             before, cores = cores, count_cores(self._context, wanted)
         return cores
+
+    def claim_more(self, places: int) -> int:
+        """As `SlotPlatform.claim_more`."""
+        extra, held = extra_cores(self._context), held_cores(self._context) - self._claimed
+        cores = self._settled_cores(self._claimed + places + max(RESERVED_CORES, self._fed))
+        try:
+            slots = count_slots(self._claimed + places, cores, extra, held, self._fed)
+        except RidgelineError:
+            return 0
+        more = max(0, slots - self._claimed)
+        hold_cores(self._context, more)
+        self._claimed += more
+        return more
 
     def release(self, places: int | None = None) -> None:
         """As `SlotPlatform.release`."""

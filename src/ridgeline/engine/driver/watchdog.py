@@ -81,6 +81,16 @@ class Hangs:
             container.id: container.operators[0] for container in plan.execution.containers
         }
 
+    def follow(self, plan: Plan) -> None:
+        """The containers are those of another plan from now on; no attempt is under way."""
+        self.timeout = float(plan.logical.attributes["heartbeat_timeout"])
+        self._operators = {operator.id: operator for operator in plan.physical.operators}
+        self._overdue = None if self._overdue is None else Overdue(plan)
+        self._first_operators = {
+            container.id: container.operators[0] for container in plan.execution.containers
+        }
+        self.end()
+
     def begin(self, request: WindowRequest, now: float) -> None:
         """An attempt is given to the workers, perhaps while they have others."""
         if self._overdue is not None:
@@ -275,6 +285,11 @@ class Watchdog:
         finally:
             with self._busy:  # nothing of a later attempt is cancelled
                 self._hangs.end()
+
+    def follow(self, plan: Plan) -> None:
+        """Watch the containers of another plan from now on."""
+        with self._busy:
+            self._hangs.follow(plan)
 
     def begin(self, request: WindowRequest) -> None:
         """An attempt is given to slots, perhaps while they run others."""

@@ -63,6 +63,24 @@ class Hosted:
             self._containers[container_id] = container
         return container
 
+    def change(self, plan: plan_distribution.PlanFile) -> list[Failed]:
+        """Have the containers of another plan: those that are here already go on as far as they can.
+
+        Returns what failed in `deactivate` and `teardown`. Raises what `plan_distribution.receive` raises.
+        """
+        global _closing  # noqa: PLW0603  as below
+        self.specs = {spec.id: spec for spec in plan_distribution.receive(self.storage, plan)}
+        failed = self.close(self._containers.keys() - self.specs.keys())
+        _closing = True
+        try:
+            for container_id, container in self._containers.items():
+                for error in container.change(self.specs[container_id]):
+                    failure = failure_of(error, self.specs[container_id], -1, self.storage.uri)
+                    failed.append(Failed(container_id, failure))
+        finally:
+            _closing = False
+        return failed
+
     @contextmanager
     def working(self, container_id: int, heartbeats: HeartbeatSender | None) -> Iterator[Container]:
         """The calling thread runs a window of the container."""

@@ -127,7 +127,7 @@ class Containers:
         self.uri = ""
         self._tag = tag
         self._hosted: Hosted | None = None
-        self._plan: object = None
+        self._plan: tuple[str, str, str] | None = None
         self._heartbeats: HeartbeatSender | None = None
         self._heartbeat_seconds: float | None = None
         self._failures: list[Failure] = []
@@ -137,12 +137,14 @@ class Containers:
         self.uri = message.checkpoint
         self._send_heartbeats(message.heartbeat_seconds)
         plan = (message.checkpoint, message.plan.name, message.run_id)
-        if self._hosted is None or plan != self._plan:
+        if self._hosted is None or self._plan is None or plan[::2] != self._plan[::2]:
             self._tear_down(None)
             self._hosted = Hosted(message.checkpoint, message.plan, message.run_id, self.on_wake)
-            self._plan = plan
         else:
             self._tear_down(self.specs.keys() - set(message.containers))
+            if plan != self._plan:
+                self._failures += [failed.failure for failed in self._hosted.change(message.plan)]
+        self._plan = plan
         self.specs = {number: self._hosted.specs[number] for number in message.containers}
         spare_loaded()
 

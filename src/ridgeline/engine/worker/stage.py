@@ -78,9 +78,18 @@ class StageHost(Hosted):
     def __init__(self, task: Task) -> None:
         files.use_s3(task.s3)
         super().__init__(task.checkpoint, task.plan, task.run_id)
+        self._find_stages()
+
+    def _find_stages(self) -> None:
         self.by_stage: dict[int, list[int]] = {}
         for spec in self.specs.values():
             self.by_stage.setdefault(spec.stage, []).append(spec.id)
+
+    def change(self, plan: plan_distribution.PlanFile) -> list[Failed]:
+        """As `Hosted.change`."""
+        failed = super().change(plan)
+        self._find_stages()
+        return failed
 
     def address(self, destination: int, stage: int, slots: int) -> int:
         """The number of the task, in the stage after `stage`, that runs or forwards to `destination`."""
@@ -118,6 +127,10 @@ def _task() -> tuple[Task, StageHost, Any]:
     end_orderly()
     task = _decode_task(context.getLocalProperty(PROPERTY))
     key = _key(task)
+    before = next((one for one in _hosts if (one[0], one[2]) == (key[0], key[2])), key)
+    if key not in _hosts and before in _hosts:  # the application has another plan
+        _hosts[key] = _hosts.pop(before)
+        _hosts[key].change(task.plan)  # what fails in `teardown` loses nothing
     if key not in _hosts:
         while len(_hosts) >= _HOSTS_KEPT:
             _hosts.pop(next(iter(_hosts))).close()
