@@ -143,8 +143,8 @@ def test_a_log_that_is_replayed_has_the_same_figures(tmp_path, name):
 def test_changes_are_rows():
     first, second = told(run()).changes()
     assert first == {
-        "number": 1,
-        "by": "ann",
+        "id": 1,
+        "who": "ann",
         "note": "more load",
         "what": "repartition count to 3; add audit",
         "edits": [{"do": "repartition", "operator": "count", "partitions": 3}],
@@ -153,8 +153,8 @@ def test_changes_are_rows():
         "reason": "",
         "planVersion": 2,
         "heldSeconds": GAP,
-        "askedAt": 3.7,
-        "at": pytest.approx(4.06),
+        "at": 3.7,
+        "since": pytest.approx(4.06),
     }
     assert second["window"] == 8
     watch = told(run())

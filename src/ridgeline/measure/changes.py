@@ -16,8 +16,8 @@ def row_of(event: ApplicationChanged, before: ChangeFiguresAnswer | None = None)
     """An event as it is shown; `before`: what was shown of the change so far."""
     of_plan = event.state == "APPLIED" and bool(event.edits)
     return {
-        "number": event.number,
-        "by": event.by,
+        "id": event.number,
+        "who": event.by,
         "note": event.note,
         "what": event.what,
         "edits": [dict(edit) for edit in event.edits],
@@ -26,16 +26,16 @@ def row_of(event: ApplicationChanged, before: ChangeFiguresAnswer | None = None)
         "reason": event.reason,
         "planVersion": event.plan_version if of_plan else None,
         "heldSeconds": event.held_seconds,
-        "askedAt": event.at if before is None else before["askedAt"],
-        "at": event.at,
+        "at": event.at if before is None else before["at"],
+        "since": event.at,
     }
 
 
 def text_of(change: ChangeFiguresAnswer) -> str:
     """A change in a line, for people."""
-    head = f"change {change['number']}"
+    head = f"change {change['id']}"
     why = f" ({change['note']})" if change["note"] else ""
-    asked = f"{change['what']}, asked for by {change['by']}{why}"
+    asked = f"{change['what']}, asked for by {change['who']}{why}"
     reason = f": {change['reason']}" if change["reason"] else ""
     match change["state"]:
         case "APPLIED" if change["planVersion"] is not None:
@@ -79,7 +79,7 @@ class ChangeFold:
 
     def rows(self, limit: int | None = None) -> list[ChangeFiguresAnswer]:
         """The last changes that something happened to, by their numbers."""
-        rows = sorted(self._rows.values(), key=lambda row: row["number"])
+        rows = sorted(self._rows.values(), key=lambda row: row["id"])
         return rows if limit is None else rows[max(0, len(rows) - limit) :]
 
     @property

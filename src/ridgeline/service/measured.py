@@ -19,7 +19,14 @@ from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.launch import Options, Outcome, launch
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.run import ApplicationRun
-from ridgeline.measure.events import ApplicationEnded, RunEvent, SlotMisplaced, SlotsReduced, StateWarning
+from ridgeline.measure.events import (
+    ApplicationEnded,
+    ApplicationPlanned,
+    RunEvent,
+    SlotMisplaced,
+    SlotsReduced,
+    StateWarning,
+)
 from ridgeline.plan.execution import Plan
 from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.registry import own_entry, register
@@ -172,8 +179,16 @@ class _Measured:
         if self._app is not None:
             self._app.state.plan = self._plan
             self._app.state.run = run
-        info = run_info(self._master, uri, {} if self._planner is None else self._planner.shown)
-        self._observe(planned_event(self._plan, at=at, application_id=number, info=info))
+
+        def planned(plan: Plan) -> ApplicationPlanned:
+            """The plan that the run begins with, or that it has now."""
+            shown = {} if self._planner is None else self._planner.shown
+            info = run_info(self._master, uri, shown)
+            return planned_event(plan, at=self._clock.wall(), application_id=number, info=info)
+
+        run.planned_event = planned
+        event = planned(self._plan)
+        self._observe(event)
         self.watch.settle()  # what is made of the plan is there before `short_pauses`
         self._planned = True
         if server is None:
@@ -188,8 +203,8 @@ class _Measured:
                 server.url,
                 token=server.token,
                 started=at,
-                user=info["user"],
-                checkpoint=info["checkpoint"],
+                user=event.info["user"],
+                checkpoint=event.info["checkpoint"],
             )
             surroundings.callback(register(entry).close)
         except RidgelineError as error:

@@ -104,7 +104,7 @@ def test_the_newest_change_stands_above_for_a_minute():
     )
     line = "change 2 is refused: it slides: repartition `quote` to 3, asked for by ann"
     assert drawn(100, change=row_of(event))[2] == line
-    assert line not in drawn(100, change={**row_of(event), "at": at - 61.0})
+    assert line not in drawn(100, change={**row_of(event), "since": at - 61.0})
     waiting = replace(event, state="QUEUED", reason="window 120 is awaited", at=at - 3600.0)
     assert drawn(100, change=row_of(waiting))[2].startswith("change 2 waits: window 120 is awaited")
     assert len(drawn(100, height=15, change=row_of(event))) <= 15

@@ -114,7 +114,7 @@ def _print_run(measurement: Measurement) -> None:
         ),
     )
     for change in measurement.changes.rows():
-        say(console, Text(f"{time_of_day(change['at'])} {printable(text_of(change))}"))
+        say(console, Text(f"{time_of_day(change['since'])} {printable(text_of(change))}"))
     run = measurement.summary()
     if run["last"] is None:
         say(console, Text("no window was committed"))

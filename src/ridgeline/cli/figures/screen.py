@@ -64,7 +64,7 @@ def screen(
 def change_lines(frame: FrameAnswer) -> list[Text]:
     """The newest change, while it waits and for a minute after that; one that was refused in colour."""
     change = frame.get("change")
-    if change is None or (change["state"] != "QUEUED" and frame["at"] - change["at"] > _NEWS_SECONDS):
+    if change is None or (change["state"] != "QUEUED" and frame["at"] - change["since"] > _NEWS_SECONDS):
         return []
     return [Text(printable(text_of(change)), "yellow" if change["state"] == "REFUSED" else "cyan")]
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, TypedDict
 class ChangeFiguresAnswer(TypedDict):
     """A change that somebody asked for, and what has become of it."""
 
-    number: Annotated[int, "Its number, in this run."]
-    by: Annotated[str, "Who asked for it."]
+    id: Annotated[int, "Its number, in this run."]
+    who: Annotated[str, "Who asked for it."]
     note: Annotated[str, "Why, in their words."]
     what: Annotated[str, "What was asked for."]
     edits: Annotated[list[dict[str, Any]], "The edits of the plan; empty if the plan stays as it is."]
@@ -18,5 +18,5 @@ class ChangeFiguresAnswer(TypedDict):
     reason: Annotated[str, "Why it was refused or withdrawn, or what it waits for."]
     planVersion: Annotated[int | None, "Version of the plan with it; null if it has changed no plan."]
     heldSeconds: Annotated[float, "So long no window could run for it."]
-    askedAt: Annotated[float, "When it was asked for, seconds since 1970."]
-    at: Annotated[float, "When it came into its state, seconds since 1970."]
+    at: Annotated[float, "When it was asked for, seconds since 1970."]
+    since: Annotated[float, "When it came into its state, seconds since 1970."]

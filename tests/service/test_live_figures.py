@@ -1,0 +1,205 @@
+"""An application that really runs, in process, while its plan changes: the figures of its own events."""
+
+from typing import NamedTuple
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from ridgeline import Application, InputOperator, InputPort, KeyedState, Metric, Operator, OutputPort, State
+from ridgeline.measure.encoding import from_dict, to_dict
+from ridgeline.measure.events import ApplicationChanged, ApplicationPlanned, WindowPlanned
+from ridgeline.measure.measurement import Measurement
+from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition, SetProperty
+from ridgeline.plan.planner import plan_application
+from ridgeline.service.export.prometheus import Exposition
+from ridgeline.service.http.server import WebServer
+from ridgeline.service.http.web import create_app
+from ridgeline.stram.watch import Watch
+from ridgeline.testing import CollectorSink, run_local
+from support.service.watched import Client, serving
+
+WINDOWS, TUPLES = 24, 10
+
+
+class Number(NamedTuple):
+    key: int
+    value: int
+
+
+class Numbers(InputOperator):
+    output = OutputPort(Number)
+    count = State(0)
+
+    def emit_tuples(self) -> None:
+        for number in range(self.count, self.count + TUPLES):
+            self.output.emit(Number(number % 7, number))
+        self.count += TUPLES
+
+
+class Sums(Operator):
+    input = InputPort(Number, key="key")
+    output = OutputPort(Number)
+    factor: int = 1
+    sums = KeyedState(int, key=int)
+    added = Metric(0, kind="counter", by_partition=True)
+
+    @input.process
+    def add(self, number: Number) -> None:
+        self.sums[number.key] = self.sums.get(number.key, 0) + self.factor * number.value
+        self.added += 1
+        self.output.emit(Number(number.key, self.sums[number.key]))
+
+
+class Audit(Operator):
+    input = InputPort(Number)
+
+    @input.process
+    def see(self, number: Number) -> None:
+        pass
+
+
+CHANGES = {
+    5: [SetProperty("sums", "factor", 2)],
+    8: [Repartition("sums", 3)],
+    12: [AddOperator("audit", {"class": f"{__name__}.Audit"}), AddSink("numbers", "audit.input")],
+    15: [Repartition("sums", 2)],
+    17: [Repartition("nobody", 2)],
+    19: [RemoveOperator("audit")],
+}
+
+
+def application():
+    app = Application("live", window="10ms")
+    numbers = app.add_operator("numbers", Numbers())
+    sums = app.add_operator("sums", Sums())
+    sink = app.add_operator("sink", CollectorSink(Number))
+    app.add_stream("numbers", numbers.output, sums.input)
+    app.add_stream("sums", sums.output, sink.input)
+    return app
+
+
+@pytest.fixture(scope="module")
+def run():
+    return run_local(application(), windows=WINDOWS, changes=CHANGES)
+
+
+def test_tuples_are_those_of_the_whole_run(run):
+    totals = run.watch.operator_totals()
+    assert totals["numbers"]["tuplesOut"] == totals["sums"]["tuplesIn"] == WINDOWS * TUPLES
+    assert totals["sink"]["tuplesIn"] == WINDOWS * TUPLES
+    assert totals["audit"]["tuplesIn"] == (19 - 12) * TUPLES
+    assert (totals["audit"]["windows"], totals["audit"]["partitions"]) == (7, 0)
+    (added,) = run.watch.own_metrics()["metrics"]
+    assert added["total"] == WINDOWS * TUPLES
+    assert len(added["partitionTotals"]) == 2
+    assert {row["logicalName"] for row in run.watch.operators()} == {"numbers", "sums", "sink"}
+
+
+def test_every_window_is_there_with_its_plan(run):
+    windows = run.watch.windows()
+    assert [row["windowId"] for row in windows] == list(range(WINDOWS))
+    versions = [row["planVersion"] for row in windows]
+    boundaries = [window for window in range(1, WINDOWS) if versions[window] != versions[window - 1]]
+    assert boundaries == [5, 8, 12, 15, 19]
+    assert versions == sorted(versions)
+    for window in range(WINDOWS):
+        answer = run.watch.window(window)
+        titles = [row["operator"] for row in answer["operators"]]
+        assert ("audit" in titles) == (12 <= window < 19)
+        assert ("sums[2]" in titles) == (8 <= window < 15)
+        assert all(row["latencyMs"] is not None for row in answer["operators"]), window
+        assert sum(step["ms"] for step in answer["blame"]) == pytest.approx(answer["latencyMs"], abs=0.01)
+
+
+def test_changes_are_reported_with_their_windows(run):
+    rows = run.watch.changes()
+    states = [(row["state"], row["window"]) for row in rows]
+    applied = [("APPLIED", window) for window in (5, 8, 12, 15)]
+    assert states == [*applied, ("REFUSED", None), ("APPLIED", 19)]
+    assert "there is no operator `nobody`" in rows[4]["reason"]
+    assert all(row["heldSeconds"] > 0 for row in rows if row["state"] == "APPLIED")
+    asked = [event for event in run.events if isinstance(event, ApplicationChanged)]
+    assert [event.number for event in asked if event.state == "QUEUED"] == [row["id"] for row in rows]
+
+
+def test_plans_come_before_their_windows(run):
+    version = None
+    for event in run.events:
+        if isinstance(event, ApplicationPlanned):
+            version = event.plan_version
+        elif isinstance(event, WindowPlanned):
+            assert event.plan_version == version
+    assert version == run.watch.info()["planVersion"]
+
+
+def test_ids_are_never_used_again(run):
+    seen = {}
+    for event in run.events:
+        if isinstance(event, ApplicationPlanned):
+            for node in event.topology.operators:
+                assert seen.setdefault(node.id, node.series) == node.series
+
+
+def test_a_log_has_the_same_figures(run):
+    again, straight = Measurement(), Measurement()
+    for event in run.events:
+        straight.apply(event)
+        again.apply(from_dict(to_dict(event)))
+    assert again.frame(again.at) == straight.frame(straight.at)
+    assert again.summary() == straight.summary()
+
+
+def test_counters_never_fall_and_no_series_is_there_twice_or_too_long(run):
+    watch = Watch(lambda: run.events[-1].at)
+    exposition, before, titles = Exposition(watch), {}, set()
+    for event in run.events:
+        watch.observe(event)
+        if isinstance(event, ApplicationPlanned):
+            titles = {node.label for node in event.topology.operators}
+        found = {}
+        for family in text_string_to_metric_families(exposition.render().decode()):
+            for sample in family.samples:
+                key = sample.name, frozenset(sample.labels.items())
+                assert key not in found
+                found[key] = sample.value
+                operator = sample.labels.get("operator", "").partition("[")[0]
+                assert not operator or operator in titles or "blame" in sample.name, sample
+                if family.type in {"counter", "histogram"} and not sample.name.endswith("_created"):
+                    assert sample.value >= before.get(key, 0) - 1e-9, sample
+        before |= found
+    added = {dict(key[1])["partition"]: value for key, value in found.items() if "added" in key[0]}
+    assert added.keys() == {"0", "1"}
+
+
+def test_the_service_answers_for_the_present_plan(run):
+    first = next(event for event in run.events if isinstance(event, ApplicationPlanned))
+    assert first.plan_version < run.plan.version
+    with serving(run.watch, run.plan) as client:
+        names = {row["name"] for row in client.get("/logicalPlan/operators")["operators"]}
+        assert names == {"numbers", "sums", "sink"}
+        sums = client.get("/logicalPlan/operators/sums")
+        assert sums["totalTuplesProcessed"] == WINDOWS * TUPLES
+        assert len(sums["partitions"]) == 2
+        assert client.get("/logicalPlan/operators/sums/properties")["factor"] == 2
+        assert client.get("/info")["planVersion"] == run.plan.version
+        for row in client.get("/physicalPlan/operators")["operators"]:
+            assert client.get(f"/physicalPlan/operators/{row['id']}")["operator"] == row["operator"]
+
+
+def test_the_service_follows_the_run(run):
+    class Running:
+        plan = plan_application(application(), {}, {})
+
+    app = create_app(run.watch, Running.plan)
+    app.state.run = Running
+    server = WebServer(app)
+    try:
+        client = Client(server.url)
+        path = "/logicalPlan/operators/sums/attributes?attributeName=partitions"
+        assert client.get(path) == {"partitions": 1}
+        assert client.get("/logicalPlan/operators/sums/properties") == {"factor": 1}
+        Running.plan = run.plan
+        assert client.get("/logicalPlan/operators/sums/properties") == {"factor": 2}
+        assert client.get(path) == {"partitions": 2}
+    finally:
+        server.close()
