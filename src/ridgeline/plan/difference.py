@@ -98,6 +98,9 @@ class PlanDifference:
             f"  containers: {started} start, {stopped} stop, {changed} change, {kept} go on as they are",
         ]
 
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
     def to_json(self) -> dict[str, Any]:
         """The difference as JSON values."""
         return {name: _listed(value) for name, value in asdict(self).items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from rich.console import Console
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.api.errors import OperatorError
+from ridgeline.api.errors import ChangeError, OperatorError
 from ridgeline.api.frames import users_line
 from ridgeline.engine.driver.execution_kind import named_execution
 from ridgeline.engine.driver.launch import Options, Outcome
@@ -21,6 +21,7 @@ from ridgeline.engine.spark.submitted import chosen_master
 from ridgeline.engine.worker.tails import ports_of_stream
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
+from ridgeline.service.asking import Asking
 from ridgeline.service.measured import ServiceOptions, run_measured
 from ridgeline.stram.changes import StartRecording, StopRecording
 from ridgeline.stram.metric_tables import MetricTables
@@ -70,11 +71,12 @@ def start(  # noqa: PLR0913  the options of a run
     return handle
 
 
-class Handle(MetricTables):
+class Handle(Asking, MetricTables):
     """An application that runs in a thread of this process, or has run.
 
     `latency()`, `critical_path()`, `record_age()`, `progress()` and `windows()` answer with `pyarrow.Table`s,
-    also after the end. As a context manager it stops the application at the end of the block.
+    also after the end. `set_property`, `repartition`, `plan_change` and others change what runs. As a context
+    manager it stops the application at the end of the block.
     """
 
     def __init__(
@@ -197,7 +199,7 @@ class Handle(MetricTables):
             KeyError: If there is no such stream.
             RuntimeError: If the application runs no more.
         """
-        ports, schema = ports_of_stream(self._plan, name)
+        ports, schema = ports_of_stream(self._plan if self._run is None else self._run.plan, name)
         if not 1 <= n <= _LONGEST_TAIL:
             msg = f"a tail has 1 to {_LONGEST_TAIL:,} tuples; got {n}"
             raise ValueError(msg)
@@ -268,6 +270,18 @@ class Handle(MetricTables):
         if asked.state == "REFUSED":
             raise RuntimeError(asked.reason)
         return asked.result
+
+    def _running(self) -> ApplicationRun:
+        if self._run is None or not self._alive():
+            msg = f"`{self.name}` runs no more; start it from its checkpoint, which keeps the changes"
+            raise ChangeError(msg)
+        return self._run
+
+    def _alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def _rows(self) -> Sequence[dict[str, Any]]:
+        return self._run.changes.rows() if self._run is not None else []
 
     def wait(self, timeout: float | None = None) -> Outcome:
         """Block until the application has ended.

@@ -49,9 +49,10 @@ class ServiceOptions:
     """What watches a run.
 
     `port` of the web service: 0 takes a free one, None means no web service. `host` is what it listens on; on
-    another address than a loopback one it asks for `token` (default: one is made and shown). `allowed_hosts`:
-    names besides its own by which requests may ask for it. `event_log` is a file as `EventLogWriter` takes
-    it. `otlp` is the endpoint of an OpenTelemetry collector that metrics are sent to, see `OtelExporter`.
+    another address than a loopback one it asks for `token` (default: one is made and shown). `read_token` is
+    enough to read. `allowed_hosts`: names besides its own by which requests may ask for it. `event_log` is a
+    file as `EventLogWriter` takes it. `otlp` is the endpoint of an OpenTelemetry collector that metrics are
+    sent to, see `OtelExporter`.
     """
 
     port: int | None = 0
@@ -60,6 +61,7 @@ class ServiceOptions:
     event_log: str | None = None
     otlp: str | None = None
     allowed_hosts: Sequence[str] = ()
+    read_token: str | None = None
 
 
 def run_measured(  # noqa: PLR0913  what surrounds a run
@@ -166,7 +168,11 @@ class _Measured:
         from ridgeline.service.http.web import create_app
 
         self._app = app = create_app(
-            self.watch, self._plan, token=self._service.token, stack_of=heartbeats.stack_of
+            self.watch,
+            self._plan,
+            token=self._service.token,
+            read_token=self._service.read_token,
+            stack_of=heartbeats.stack_of,
         )
         return WebServer(app, self._service.host, self._service.port, self._service.allowed_hosts)
 
@@ -201,7 +207,7 @@ class _Measured:
                 number,
                 name,
                 server.url,
-                token=server.token,
+                token=server.write_token,
                 started=at,
                 user=event.info["user"],
                 checkpoint=event.info["checkpoint"],

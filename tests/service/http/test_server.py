@@ -102,7 +102,8 @@ def test_it_ends_while_a_request_hangs(wait_until):
             pass
 
     app = Starlette(routes=[Route("/hang", hang)])
-    app.state.token, app.state.frames = None, Frames()
+    app.state.token = app.state.read_token = None
+    app.state.frames = Frames()
     server = WebServer(app)
     asking = socket.create_connection(("127.0.0.1", server.port))
     asking.sendall(b"GET /hang HTTP/1.1\r\nHost: localhost\r\n\r\n")

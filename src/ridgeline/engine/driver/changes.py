@@ -118,10 +118,14 @@ class Changes:
         for asked in self.take():
             _settle(asked, REFUSED, reason=self._closed)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def all(self) -> list[Asked]:
         """The last changes, the newest last."""
         with self._lock:
-            return [asked.row() for asked in self._all]
+            return list(self._all)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The last changes as they are shown, the newest last."""
+        return [asked.row() for asked in self.all()]
 
 
 def _settle(asked: Asked, state: str, window: int | None = None, result: str = "", reason: str = "") -> None:

@@ -119,6 +119,18 @@ class PlanChanges:
             self._next = planned
             asked.window = -(-next_window // planned.aligned) * planned.aligned
 
+    def preview(self, edits: tuple[Edit, ...], plan: Plan) -> PlanDifference:
+        """What edits would do, without doing it; any thread may ask. Raises as `planned`.
+
+        It is planned in the thread that plans changes: planning calls code of users, one at a time.
+        """
+        try:
+            future = self._thread.submit(preview, edits, plan, self._planner)
+        except RuntimeError:
+            msg = "the application has ended"
+            raise ChangeError(msg) from None
+        return future.result()
+
     def due(self, window_id: int) -> PlannedChange | None:
         """The change that takes effect with this window, which is the next one to begin; None: none does."""
         planned = self._next

@@ -42,6 +42,8 @@ from ridgeline.measure.events import (
     WindowRetried,
     WindowStarted,
 )
+from ridgeline.plan.difference import PlanDifference
+from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.succession import following_ids
 from ridgeline.stram.changes import (
@@ -383,6 +385,13 @@ class ApplicationRun:
             else:
                 self._control(asked, what)
         self._plan_changes.turn(self.plan, self.master.next_window, wait=wait)
+
+    def preview(self, edits: tuple[Edit, ...]) -> PlanDifference:
+        """What a change of the plan would do; nothing is done. Any thread may ask.
+
+        Raises ValidationError with all faults, ChangeError.
+        """
+        return self._plan_changes.preview(edits, self.plan)
 
     def _control(self, asked: Asked, what: Control) -> None:
         """Pause, go on, or end. Raises ApplicationKilledError."""

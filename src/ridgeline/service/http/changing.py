@@ -2,22 +2,71 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+from ridgeline.api.errors import ChangeError, ValidationError, did_you_mean
+from ridgeline.engine.driver.changes import QUEUED, REFUSED, WITHDRAWN, Asked
 from ridgeline.engine.driver.run import ApplicationRun
-from ridgeline.service.http.answers import ChangeAnswer, ChangesAnswer, RecordingsAnswer
-from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter
-from ridgeline.stram.changes import StartRecording, StopRecording, What
+from ridgeline.plan.edit_texts import shown_edit
+from ridgeline.plan.edits import Edit, SetAttribute, SetProperty
+from ridgeline.plan.secret_properties import holds_secret
+from ridgeline.plan.spec.reader import read_specification
+from ridgeline.plan.spec_changes import edits_between
+from ridgeline.service.http.answers import (
+    ChangeAnswer,
+    ChangesAnswer,
+    DifferenceAnswer,
+    RecordingsAnswer,
+)
+from ridgeline.service.http.edit_requests import edits_of, edits_of_requests
+from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter, found
+from ridgeline.stram.changes import (
+    Kill,
+    Pause,
+    PlanChange,
+    Resume,
+    Shutdown,
+    StartRecording,
+    StopRecording,
+    What,
+)
 
-WAIT_SECONDS = 5.0
-"""So long an answer waits for the next window; a change that waits longer is answered as `QUEUED`."""
+WAIT_SECONDS = 5
+"""So long an answer waits for a change by default; one that waits longer is answered as `QUEUED`."""
+_LONGEST_WAIT = 30
+_MOST_WAITING = 16
+"""So many requests wait at once; further ones are answered at once, as `QUEUED`."""
 _MOST_WINDOWS = 1_000_000
 _MOST_MB = 10_240
 _MB = 2**20
+_LONGEST_NOTE = 1_000
+_waiting = threading.BoundedSemaphore(_MOST_WAITING)
+
+_WAIT = Parameter(
+    "wait", "integer", "how many seconds the answer waits for the change; default: 5", 0, _LONGEST_WAIT
+)
+_ASKING = (
+    Parameter("note", "string", "why; it is kept beside the change"),
+    Parameter("who", "string", "who asks; default: REST"),
+    _WAIT,
+)
+_DRY_RUN = Parameter("dryRun", "boolean", "only answer what would change; default: false")
+_ID = Parameter("id", "integer", "the id of a change, from `/changes`", 1)
+_NAME = Parameter("name", "string", "the name of a logical operator")
+_PORT = Parameter("port", "string", "the name of a port")
+_PHYSICAL = Parameter("id", "integer", "the id of a physical operator, from `/physicalPlan/operators`", 0)
 
 
 def changing_endpoints(base: str) -> tuple[Endpoint, ...]:
     """All of them, below the base path."""
+    return (*_recordings(base), *_changes(base), *_as_apex(base))
+
+
+def _recordings(base: str) -> tuple[Endpoint, ...]:
+    """Those that record tuples."""
     recording = Parameter("id", "string", "the id of a recording, from `/recordings`")
     body = (
         Parameter("operator", "string", "the name of a logical operator"),
@@ -44,21 +93,134 @@ def changing_endpoints(base: str) -> tuple[Endpoint, ...]:
         ),
         Endpoint(
             f"{base}/recordings/{{id}}/stop",
-            lambda call: _change(call, StopRecording(call["id"])),
+            lambda call: _ask(call, StopRecording(call["id"])),
             "End a recording before the next window.",
             ChangeAnswer,
             (recording,),
             method="POST",
             tag="recordings",
         ),
+    )
+
+
+def _changes(base: str) -> tuple[Endpoint, ...]:
+    """Those about changes of the plan, and about the run as a whole."""
+    body = (
+        Parameter(
+            "edits", "array", 'edits such as `{"do": "repartition", "operator": "sum", "partitions": 4}`'
+        ),
+        Parameter("spec", "object", "instead of `edits`: the specification that the application shall have"),
+        *_ASKING,
+        _DRY_RUN,
+    )
+    post = partial(Endpoint, answer=ChangeAnswer, method="POST", tag="changes")
+    return (
         Endpoint(
             f"{base}/changes",
-            lambda call: {"changes": [] if call.run is None else call.run.changes.rows()},
+            lambda call: {
+                "changes": [] if call.run is None else [_row(call, one) for one in call.run.changes.all()]
+            },
             "The changes that were asked for in this run.",
             ChangesAnswer,
-            tag="recordings",
+            tag="changes",
+        ),
+        Endpoint(
+            f"{base}/changes",
+            _change,
+            "Change the plan: all edits at one window boundary, or none. With `dryRun` only say what would "
+            "change.",
+            ChangeAnswer | DifferenceAnswer,
+            method="POST",
+            body=body,
+            tag="changes",
+        ),
+        Endpoint(
+            f"{base}/changes/{{id}}",
+            _one,
+            "A change.",
+            ChangeAnswer,
+            (_ID,),
+            (_WAIT,),
+            tag="changes",
+        ),
+        post(
+            f"{base}/changes/{{id}}/withdraw",
+            _withdraw,
+            "Take back a change that waits.",
+            path_parameters=(_ID,),
+        ),
+        post(f"{base}/pause", partial(_act, Pause), "Begin no further window until `/resume`.", body=_ASKING),
+        post(f"{base}/resume", partial(_act, Resume), "Begin windows again.", body=_ASKING),
+        post(
+            f"{base}/shutdown",
+            partial(_act, Shutdown),
+            "End the application after the windows under way.",
+            body=_ASKING,
+        ),
+        post(
+            f"{base}/kill",
+            partial(_act, Kill),
+            "End the application at once; the windows under way are void.",
+            body=_ASKING,
         ),
     )
+
+
+def _as_apex(base: str) -> tuple[Endpoint, ...]:
+    """Apex's own paths for changes of the plan."""
+    requests = Parameter(
+        "requests", "array", 'such as `{"requestType": "RemoveOperatorRequest", "operatorName": "sum"}`'
+    )
+    operators = f"{base}/logicalPlan/operators/{{name}}"
+    setting = partial(
+        Endpoint,
+        answer=ChangeAnswer | DifferenceAnswer,
+        query=(*_ASKING, _DRY_RUN),
+        method="POST",
+        tag="changes",
+    )
+    return (
+        Endpoint(
+            f"{base}/logicalPlan",
+            _requests,
+            "Change the plan by Apex's requests: all of them at one window boundary, or none.",
+            ChangeAnswer | DifferenceAnswer,
+            method="POST",
+            body=(requests, *_ASKING, _DRY_RUN),
+            tag="changes",
+        ),
+        setting(
+            f"{operators}/properties",
+            _set_properties,
+            "Set properties of an operator, in all of its partitions.",
+            path_parameters=(_NAME,),
+            entries="properties of the operator and their values",
+        ),
+        setting(
+            f"{operators}/attributes",
+            partial(_set_attributes, of_port=False),
+            "Set attributes of an operator.",
+            path_parameters=(_NAME,),
+            entries="attributes of the operator and their values",
+        ),
+        setting(
+            f"{operators}/ports/{{port}}/attributes",
+            partial(_set_attributes, of_port=True),
+            "Set attributes of a port.",
+            path_parameters=(_NAME, _PORT),
+            entries="attributes of the port and their values",
+        ),
+        setting(
+            f"{base}/physicalPlan/operators/{{id}}/properties",
+            _set_physical_properties,
+            "Set properties of a physical operator that is the only partition.",
+            path_parameters=(_PHYSICAL,),
+            entries="properties of the operator and their values",
+        ),
+    )
+
+
+# What they do -----------------------------------------------------------------------------------------------
 
 
 def _run(call: Call) -> ApplicationRun:
@@ -77,16 +239,162 @@ def _start(call: Call) -> ChangeAnswer:
         call.get("windows") or default.windows,
         call["maxMb"] * _MB if call.get("maxMb") else default.limit_bytes,
     )
-    return _change(call, what)
+    return _ask(call, what)
 
 
-def _change(call: Call, what: What) -> ChangeAnswer:
+def _change(call: Call) -> ChangeAnswer | DifferenceAnswer:
+    edits, spec = call.get("edits"), call.get("spec")
+    if (edits is None) == (spec is None):
+        raise AnswerError(400, "give `edits` or `spec`, one of them", "`edits` is a list of edits")
+    return _change_plan(call, edits_of(edits) if edits is not None else _edits_of_spec(call, spec))
+
+
+def _edits_of_spec(call: Call, document: Mapping[str, Any]) -> tuple[Edit, ...]:
+    """The edits by which the application becomes what a specification says. Raises AnswerError (409)."""
+    run = _run(call)
+    name = run.plan.logical.application
+    edits: tuple[Edit, ...] = _refusing(
+        lambda: edits_between(run.plan.logical, read_specification(dict(document), name))
+    )
+    if not edits:
+        raise AnswerError(409, "the application is already as the specification says", "nothing is to do")
+    return edits
+
+
+def _requests(call: Call) -> ChangeAnswer | DifferenceAnswer:
+    if call.get("requests") is None:
+        raise AnswerError(400, "`requests` is missing", "it is a list of requests")
+    return _change_plan(call, edits_of_requests(call["requests"]))
+
+
+def _set_properties(call: Call) -> ChangeAnswer | DifferenceAnswer:
+    return _change_plan(call, _entries(call, partial(SetProperty, _known_operator(call))))
+
+
+def _set_attributes(call: Call, *, of_port: bool) -> ChangeAnswer | DifferenceAnswer:
+    name, port = _known_operator(call), call["port"] if of_port else ""
+    return _change_plan(call, _entries(call, lambda key, value: SetAttribute(name, key, value, port)))
+
+
+def _set_physical_properties(call: Call) -> ChangeAnswer | DifferenceAnswer:
+    row = found(call.watch.operator, call["id"])
+    name = row["logicalName"]
+    if row["unifierClass"] or len(call.plan.logical.operator(name).divided) != 1:
+        what = f"`{row['operator']}` is one partition of several, or a unifier, whose properties are alike"
+        raise AnswerError(409, what, f"POST to `/logicalPlan/operators/{name}/properties`")
+    return _change_plan(call, _entries(call, partial(SetProperty, name)))
+
+
+def _entries(call: Call, make: Callable[[str, Any], Edit]) -> tuple[Edit, ...]:
+    if not call["body"]:
+        raise AnswerError(400, "the body names nothing to set", 'send `{"name": value}`')
+    return tuple(make(name, value) for name, value in call["body"].items())
+
+
+def _known_operator(call: Call) -> str:
+    """The name of an operator or module of the plan. Raises AnswerError (404)."""
+    logical = call.plan.logical
+    names = [*(one.name for one in logical.operators), *(one.name for one in logical.modules)]
+    if call["name"] not in names:
+        what = f"there is no logical operator `{call['name']}`"
+        raise AnswerError(404, what, did_you_mean(call["name"], names))
+    name: str = call["name"]
+    return name
+
+
+def _act(kind: Callable[..., What], call: Call) -> ChangeAnswer:
+    return _ask(call, kind(note=_note(call)))
+
+
+def _withdraw(call: Call) -> ChangeAnswer:
+    asked = _find(call, _run(call).changes.withdraw)
+    row = _row(call, asked)
+    if row["state"] != WITHDRAWN:
+        what = f"change {call['id']} does not wait any more: it is {row['state']}"
+        raise AnswerError(409, what, row["reason"] or "ask for the opposite")
+    return row
+
+
+def _one(call: Call) -> ChangeAnswer:
+    if call.run is None:
+        raise AnswerError(404, f"there is no change {call['id']}", "nothing was asked for yet")
+    asked = _find(call, call.run.changes.find)
+    _wait(call, asked, 0)
+    return _row(call, asked)
+
+
+def _find(call: Call, find: Callable[[int], Asked]) -> Asked:
+    try:
+        return find(call["id"])
+    except KeyError:
+        raise AnswerError(404, f"there is no change {call['id']}", "`/changes` has the last ones") from None
+
+
+# Asking and waiting -----------------------------------------------------------------------------------------
+
+
+def _change_plan(call: Call, edits: tuple[Edit, ...]) -> ChangeAnswer | DifferenceAnswer:
+    """Ask for a change of the plan, or only say what it would do."""
+    if not call.get("dryRun"):
+        return _ask(call, PlanChange(edits, _note(call)))
+    run = _run(call)
+    difference = _refusing(lambda: run.preview(edits))
+    return {
+        "lines": difference.lines(),
+        "difference": difference.to_json(),
+        "edits": _shown(call, edits),
+    }
+
+
+def _refusing(plan: Callable[[], Any]) -> Any:
+    """What `plan` returns. Raises AnswerError (409) with all faults if the change cannot be made."""
+    try:
+        return plan()
+    except (ValidationError, ChangeError) as error:
+        raise _refusal(str(error)) from None
+
+
+def _refusal(reason: str) -> AnswerError:
+    """The answer to a change that is refused; the faults of an application stay in their lines."""
+    error, _, hint = (reason, "", "") if "\n" in reason else reason.partition("; ")
+    return AnswerError(409, error, hint)
+
+
+def _ask(call: Call, what: What) -> ChangeAnswer:
     """Ask for a change; wait a while until it is made. Raises AnswerError (409) if it is refused."""
-    asked = _run(call).changes.ask(what, "REST")
-    asked.done.wait(WAIT_SECONDS)
-    row: Any = asked.row()
-    if row["state"] == "REFUSED":
-        reason, _, hint = row["reason"].partition("; ")
-        raise AnswerError(409, reason, hint)
-    answer: ChangeAnswer = row
-    return answer
+    asked = _run(call).changes.ask(what, call.get("who") or "REST")
+    _wait(call, asked, WAIT_SECONDS)
+    row = _row(call, asked)
+    if row["state"] == REFUSED:
+        raise _refusal(row["reason"])
+    return row
+
+
+def _wait(call: Call, asked: Asked, default: int) -> None:
+    """Wait until a change is made; not at all if as many requests wait as may: others must be answered."""
+    wait = call.get("wait")
+    seconds = default if wait is None else wait
+    if seconds and asked.state == QUEUED and _waiting.acquire(blocking=False):
+        try:
+            asked.done.wait(seconds)
+        finally:
+            _waiting.release()
+
+
+def _row(call: Call, asked: Asked) -> ChangeAnswer:
+    what = asked.change.what
+    edits = what.edits if isinstance(what, PlanChange) else ()
+    row: Any = {**asked.row(), "edits": _shown(call, edits)}
+    return row
+
+
+def _shown(call: Call, edits: tuple[Edit, ...]) -> list[dict[str, Any]]:
+    """Edits with their secrets masked, those of properties also by the properties' types."""
+    return [shown_edit(edit, partial(holds_secret, call.plan.logical)) for edit in edits]
+
+
+def _note(call: Call) -> str:
+    note = call.get("note") or ""
+    if len(note) > _LONGEST_NOTE:
+        raise AnswerError(400, f"`note` has more than {_LONGEST_NOTE:,} characters", "give a shorter one")
+    return str(note)

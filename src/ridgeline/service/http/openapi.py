@@ -82,9 +82,9 @@ def component_name(kind: type) -> str:
 
 
 _DESCRIPTION = (
-    "Figures of a running application. POST asks it to record tuples. Paths and field names follow Apache "
-    "Apex's STRAM where it has them; numbers are JSON"
-    " numbers, times of day seconds since 1970, unknown is null."
+    "Figures of a running application. POST asks it to change, or to record tuples. Paths and field names "
+    "follow Apache Apex's STRAM where it has them. Numbers are JSON numbers, times of day are seconds since "
+    "1970, unknown is null."
 )
 _BRACES = re.compile(r"\{(\w+)(?::\w+)?\}")
 
@@ -112,7 +112,7 @@ def describe(endpoints: Iterable[Endpoint], version: str) -> Schema:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "Needed if the service has a token.",
+                    "description": "Needed if the service has a token, and for every POST.",
                 }
             },
         },
@@ -139,12 +139,14 @@ def _operation(endpoint: Endpoint, components: _Components) -> Schema:
         properties = {
             one.name: {**_parameter(one, "query")["schema"], "description": one.help} for one in endpoint.body
         }
-        body = {"type": "object", "properties": properties, "additionalProperties": False}
+        body: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+        if endpoint.entries:
+            body = {"type": "object", "description": endpoint.entries, "additionalProperties": True}
         described["requestBody"] = {"content": {"application/json": {"schema": body}}}
         described["responses"]["409"] = _response(
             "It is refused; `error` says why.", "application/json", error
         )
-    if endpoint.path_parameters or endpoint.query or endpoint.body:
+    if endpoint.path_parameters or endpoint.query or endpoint.body or endpoint.entries:
         described["responses"]["400"] = _response("A parameter is wrong.", "application/json", error)
         described["responses"]["404"] = _response(
             "There is no such thing; `hint` says which there are.", "application/json", error
@@ -153,6 +155,8 @@ def _operation(endpoint: Endpoint, components: _Components) -> Schema:
         described["security"] = [{}]
     else:
         described["responses"]["401"] = _response("The token is missing or wrong.", "application/json", error)
+        if endpoint.method == "POST":
+            described["responses"]["403"] = _response("The token is one to read.", "application/json", error)
     return described
 
 
@@ -162,7 +166,7 @@ def _response(text: str, media_type: str, schema: Schema) -> Schema:
 
 def _parameter(parameter: Parameter, place: str) -> Schema:
     """The description of a parameter; `place` is `path` or `query`."""
-    schema: Schema = {"type": parameter.kind}
+    schema: Schema = {} if parameter.kind == "any" else {"type": parameter.kind}
     if parameter.least is not None:
         schema["minimum"] = parameter.least
     if parameter.most is not None:

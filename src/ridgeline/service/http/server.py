@@ -25,8 +25,9 @@ _GREATEST_PORT = 65_535
 class WebServer:
     """Serves an application of `create_app` until `close`. It takes no signals and writes no log.
 
-    On another address than a loopback one it asks for a token: if the application has none, one is made, see
-    `token`.
+    On another address than a loopback one, or if there is a token to read, it asks for a token. If the
+    application has none, one is made, see `token`. Other users of this machine reach a loopback address too:
+    there a token is needed to change something, see `write_token`.
 
     Args:
         app: The application.
@@ -48,8 +49,12 @@ class WebServer:
         self.host, self.port = self._socket.getsockname()[:2]
         app.state.hosts = Hosts.of(self.host, host, allowed_hosts)
         address = ipaddress.ip_address(self.host)
-        if not address.is_loopback and app.state.token is None:
-            app.state.token = secrets.token_urlsafe(32)
+        if app.state.token is None:
+            made = secrets.token_urlsafe(32)
+            if address.is_loopback and app.state.read_token is None:
+                app.state.write_token = made
+            else:
+                app.state.token = made
         named = (
             socket.gethostname()
             if address.is_unspecified
@@ -86,6 +91,12 @@ class WebServer:
     def token(self) -> str | None:
         """What requests need as `Authorization: Bearer TOKEN`; None: nothing."""
         return self._app.state.token
+
+    @property
+    def write_token(self) -> str:
+        """What requests need that change something."""
+        token: str = self._app.state.token or self._app.state.write_token
+        return token
 
     def close(self) -> None:
         """End all streams and the server, within `CLOSE_SECONDS`. May be called twice."""

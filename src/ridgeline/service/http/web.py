@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,16 +13,16 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.application import FrameAnswer
 from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
-from ridgeline.service.http.answers import ErrorAnswer, HealthAnswer, IndexAnswer
+from ridgeline.service.http.answers import HealthAnswer, IndexAnswer
 from ridgeline.service.http.changing import changing_endpoints
 from ridgeline.service.http.encoding import to_json
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler, Parameter
 from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
+from ridgeline.service.http.guard import Guard
 from ridgeline.service.http.openapi import describe
 from ridgeline.service.http.stream import MOST_CLIENTS, Frames
 from ridgeline.stram import identity
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from ridgeline.plan.execution import Plan
     from ridgeline.stram.watch import Watch
 
-_LARGEST_BODY = 100_000
+_LARGEST_BODY = 1_000_000
 StackOf = Callable[[str, int], str | None]
 
 _EVENTS = Endpoint(
@@ -59,7 +58,12 @@ _LAST_EVENT = Parameter("Last-Event-ID", "integer", "the window of the last fram
 
 
 def create_app(
-    watch: Watch, plan: Plan, *, token: str | None = None, stack_of: StackOf | None = None
+    watch: Watch,
+    plan: Plan,
+    *,
+    token: str | None = None,
+    read_token: str | None = None,
+    stack_of: StackOf | None = None,
 ) -> Starlette:
     """The web service of one application.
 
@@ -72,7 +76,9 @@ def create_app(
         plan: The plan that is to run; `app.state.plan` may be set to another one before the first window.
             Once `app.state.run` is set, the run says what its plan is.
         token: If given, requests need `Authorization: Bearer TOKEN`, but for `/healthz`. `app.state.token`
-            may be set later, and `app.state.hosts` (a `Hosts`), outside of which no request is answered.
+            may be set later, and `app.state.hosts` (a `Hosts`), outside of which no request is answered. Where
+            there is none, `app.state.write_token` may be set, which POST needs.
+        read_token: If given, requests that only read may have this one.
         stack_of: Where the thread of a process (host, pid) is now, or None if that cannot be had; may take a
             second.
     """
@@ -112,7 +118,7 @@ def create_app(
     routes += [Route(BASE, info), Route(_EVENTS.path, events), Route(_METRICS.path, metrics)]
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(_Guard)],
+        middleware=[Middleware(Guard)],
         exception_handlers={
             AnswerError: _answer_error,
             HTTPException: partial(_http_error, paths=[endpoint.path for endpoint in endpoints]),
@@ -121,6 +127,8 @@ def create_app(
     )
     app.state.plan = plan
     app.state.token = token
+    app.state.read_token = read_token
+    app.state.write_token = None
     app.state.hosts = None
     app.state.run = None
     app.state.frames = frames
@@ -195,46 +203,3 @@ def _server_error(_request: Request, error: Exception) -> Response:
         },
         500,
     )
-
-
-class _Guard:
-    """Lets requests with the token through; all if there is none."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse other hosts and missing tokens; pass everything else on."""
-        if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})  # there are none
-            return
-        hosts = scope["app"].state.hosts if scope["type"] == "http" else None
-        named = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"host"]
-        if hosts is not None and (len(named) != 1 or not hosts.answers_to(named[0])):
-            await _json(_other_host(named), 403)(scope, receive, send)
-            return
-        token = scope["app"].state.token if scope["type"] == "http" else None
-        if token is None or scope["path"] == _HEALTH.path or _is_bearer(scope, token):
-            await self._app(scope, receive, send)
-            return
-        answer = {
-            "error": "the token is missing or wrong",
-            "hint": "send the header `Authorization: Bearer TOKEN`; the driver printed it at start",
-        }
-        await _json(answer, 401, {"www-authenticate": "Bearer"})(scope, receive, send)
-
-
-def _other_host(named: list[str]) -> ErrorAnswer:
-    """The answer to a request for another host: an attacker's page may resolve its name to this machine."""
-    name = ", ".join(named)[:200]
-    what = f"this service does not answer to the host `{name}`" if named else "the request names no host"
-    return {
-        "error": what,
-        "hint": "use the address that was shown at start, or start the application with `--allow-host HOST`",
-    }
-
-
-def _is_bearer(scope: Scope, token: str) -> bool:
-    given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-    scheme, _, sent = given.partition(b" ")
-    return scheme.lower() == b"bearer" and hmac.compare_digest(sent.strip(), token.encode())

@@ -1,0 +1,133 @@
+"""Edits of a plan as requests write them: our own, and those of Apex's STRAM."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ridgeline.api.errors import ChangeError, did_you_mean, shorten
+from ridgeline.plan.edits import (
+    AddOperator,
+    AddSink,
+    AddStream,
+    Edit,
+    RemoveOperator,
+    RemoveStream,
+    SetAttribute,
+    SetProperty,
+    edit_of,
+)
+from ridgeline.service.http.bodies import AnswerError
+
+MOST_EDITS = 1_000
+
+
+def edits_of(documents: Sequence[object]) -> tuple[Edit, ...]:
+    """The edits of a request. Raises AnswerError (400) with all that are none."""
+    return _all(documents, edit_of, "edit")
+
+
+def edits_of_requests(documents: Sequence[object]) -> tuple[Edit, ...]:
+    """Apex's requests, such as `{"requestType": "CreateOperatorRequest", ...}`, as edits.
+
+    Raises AnswerError (400) with all that are none.
+    """
+    return _all(documents, _edit_of_request, "request")
+
+
+def _all(documents: Sequence[object], read: Callable[[object], Edit], what: str) -> tuple[Edit, ...]:
+    """Read all documents; `what` they are called in errors. Raises AnswerError (400)."""
+    if not documents:
+        raise AnswerError(400, f"there is no {what}", f"give at least one {what}")
+    if len(documents) > MOST_EDITS:
+        many = f"{len(documents):,} {what}s are more than {MOST_EDITS:,}"
+        raise AnswerError(400, many, "send them as several changes")
+    found: list[Edit] = []
+    faults: list[str] = []
+    for number, document in enumerate(documents, 1):
+        try:
+            found.append(read(document))
+        except ChangeError as error:
+            faults.append(f"{what} {number}: {error}" if len(documents) > 1 else str(error))
+    if faults:
+        wrong, _, hint = faults[0].partition("; ")
+        raise AnswerError(400, *((wrong, hint) if len(faults) == 1 else ("\n".join(faults), "")))
+    return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """A request of Apex: the fields that it has, and the edit that it is."""
+
+    fields: tuple[str, ...]
+    make: Callable[[Mapping[str, Any]], Edit]
+
+
+_SINK = ("sinkOperatorName", "sinkOperatorPortName")
+_SOURCE = ("sourceOperatorName", "sourceOperatorPortName")
+_REQUESTS: Mapping[str, _Request] = {
+    "CreateOperatorRequest": _Request(
+        ("operatorName", "operatorFQCN"),
+        lambda given: AddOperator(given["operatorName"], {"class": given["operatorFQCN"]}),
+    ),
+    "RemoveOperatorRequest": _Request(("operatorName",), lambda given: RemoveOperator(given["operatorName"])),
+    "CreateStreamRequest": _Request(
+        ("streamName", *_SOURCE, *_SINK),
+        lambda given: AddStream(given["streamName"], _end(given, *_SOURCE), (_end(given, *_SINK),)),
+    ),
+    "AddStreamSinkRequest": _Request(
+        ("streamName", *_SINK), lambda given: AddSink(given["streamName"], _end(given, *_SINK))
+    ),
+    "RemoveStreamRequest": _Request(("streamName",), lambda given: RemoveStream(given["streamName"])),
+    "SetOperatorPropertyRequest": _Request(
+        ("operatorName", "propertyName", "propertyValue"),
+        lambda given: SetProperty(given["operatorName"], given["propertyName"], given["propertyValue"]),
+    ),
+    "SetOperatorAttributeRequest": _Request(
+        ("operatorName", "attributeName", "attributeValue"),
+        lambda given: SetAttribute(given["operatorName"], given["attributeName"], given["attributeValue"]),
+    ),
+    "SetPortAttributeRequest": _Request(
+        ("operatorName", "portName", "attributeName", "attributeValue"),
+        lambda given: SetAttribute(
+            given["operatorName"], given["attributeName"], given["attributeValue"], given["portName"]
+        ),
+    ),
+    "SetStreamAttributeRequest": _Request(
+        ("streamName", "attributeName", "attributeValue"),
+        lambda given: SetAttribute(
+            f"stream.{given['streamName']}", given["attributeName"], given["attributeValue"]
+        ),
+    ),
+}
+_ANY_VALUE = ("propertyValue", "attributeValue")
+
+
+def _end(given: Mapping[str, Any], operator: str, port: str) -> str:
+    return f"{given[operator]}.{given[port]}"
+
+
+def _edit_of_request(document: object) -> Edit:
+    """A request of Apex as an edit. Raises ChangeError."""
+    name = document.get("requestType") if isinstance(document, Mapping) else None
+    if not isinstance(document, Mapping) or not isinstance(name, str):
+        msg = f"a request is an object with `requestType` and its fields; got {shorten(document)}"
+        raise ChangeError(msg)
+    name = name.rpartition(".")[2]  # some clients send the name of Apex's class
+    if name not in _REQUESTS:
+        msg = f"there is no request `{name}`; {did_you_mean(name, _REQUESTS)}"
+        raise ChangeError(msg)
+    request = _REQUESTS[name]
+    for key in document:
+        if key != "requestType" and key not in request.fields:
+            msg = f"`{name}` has no field `{key}`; {did_you_mean(str(key), request.fields)}"
+            raise ChangeError(msg)
+    for key in request.fields:
+        if key not in document:
+            msg = f"`{name}` needs the field `{key}`"
+            raise ChangeError(msg)
+        if key not in _ANY_VALUE and not isinstance(document[key], str):
+            msg = f"`{key}` of `{name}` is a text; got {shorten(document[key])}"
+            raise ChangeError(msg)
+    return request.make(document)

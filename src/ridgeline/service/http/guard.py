@@ -1,0 +1,84 @@
+"""Who may ask the web service for what, by its hosts and its tokens."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ridgeline.service.http.encoding import to_json
+
+_OPEN = "/healthz"
+_UNAUTHORIZED, _FORBIDDEN = 401, 403
+
+
+class Guard:
+    """Lets requests through by the state of the web application.
+
+    `hosts`: what a request may call the service. `token`: needed for everything. `write_token`: needed to
+    change something, where everybody who reaches the service may read. `read_token`: enough to read.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse other hosts, and who has not the token; pass everything else on."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})  # there are none
+            return
+        refused = _refused(scope, scope["app"].state) if scope["type"] == "http" else None
+        await (self._app if refused is None else refused)(scope, receive, send)
+
+
+def _refused(scope: Scope, state: Any) -> Response | None:
+    """The answer to a request that is not let through."""
+    named = [value.decode("latin-1") for name, value in scope.get("headers", ()) if name == b"host"]
+    if state.hosts is not None and (len(named) != 1 or not state.hosts.answers_to(named[0])):
+        return _other_host(named)
+    given = _bearer(scope)
+    all_of_it = state.token or state.write_token
+    if all_of_it is None or scope["path"] == _OPEN or _same(given, all_of_it):
+        return None
+    writes = scope["method"] == "POST"
+    if state.read_token is not None and _same(given, state.read_token):
+        what = "this token may read, but change nothing"
+        hint = "give the one of `--token`, or ask who started the application"
+        return _answer(_FORBIDDEN, what, hint) if writes else None
+    if state.token is None and state.read_token is None and not writes:
+        return None
+    hint = "send the header `Authorization: Bearer TOKEN`; the driver printed it at start"
+    if state.token is None:
+        hint = (
+            "send the header `Authorization: Bearer TOKEN`; give the application one (`--token`), or use the "
+            "`ridgeline` commands, which know it"
+        )
+    return _answer(_UNAUTHORIZED, "the token is missing or wrong", hint)
+
+
+def _answer(status: int, error: str, hint: str) -> Response:
+    headers = {"cache-control": "no-store"}
+    if status == _UNAUTHORIZED:
+        headers["www-authenticate"] = "Bearer"
+    return Response(to_json({"error": error, "hint": hint}), status, headers, "application/json")
+
+
+def _other_host(named: list[str]) -> Response:
+    """The answer to a request for another host: an attacker's page may resolve its name to this machine."""
+    name = ", ".join(named)[:200]
+    what = f"this service does not answer to the host `{name}`" if named else "the request names no host"
+    hint = "use the address that was shown at start, or start the application with `--allow-host HOST`"
+    return _answer(_FORBIDDEN, what, hint)
+
+
+def _bearer(scope: Scope) -> bytes:
+    """The token that a request sends; empty for none."""
+    given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    scheme, _, sent = given.partition(b" ")
+    return bytes(sent.strip()) if scheme.lower() == b"bearer" else b""
+
+
+def _same(given: bytes, token: str) -> bool:
+    return hmac.compare_digest(given, token.encode())
