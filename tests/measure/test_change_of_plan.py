@@ -1,10 +1,12 @@
 """The plan changes while the application runs: every answer goes on, as computed by hand."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 
 from ridgeline.measure.events import (
+    ApplicationChanged,
     ContainerHeartbeat,
     RunningOperator,
     SourceAsked,
@@ -302,6 +304,22 @@ def test_profile_has_the_windows_of_all_plans():
     code = next(row for row in table.phases if row.phase == "user code")
     slowest = [READ + max(seconds) + (UNIFY if len(seconds) > 1 else 0) + WRITE for seconds in COUNT.values()]
     assert code.mean == pytest.approx(sum(slowest) / 3)
+
+
+def test_nobody_is_behind_while_the_application_is_paused():
+    measurement = folded(run(1))
+    asked = ApplicationChanged(3.6, 1, "ann", "", "pause", "APPLIED", 4)
+    before = measurement.progress(3.6)["application"]["verdict"]
+    measurement.apply(asked)
+    assert measurement.info(60.0)["state"] == "PAUSED"
+    assert set(measurement.windows_behind(60.0).values()) == {0}
+    assert measurement.progress(60.0)["application"]["verdict"] == before == "catching up"
+    assert measurement.throughput(60.0)["operators"][0]["tuplesOutPerSecond"] == 0
+    measurement.apply(replace(asked, at=60.0, number=2, what="resume"))
+    for event in window(4, 1, 60.0):
+        measurement.apply(event)
+    assert measurement.info(60.5)["state"] == "RUNNING"
+    assert set(measurement.windows_behind(60.5).values()) == {0}
 
 
 def test_hundreds_of_changes_take_bounded_memory():

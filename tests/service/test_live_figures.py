@@ -6,6 +6,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Metric, Operator, OutputPort, State
+from ridgeline.engine.driver.changes import Changes, changed_event
 from ridgeline.measure.encoding import from_dict, to_dict
 from ridgeline.measure.events import ApplicationChanged, ApplicationPlanned, WindowPlanned
 from ridgeline.measure.measurement import Measurement
@@ -14,6 +15,7 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.service.export.prometheus import Exposition
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
+from ridgeline.stram.changes import PlanChange
 from ridgeline.stram.watch import Watch
 from ridgeline.testing import CollectorSink, run_local
 from support.service.watched import Client, serving
@@ -203,3 +205,18 @@ def test_the_service_follows_the_run(run):
         assert client.get(path) == {"partitions": 2}
     finally:
         server.close()
+
+
+def test_a_change_that_is_withdrawn_is_reported():
+    watch, changes = Watch(lambda: 5.0), Changes()
+    changes.withdrawn = lambda asked: watch.observe(changed_event(asked, 5.0, 1))
+    asked = changes.ask(PlanChange((Repartition("sums", 3),), "too slow"), "ann")
+    changes.withdraw(asked.change.number)
+    changes.withdraw(asked.change.number)
+    (row,) = watch.changes()
+    assert (row["state"], row["who"], row["note"], row["planVersion"]) == (
+        "WITHDRAWN",
+        "ann",
+        "too slow",
+        None,
+    )

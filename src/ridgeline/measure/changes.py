@@ -58,6 +58,8 @@ class ChangeFold:
     def __init__(self) -> None:
         self._rows: dict[int, ChangeFiguresAnswer] = {}
         self._counts: Counter[str] = Counter(dict.fromkeys(CHANGE_STATES, 0))
+        self.paused_at: float | None = None
+        """Since when no window begins, as somebody has asked for; None: the application is not paused."""
         self.held_seconds: float | None = None
         """How long no window could run for the last change of the plan; None: there was none."""
 
@@ -72,6 +74,8 @@ class ChangeFold:
         if before is None or before["state"] != event.state:
             self._counts[event.state] += 1
         row = self._rows[event.number] = row_of(event, before)
+        if event.state == "APPLIED" and event.what in {"pause", "resume"}:
+            self.paused_at = event.at if event.what == "pause" else None
         if row["planVersion"] is not None:
             self.held_seconds = event.held_seconds
         while len(self._rows) > _KEPT:

@@ -72,8 +72,8 @@ from ridgeline.measure.latency.window import assemble
 from ridgeline.measure.own_metrics import OwnMetrics
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
+from ridgeline.measure.run_counts import RunCounts
 from ridgeline.measure.schedule import Schedule
-from ridgeline.measure.slot_counts import SlotCounts
 from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
 from ridgeline.measure.succession import History, Succession
 from ridgeline.measure.summary import RunTotals
@@ -108,19 +108,11 @@ class Measurement:
         self._clocks = ClockOffsets(own_host=own_host)
         self._statuses = Statuses()
         self._succession = Succession()
-        self._refused: dict[str, int] = {}
-        self._heartbeats = 0
-        self.heartbeats_unsent = 0
-        """How many heartbeats workers could not send, as they report in later ones."""
-        self.slots = SlotCounts()
+        self.counts = RunCounts()
         self.changes = ChangeFold()
         """What was asked of the run."""
         self.own_metrics = OwnMetrics()
         """Those that operators declare."""
-        self.compactions = 0
-        """How many compactions of states were installed."""
-        self.state_warnings = 0
-        """How many `StateWarning` events came."""
         self._totals = RunTotals()
         self._started = 0.0
         self._ended: ApplicationEnded | None = None
@@ -145,14 +137,14 @@ class Measurement:
             SourceAsked: self._asked,
             SparkTrigger: self._trigger,
             ContainerHeartbeat: self._heartbeat,
-            MessagesRefused: self._refuse,
+            MessagesRefused: self.counts.refuse,
             OutputPublished: self._publish_output,
-            SlotJoined: self.slots.add,
+            SlotJoined: self.counts.slots.add,
             SlotLost: self._slot_lost,
-            SlotsReduced: self.slots.add,
-            SlotMisplaced: self.slots.add,
-            StateCompacted: self._compact,
-            StateWarning: self._warn,
+            SlotsReduced: self.counts.slots.add,
+            SlotMisplaced: self.counts.slots.add,
+            StateCompacted: self.counts.compact,
+            StateWarning: self.counts.warn,
         }
         self._begin({}, 0.0)
 
@@ -251,22 +243,12 @@ class Measurement:
     def _asked(self, event: SourceAsked) -> None:
         self._progress.source_asked(event)
 
-    def _refuse(self, event: MessagesRefused) -> None:
-        self._refused[event.reason] = self._refused.get(event.reason, 0) + event.count
-
     def _slot_lost(self, event: SlotLost) -> None:
-        self.slots.add(event)
+        self.counts.slots.add(event)
         self._statuses.process_lost(event.host, event.pid)
 
-    def _compact(self, _event: StateCompacted) -> None:
-        self.compactions += 1
-
-    def _warn(self, _event: StateWarning) -> None:
-        self.state_warnings += 1
-
     def _heartbeat(self, event: ContainerHeartbeat) -> None:
-        self._heartbeats += 1
-        self.heartbeats_unsent += event.unsent
+        self.counts.heartbeat(event)
         self._clocks.add(event.host, event.sent, event.at)
         self._progress.heartbeat(event)
         running = self._running.get(event.window_id)
@@ -332,6 +314,11 @@ class Measurement:
     def _as_of(self, now: float) -> float:
         return now if self._ended is None else min(now, self._ended.at)
 
+    def _working(self, now: float) -> float:
+        """The time as far as somebody waits for windows: it stands still while the application is paused."""
+        paused = self.changes.paused_at
+        return self._as_of(now) if paused is None else min(now, paused)
+
     # Answers out: windows -----------------------------------------------------------------------------------
 
     def latency(self, now: float, window_id: int | None = None) -> LatencyAnswer:
@@ -366,7 +353,10 @@ class Measurement:
         if self.plan is None or self._ended is not None:
             return dict.fromkeys(self._statuses.operators, 0)
         return self._schedule.behind(
-            self._statuses.operators, now, self.plan.window_seconds, self._progress.forgiven_seconds
+            self._statuses.operators,
+            self._working(now),
+            self.plan.window_seconds,
+            self._progress.forgiven_seconds,
         )
 
     # Answers out: records, progress, throughput -------------------------------------------------------------
@@ -391,7 +381,7 @@ class Measurement:
 
     def progress(self, now: float) -> ProgressAnswer:
         """How far the running window and the sources are."""
-        return self._progress.progress(self._as_of(now))
+        return self._progress.progress(self._working(now))
 
     def watermarks(self, now: float) -> WatermarksAnswer:
         """How far event time has come at each operator, and who holds it back."""
@@ -434,13 +424,19 @@ class Measurement:
             "propertiesKept": dict(plan.info.get("properties_kept", {})),
             "startTime": self._started,
             "elapsedTime": max(0.0, moment.now - self._started),
-            "state": "RUNNING" if over is None else _STATES.get(over.outcome, "FAILED"),
+            "state": self._state(),
             "reason": over.reason if over is not None else "",
             "planVersion": plan.plan_version,
             "windowSeconds": plan.window_seconds,
             "attributes": dict(plan.attributes),
             "stats": self._stats(moment),
         }
+
+    def _state(self) -> str:
+        """What the application as a whole is doing."""
+        if self._ended is not None:
+            return _STATES.get(self._ended.outcome, "FAILED")
+        return "RUNNING" if self.changes.paused_at is None else "PAUSED"
 
     def _stats(self, moment: Moment) -> StatsAnswer:
         """The application's figures in sum, under Apex's names where it has them."""
@@ -462,17 +458,17 @@ class Measurement:
             "windowsCommitted": self._totals.windows,
             "windowsRetried": self._totals.retries,
             "tasksRetried": self._totals.tasks_retried,
-            "slotsLost": self.slots.lost,
-            "slotsRestarted": self.slots.restarted,
-            "slotsReduced": self.slots.reduced,
-            "slotsMisplaced": self.slots.misplaced,
+            "slotsLost": self.counts.slots.lost,
+            "slotsRestarted": self.counts.slots.restarted,
+            "slotsReduced": self.counts.slots.reduced,
+            "slotsMisplaced": self.counts.slots.misplaced,
             "tuplesProcessedPSMA": sum(rate.tuples_in for rate in rates),
             "totalTuplesProcessed": sum(row["tuplesIn"] for row in rows),
             "tuplesEmittedPSMA": sum(rate.tuples_out for rate in rates),
             "totalTuplesEmitted": sum(row["tuplesOut"] for row in rows),
-            "heartbeatsReceived": self._heartbeats,
-            "messagesRefused": sum(self._refused.values()),
-            "messagesRefusedByReason": dict(self._refused),
+            "heartbeatsReceived": self.counts.heartbeats,
+            "messagesRefused": self.counts.refused.total(),
+            "messagesRefusedByReason": dict(self.counts.refused),
             "clockSkew": {host: skew["offsetMs"] for host, skew in self._clocks.as_dict().items()},
         }
 
@@ -482,7 +478,7 @@ class Measurement:
 
     def summary(self) -> RunSummaryAnswer:
         """What the run adds up to: its windows, its operators, what failed."""
-        return self._totals.summary(self.slots.lost)
+        return self._totals.summary(self.counts.slots.lost)
 
     def operator_totals(self) -> dict[str, OperatorTotalsAnswer]:
         """What logical operators and unifiers have done so far, by title without a number.

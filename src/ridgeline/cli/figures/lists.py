@@ -17,6 +17,7 @@ from ridgeline.measure.answers.application import InfoAnswer
 STATES: Mapping[str, str] = {
     "ACTIVE": "green",
     "RUNNING": "green",
+    "PAUSED": "cyan",
     "SILENT": "bold red",
     "FAILED": "bold red",
     "PENDING": "dim",

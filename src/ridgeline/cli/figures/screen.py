@@ -39,7 +39,9 @@ def screen(
         metrics: Those that operators declare, as `/metrics`; None: they are not shown.
     """
     progress = frame["progress"]
-    above: list[Text] = [verdict_line(progress, frame["at"]), window_line(frame, width)]
+    paused = "id" in frame["info"] and frame["info"]["state"] == "PAUSED"
+    verdict = Text("paused", "bold cyan") if paused else verdict_line(progress, frame["at"])
+    above: list[Text] = [verdict, window_line(frame, width)]
     above += change_lines(frame)
     above += [
         line

@@ -56,6 +56,8 @@ class Changes:
 
     def __init__(self, now: Callable[[], float] = lambda: 0.0) -> None:
         """`now`: the wall clock, for when changes were asked for."""
+        self.withdrawn: Callable[[Asked], None] = lambda _asked: None
+        """Called with a change that is taken back, in the thread of who does that."""
         self._now = now
         self._lock = threading.Lock()
         self._queued: deque[Asked] = deque()
@@ -99,10 +101,13 @@ class Changes:
         """
         asked = self.find(number)
         with self._lock:
-            if asked.state == QUEUED and not asked.due:
+            taken_back = asked.state == QUEUED and not asked.due
+            if taken_back:
                 if asked in self._queued:
                     self._queued.remove(asked)
                 _settle(asked, WITHDRAWN)
+        if taken_back:
+            self.withdrawn(asked)
         return asked
 
     def claim(self, asked: Asked) -> bool:

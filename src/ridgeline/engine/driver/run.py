@@ -140,6 +140,7 @@ class ApplicationRun:
         self.checkpoint = checkpoint
         self.tails = Tails()
         self.changes = Changes(clock.wall)
+        self.changes.withdrawn = self._report_change
         self.recordings = Recordings(plan, checkpoint, clock)
         self._asked: dict[int, Asked] = {}
         self._executor = executor
@@ -376,7 +377,7 @@ class ApplicationRun:
         for asked in self.changes.take():
             what = asked.change.what
             if isinstance(what, PlanChange):
-                self._observe(changed_event(asked, self._clock.wall(), self.plan.version))
+                self._report_change(asked)
                 self._plan_changes.add(asked)
             elif isinstance(what, StartRecording | StopRecording):
                 self._asked[asked.change.number] = asked
@@ -403,13 +404,16 @@ class ApplicationRun:
             case Shutdown():
                 self.stopping = True
         applied(asked, self.master.next_window, "")
-        self._observe(changed_event(asked, self._clock.wall(), self.plan.version))
+        self._report_change(asked)
         if isinstance(what, Kill):
             msg = f"the application was killed by {asked.change.by}; it goes on from its last commit"
             raise ApplicationKilledError(msg)
 
     def _refused(self, asked: Asked, reason: str) -> None:
         refused(asked, reason)
+        self._report_change(asked)
+
+    def _report_change(self, asked: Asked) -> None:
         self._observe(changed_event(asked, self._clock.wall(), self.plan.version))
 
     def _change(self, instruction: ChangeInstruction | Skip) -> None:

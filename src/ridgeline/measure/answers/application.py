@@ -57,7 +57,8 @@ class InfoAnswer(TypedDict):
     startTime: Annotated[float, "When the run began."]
     elapsedTime: Annotated[float, "Seconds since then, up to its end."]
     state: Annotated[
-        str, "`RUNNING`, `FINISHED`, `STOPPED` or `FAILED`; `PENDING` before the run is planned."
+        str,
+        "`RUNNING`, `PAUSED`, `FINISHED`, `STOPPED` or `FAILED`; `PENDING` before the run is planned.",
     ]
     reason: Annotated[str, "Why it failed; empty otherwise."]
     planVersion: Annotated[int, "Version of the plan; it grows when the plan changes."]

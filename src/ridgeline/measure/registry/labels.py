@@ -10,7 +10,7 @@ LATENCY_BOUNDS_SECONDS = (
 # fmt: on
 """Upper bounds, inclusive, of the latency histograms: 1 ms to 10 minutes."""
 VERDICTS = ("keeping up", "catching up", "holding", "falling behind", "stuck", "unreachable", "unknown")
-STATES = ("RUNNING", "FINISHED", "STOPPED", "FAILED")
+STATES = ("RUNNING", "PAUSED", "FINISHED", "STOPPED", "FAILED")
 CHANGE_STATES = ("QUEUED", "APPLIED", "REFUSED", "WITHDRAWN")
 OPERATOR = ("operator", "partition")
 """The labels of a physical operator."""

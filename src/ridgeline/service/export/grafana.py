@@ -11,6 +11,7 @@ _UNITS = {"seconds": "s", "bytes": "bytes", "records": "short", "windows": "shor
 _WIDTH = 24
 _COLOURS = {
     "RUNNING": "green",
+    "PAUSED": "purple",
     "FINISHED": "blue",
     "STOPPED": "yellow",
     "FAILED": "red",
