@@ -39,13 +39,24 @@ class StatePlan:
 
     `stays`: the physical ids in the new plan of those that keep their keys. `moves`: what moves. `ends`: the
     keys of those that are left out: dropped, and what unifiers have only within an application window.
-    `gathered`: the operators whose unifiers are among these.
+    `gathered`: the operators whose unifiers are among these. `dropped` and `renamed`: what was asked for.
     """
 
     stays: Mapping[str, int] = field(default_factory=dict)
     moves: tuple[StateMove, ...] = ()
     ends: tuple[str, ...] = ()
     gathered: tuple[str, ...] = ()
+    dropped: Collection[str] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def is_dropped(self, operator: str) -> bool:
+        """True if the state of an operator, as it was called before, is not wanted."""
+        return any(name in self.dropped for name in (operator, *_modules(operator)))
+
+
+def staying(plan: Plan) -> StatePlan:
+    """Of the states that a plan has: all stay."""
+    return StatePlan({one.state_key: one.id for one in plan.physical.operators})
 
 
 def moves(
@@ -82,8 +93,33 @@ def plan_states(
     if planner.faults:
         raise ValidationError(new.logical.application, planner.faults)
     return StatePlan(
-        planner.stays, tuple(planner.moves), tuple(planner.ends), tuple(dict.fromkeys(planner.gathered))
+        planner.stays,
+        tuple(planner.moves),
+        tuple(planner.ends),
+        tuple(dict.fromkeys(planner.gathered)),
+        dropped,
+        renamed,
     )
+
+
+def check_boundary(states: StatePlan, plan: Plan, window_id: int) -> None:
+    """Raise ValidationError if a plan cannot begin with this window, since application windows are open.
+
+    What an operator has within one cannot be divided anew, so partitions change where all of it is over.
+    """
+    divided = [one.operator for one in states.moves if len(one.sources) > 1 or len(one.targets) > 1]
+    faults = []
+    for name in dict.fromkeys([*divided, *states.gathered]):
+        count = plan.logical.operator(name).attributes["application_window_count"]
+        if window_id % count:
+            open_now = f"its application window of {count} windows is open at window {window_id}"
+            what = f"{open_now}, and what it has of it cannot be divided anew"
+            remedy = (
+                f"let the run before end with one (`--windows`), or drop the state: `--drop-state {name}`"
+            )
+            faults.append(Fault(name, what, remedy))
+    if faults:
+        raise ValidationError(plan.logical.application, faults)
 
 
 def _by_base(held: Iterable[str]) -> dict[str, list[tuple[int, int, str]]]:

@@ -7,7 +7,7 @@ one before has made.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,11 +16,10 @@ from ridgeline.api.errors import ChangeError, RidgelineError, described
 from ridgeline.engine.driver.changes import Asked, Changes, refused
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.planning import Planner
-from ridgeline.plan.difference import PlanDifference, aligned_every, difference
-from ridgeline.plan.editing import dropped_by, renamed_by
+from ridgeline.plan.difference import PlanDifference
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.state_moves import StateMove, moves
+from ridgeline.plan.transition import Transition
 from ridgeline.stram.changes import PlanChange
 
 NO_PLANNER = "this run was given a plan, not an application: there is nothing to plan anew"
@@ -28,21 +27,21 @@ NO_PLANNER = "this run was given a plan, not an application: there is nothing to
 
 @dataclass(frozen=True, slots=True)
 class PlannedChange:
-    """A change that is planned. `aligned`: it may begin with windows that are multiples of this."""
+    """A change that is planned."""
 
     asked: Asked
     edits: tuple[Edit, ...]
-    plan: Plan
-    aligned: int
+    transition: Transition
 
     @property
-    def renamed(self) -> Mapping[str, str]:
-        """New names of operators by those before."""
-        return renamed_by(self.edits)
+    def plan(self) -> Plan:
+        """The plan that follows."""
+        return self.transition.plan
 
-    def moves(self, held: Iterable[str], old: Plan) -> tuple[StateMove, ...]:
-        """The states that move, of those that are held now. Raises ValidationError."""
-        return _moves(held, old, self.plan, self.edits)
+    @property
+    def aligned(self) -> int:
+        """It may begin with windows that are multiples of this."""
+        return self.transition.aligned
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,19 +164,11 @@ def planned(asked: Asked, edits: tuple[Edit, ...], plan: Plan, planner: Planner 
         raise ChangeError(msg)
     if planner is None:
         raise ChangeError(NO_PLANNER)
-    new = planner.changed(plan, edits)
-    _moves([one.state_key for one in plan.physical.operators], plan, new, edits)  # raises what cannot move
-    return PlannedChange(asked, edits, new, aligned_every(plan, new))
+    return PlannedChange(asked, edits, planner.changed(plan, edits))
 
 
 def preview(edits: tuple[Edit, ...], plan: Plan, planner: Planner | None) -> PlanDifference:
     """What edits would do, without doing it. Raises as `planned`."""
     if planner is None:
         raise ChangeError(NO_PLANNER)
-    new = planner.changed(plan, edits)
-    found = _moves([one.state_key for one in plan.physical.operators], plan, new, edits)
-    return difference(plan, new, renamed=renamed_by(edits), moves=found)
-
-
-def _moves(held: Iterable[str], old: Plan, new: Plan, edits: tuple[Edit, ...]) -> tuple[StateMove, ...]:
-    return moves(held, new, old=old, dropped=dropped_by(edits), renamed=renamed_by(edits))
+    return planner.changed(plan, edits).difference

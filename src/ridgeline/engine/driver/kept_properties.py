@@ -58,5 +58,29 @@ class KeptProperties:
         added = {name: value for name, value in given.items() if name not in withheld}
         return KeptProperties({**left.values, **added}, (*left.withheld, *withheld))
 
+    def without(self, operator: str) -> KeptProperties:
+        """Without those of an operator, or of all in a module.
+
+        >>> KeptProperties({"sum.limit": "5", "sums.limit": "6"}).without("sum")
+        KeptProperties(values={'sums.limit': '6'}, withheld=())
+        """
+        inside = f"{operator}."
+        values = {name: value for name, value in self.values.items() if not name.startswith(inside)}
+        return KeptProperties(values, tuple(name for name in self.withheld if not name.startswith(inside)))
+
+    def renamed(self, old: str, new: str) -> KeptProperties:
+        """With those of an operator under its new name.
+
+        >>> KeptProperties({"sum.limit": "5"}, ("sum.token",)).renamed("sum", "total")
+        KeptProperties(values={'total.limit': '5'}, withheld=('total.token',))
+        """
+
+        def called(name: str) -> str:
+            return f"{new}.{name[len(old) + 1 :]}" if name.startswith(f"{old}.") else name
+
+        return KeptProperties(
+            {called(name): value for name, value in self.values.items()}, tuple(map(called, self.withheld))
+        )
+
 
 NOTHING_KEPT = KeptProperties()

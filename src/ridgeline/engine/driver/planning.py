@@ -21,6 +21,9 @@ from ridgeline.plan.draft import listed
 from ridgeline.plan.edit_texts import edit_text
 from ridgeline.plan.edits import (
     Edit,
+    RemoveOperator,
+    RenameOperator,
+    ReplaceOperator,
     SetProperty,
     edit_of,
     edit_to_json,
@@ -28,7 +31,7 @@ from ridgeline.plan.edits import (
 )
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.secret_properties import holds_secret
-from ridgeline.plan.succession import succeed
+from ridgeline.plan.transition import Transition, transition
 
 RESET = "`--reset-properties` takes the application's own"
 _LONGEST_VALUE = 60
@@ -122,19 +125,24 @@ class Planner:
             self.kept = found.joined(self._given, withheld)
         return self._plan
 
-    def changed(self, plan: Plan, edits: Sequence[Edit]) -> Plan:
-        """The plan that follows another one of this run with more edits. Raises ValidationError."""
-        return succeed(plan, self._make(self._found.values, self._edits, (*self._made, *edits)))
+    def changed(self, plan: Plan, edits: Sequence[Edit]) -> Transition:
+        """What more edits make of a plan of this run. Raises ValidationError with all faults."""
+        return transition(plan, self._make(self._found.values, self._edits, (*self._made, *edits)), edits)
 
     def keep(self, edits: Sequence[Edit]) -> Callable[[], None]:
         """The plan is that with these edits from now on. Returns what takes that back."""
         before = self._made, self.kept
         self._made = (*self._made, *edits)
         for edit in edits:
-            if isinstance(edit, SetProperty):
-                name = f"{edit.operator}.{edit.property}"
-                withheld = [name] if self._is_withheld(name, edit.value) else []
-                self.kept = self.kept.joined({name: edit.value}, withheld)
+            match edit:
+                case SetProperty(operator, name, value):
+                    key = f"{operator}.{name}"
+                    withheld = [key] if self._is_withheld(key, value) else []
+                    self.kept = self.kept.joined({key: value}, withheld)
+                case RemoveOperator(operator) | ReplaceOperator(operator, _):
+                    self.kept = self.kept.without(operator)
+                case RenameOperator(operator, new):
+                    self.kept = self.kept.without(new).renamed(operator, new)
 
         def take_back() -> None:
             self._made, self.kept = before

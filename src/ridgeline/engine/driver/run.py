@@ -45,6 +45,7 @@ from ridgeline.measure.events import (
 from ridgeline.plan.difference import PlanDifference
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.state_moves import staying
 from ridgeline.plan.succession import following_ids
 from ridgeline.stram.changes import (
     BeginRecording,
@@ -515,8 +516,7 @@ class ApplicationRun:
         try:
             begin = NOTHING
             if last is not None:
-                found = planned.moves(last.states, before)
-                begin = moved(planned.plan, self.checkpoint, last, found, planned.renamed)
+                begin = moved(planned.plan, self.checkpoint, last, planned.transition.states)
             self._executor.change(planned.plan)
         except RidgelineError as error:
             self._executor.abandon()
@@ -564,7 +564,9 @@ class ApplicationRun:
         last = self.checkpoint.last()
         before = replace(switch.plan, version=self.plan.version + 1, next_ids=following_ids(self.plan))
         self._executor.change(before)
-        self._take_plan(before, NOTHING if last is None else moved(before, self.checkpoint, last, ()))
+        self._take_plan(
+            before, NOTHING if last is None else moved(before, self.checkpoint, last, staying(before))
+        )
         self._refused(switch.asked, f"its first window failed, so it was taken back: {failure}")
         window_id = self.master.next_window
         self._windows = {window_id: self._windows[window_id]}

@@ -17,7 +17,7 @@ from ridgeline.engine.state.storage import explain
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
-from ridgeline.plan.state_moves import StateMove, moves
+from ridgeline.plan.state_moves import StatePlan, check_boundary, plan_states
 
 _NOTHING: Mapping[str, str] = {}
 _NUMBERS = count(1)
@@ -45,29 +45,28 @@ def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Plann
     dropped = () if planner is None else planner.dropped
     renamed = _NOTHING if planner is None else planner.renamed
     try:
-        found = moves(last.states, plan, dropped=dropped, renamed=renamed)
+        found = plan_states(last.states, plan, dropped=dropped, renamed=renamed)
+        check_boundary(found, plan, last.window_id + 1)
     except ValidationError as error:
         faults = "; ".join(str(fault) for fault in error.faults)
         where = f"checkpoint folder `{checkpoint.storage.uri}`"
         msg = f"{where} is of another version of the application: {faults}"
         raise CheckpointError(msg) from None
-    return moved(plan, checkpoint, last, found, renamed)
+    return moved(plan, checkpoint, last, found)
 
 
 def moved(
     plan: Plan,
     checkpoint: Checkpoint,
     last: Manifest,
-    found: Iterable[StateMove],
-    renamed: Mapping[str, str] = _NOTHING,
+    found: StatePlan,
 ) -> Beginning:
-    """Move the states that a window has left to a plan; what keeps its key stays as it is.
+    """Move the states that a window has left to a plan, or leave them as they are.
 
     Files that are written for it are kept until a window names them, or they are given up. Raises StateError,
     CheckpointError if they cannot be written.
     """
-    ids = {operator.state_key: operator.id for operator in plan.physical.operators}
-    states = {ids[key]: version for key, version in last.states.items() if key in ids}
+    states = {target: last.states[key] for key, target in found.stays.items() if key in last.states}
     files = SegmentFiles(checkpoint.storage, checkpoint.run_id)
     stems: list[str] = []
     changed: set[int] = set()
@@ -79,12 +78,10 @@ def moved(
         return name
 
     try:
-        for one in found:
+        for one in found.moves:
             sources = [MoveSource(key, last.states.get(key, ())) for key in one.sources]
             targets = [plan.physical.operator(target) for target in one.targets]
             versions = move(files, sources, targets, stem)
-            for target in one.targets:
-                states.pop(target, None)
             states.update(versions)
             changed.update(one.targets)
     except OSError as error:
@@ -93,7 +90,7 @@ def moved(
     except BaseException:
         give_up(checkpoint, stems)
         raise
-    finished = _finished(last.finished, plan, renamed)
+    finished = _finished(last.finished, plan, found)
     return Beginning(states, finished, frozenset(changed), tuple(stems))
 
 
@@ -103,13 +100,15 @@ def give_up(checkpoint: Checkpoint, stems: Iterable[str]) -> None:
         checkpoint.give_up(stem)
 
 
-def _finished(keys: Iterable[str], plan: Plan, renamed: Mapping[str, str]) -> frozenset[int]:
+def _finished(keys: Iterable[str], plan: Plan, found: StatePlan) -> frozenset[int]:
     """The inputs that have finished. One with other partitions has if all partitions before had."""
     before: dict[str, set[int]] = {}
     partitions: dict[str, int] = {}
     for key in keys:
         name, partition, count = key.rsplit("/", 2)
-        name = renamed.get(name, name)
+        if found.is_dropped(name):
+            continue
+        name = found.renamed.get(name, name)
         before.setdefault(name, set()).add(int(partition))
         partitions[name] = int(count)
     return frozenset(
