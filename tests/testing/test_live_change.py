@@ -96,7 +96,7 @@ def test_a_sink_and_an_operator_are_added():
     run = run_local(application(), changes=changes)
     assert [(one.state, one.reason) for one in run.changes] == [("APPLIED", "")]
     assert run.collected("sink") == by_hand()
-    seen = run.collected("seen")
+    seen = [Number(**row) for row in run.collected("seen")]
     sums, found = {}, []
     for number in range(60, 200):
         sums[number % 7] = sums.get(number % 7, 0) + number

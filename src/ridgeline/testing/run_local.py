@@ -99,7 +99,7 @@ class LocalRun(MetricTables):
         for name, publisher in publishers.items():
             before = self._sinks.get(name)
             if isinstance(publisher, Collector):
-                if isinstance(before, Collector):
+                if isinstance(before, Collector) and before is not publisher:
                     publisher.windows = before.windows
                 self.collectors[name] = publisher
             elif isinstance(publisher, ResultPublisher) and isinstance(before, ResultPublisher):
@@ -340,13 +340,14 @@ class _Run:
             committer=committer,
             planner=self._planner,
         )
-        run.planned_event = partial(self._replanned, result, owned)
+        run.planned_event = partial(self._replanned, result, owned, run)
         result.take_over(run.publishers)
         return run, executor
 
-    def _replanned(self, result: LocalRun, owned: Checkpoint, plan: Plan) -> RunEvent:
-        """The event of a plan that has changed."""
+    def _replanned(self, result: LocalRun, owned: Checkpoint, run: ApplicationRun, plan: Plan) -> RunEvent:
+        """The event of a plan that has changed; the sinks that it adds are kept."""
         result.plan = plan
+        result.take_over(run.publishers)
         info = run_info("in process", self._storage.uri, self._planner.shown)
         return planned_event(plan, at=self._clock.wall(), application_id=owned.run_id, info=info)
 

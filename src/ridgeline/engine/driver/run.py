@@ -185,7 +185,7 @@ class ApplicationRun:
         repairs, self._sizes = self._repair.recover(self.master.states)
         for repair in repairs:
             self._process(repair)
-        self._outputs.open(publisher_context, last.publishers if last else {}, self.master.committed)
+        self._outputs.open(publisher_context, self._moved.publishers, self.master.committed)
         self.recordings.on_failure = self._recording_failed
         self._process(RecordingsFound(self.recordings.find(self.master.committed)))
         if last:
@@ -531,9 +531,9 @@ class ApplicationRun:
 
     def _take_plan(self, plan: Plan, begin: Beginning) -> None:
         """Go on with a plan whose containers the executor has, and with these states."""
-        before, last = self.master, self.checkpoint.last()
+        before = self.master
         self.plan, self._moved = plan, begin
-        self._outputs.change(plan, {} if last is None else last.publishers, before.committed)
+        self._outputs.change(plan, begin.publishers, before.committed)
         self.recordings.change(plan)
         self.compactions.change(plan)
         self._repair = StateRepair(plan, self.checkpoint)
@@ -564,9 +564,8 @@ class ApplicationRun:
         last = self.checkpoint.last()
         before = replace(switch.plan, version=self.plan.version + 1, next_ids=following_ids(self.plan))
         self._executor.change(before)
-        self._take_plan(
-            before, NOTHING if last is None else moved(before, self.checkpoint, last, staying(before))
-        )
+        states = staying(before)
+        self._take_plan(before, NOTHING if last is None else moved(before, self.checkpoint, last, states))
         self._refused(switch.asked, f"its first window failed, so it was taken back: {failure}")
         window_id = self.master.next_window
         self._windows = {window_id: self._windows[window_id]}

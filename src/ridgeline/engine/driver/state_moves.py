@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 
 from ridgeline.api.errors import CheckpointError, ValidationError
@@ -26,12 +26,16 @@ _NUMBERS = count(1)
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """States and finished inputs, by physical id. `stems`: of the files that were written for states."""
+    """States and finished inputs, by physical id. `stems`: of the files that were written for states.
+
+    `publishers`: their states, by the names of operators in the plan.
+    """
 
     states: Mapping[int, StateVersion]
     finished: frozenset[int] = frozenset()
     moved: frozenset[int] = frozenset()
     stems: tuple[str, ...] = ()
+    publishers: Mapping[str, object] = field(default_factory=dict)
 
 
 NOTHING = Beginning({})
@@ -91,7 +95,12 @@ def moved(
         give_up(checkpoint, stems)
         raise
     finished = _finished(last.finished, plan, found)
-    return Beginning(states, finished, frozenset(changed), tuple(stems))
+    publishers = {
+        found.renamed.get(name, name): state
+        for name, state in last.publishers.items()
+        if not found.is_dropped(name)
+    }
+    return Beginning(states, finished, frozenset(changed), tuple(stems), publishers)
 
 
 def give_up(checkpoint: Checkpoint, stems: Iterable[str]) -> None:
