@@ -296,7 +296,8 @@ def test_kept_values_go_with_their_operators() -> None:
     changes: dict[int, list[Edit]] = {
         1: [SetProperty("a", "step", 2), SetProperty("b", "step", 3)],
         2: [AddOperator("c", SUMS), AddOperator("d", {"class": "ridgeline.testing.CollectorSink"}),
-            AddSink("numbers", "c.input"), AddStream("c", "c.output", ("d.input",)), SetProperty("c", "step", 4)],
+            AddSink("numbers", "c.input"), AddStream("c", "c.output", ("d.input",)),
+            SetProperty("c", "step", 4)],
         3: [RenameOperator("b", "e"), RemoveOperator("c"), RemoveOperator("d")],
         4: [ReplaceOperator("a", {"class": f"{__name__}.Others", "properties": {"step": 5}})],
     }  # fmt: skip

@@ -214,14 +214,11 @@ def test_a_checkpoint_of_another_application_is_refused(tmp_path):
     run_local(counted(), windows=1, checkpoint=str(tmp_path))
 
 
-def test_a_checkpoint_of_other_partitions_is_refused(tmp_path):
-    run_local(counted(), windows=1, checkpoint=str(tmp_path))
-    with pytest.raises(
-        CheckpointError,
-        match=r"holds state of `balances`, partition [01] of 2, which this application has not; "
-        r"run it with the same",
-    ):
-        run_local(counted(), attributes={"balances.partitions": 3}, checkpoint=str(tmp_path))
+def test_a_checkpoint_goes_on_with_other_partitions(tmp_path):
+    first = run_local(counted(), windows=3, checkpoint=str(tmp_path))
+    second = run_local(counted(), attributes={"balances.partitions": 3}, checkpoint=str(tmp_path))
+    together = [*first.collected("sink"), *second.collected("sink")]
+    assert sorted(together) == sorted(run_local(counted()).collected("sink"))
 
 
 def test_a_failed_run_is_gone_on_from_once_the_fault_is_mended(tmp_path):
