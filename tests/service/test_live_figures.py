@@ -1,11 +1,8 @@
 """An application that really runs, in process, while its plan changes: the figures of its own events."""
 
-from typing import NamedTuple
-
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ridgeline import Application, InputOperator, InputPort, KeyedState, Metric, Operator, OutputPort, State
 from ridgeline.engine.driver.changes import Changes, changed_event
 from ridgeline.measure.encoding import from_dict, to_dict
 from ridgeline.measure.events import ApplicationChanged, ApplicationPlanned, WindowPlanned
@@ -17,67 +14,19 @@ from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
 from ridgeline.stram.changes import PlanChange
 from ridgeline.stram.watch import Watch
-from ridgeline.testing import CollectorSink, run_local
+from ridgeline.testing import run_local
+from support.service.live import TUPLES, application
 from support.service.watched import Client, serving
 
-WINDOWS, TUPLES = 24, 10
-
-
-class Number(NamedTuple):
-    key: int
-    value: int
-
-
-class Numbers(InputOperator):
-    output = OutputPort(Number)
-    count = State(0)
-
-    def emit_tuples(self) -> None:
-        for number in range(self.count, self.count + TUPLES):
-            self.output.emit(Number(number % 7, number))
-        self.count += TUPLES
-
-
-class Sums(Operator):
-    input = InputPort(Number, key="key")
-    output = OutputPort(Number)
-    factor: int = 1
-    sums = KeyedState(int, key=int)
-    added = Metric(0, kind="counter", by_partition=True)
-
-    @input.process
-    def add(self, number: Number) -> None:
-        self.sums[number.key] = self.sums.get(number.key, 0) + self.factor * number.value
-        self.added += 1
-        self.output.emit(Number(number.key, self.sums[number.key]))
-
-
-class Audit(Operator):
-    input = InputPort(Number)
-
-    @input.process
-    def see(self, number: Number) -> None:
-        pass
-
-
+WINDOWS = 24
 CHANGES = {
     5: [SetProperty("sums", "factor", 2)],
     8: [Repartition("sums", 3)],
-    12: [AddOperator("audit", {"class": f"{__name__}.Audit"}), AddSink("numbers", "audit.input")],
+    12: [AddOperator("audit", {"class": "support.service.live.Audit"}), AddSink("numbers", "audit.input")],
     15: [Repartition("sums", 2)],
     17: [Repartition("nobody", 2)],
     19: [RemoveOperator("audit")],
 }
-
-
-def application():
-    app = Application("live", window="10ms")
-    numbers = app.add_operator("numbers", Numbers())
-    sums = app.add_operator("sums", Sums())
-    sink = app.add_operator("sink", CollectorSink(Number))
-    app.add_stream("numbers", numbers.output, sums.input)
-    app.add_stream("sums", sums.output, sink.input)
-    return app
 
 
 @pytest.fixture(scope="module")
