@@ -98,6 +98,8 @@ class LocalRun(MetricTables):
         """Take the sinks of a driver, which go on from those of the one before."""
         for name, publisher in publishers.items():
             before = self._sinks.get(name)
+            if before is publisher:
+                continue
             if isinstance(publisher, Collector):
                 if isinstance(before, Collector) and before is not publisher:
                     publisher.windows = before.windows
@@ -112,6 +114,7 @@ class LocalRun(MetricTables):
 
     def keep(self, run: ApplicationRun) -> None:
         """Keep what a run has captured, at its end."""
+        self.take_over(run.publishers)
         if self._captured is not None:
             self._captured.add(self.plan, run.publishers, self.window_ids)
 

@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from ridgeline.api.errors import CheckpointError, FencedError
+from ridgeline.api.errors import CheckpointError, FencedError, OperatorError, RidgelineError
 from ridgeline.engine.driver import journal, witness
 from ridgeline.engine.driver.journal import Journal
 from ridgeline.engine.driver.kept_properties import NOTHING_KEPT, KeptProperties
@@ -186,6 +186,16 @@ class Checkpoint:
             what = f"checkpoint folder `{self.storage.uri}` was taken over by another driver"
             msg = f"{what}; this one stops, nothing is lost"
             raise FencedError(msg)
+
+    def cause_of(self, error: OperatorError) -> RidgelineError:
+        """Why a run ends: another driver owns the folder and removes files of this one, or the error."""
+        with contextlib.suppress(OSError):
+            try:
+                self.check_owner()
+            except FencedError as fenced:
+                fenced.__cause__ = error
+                return fenced
+        return error
 
     # What is kept -------------------------------------------------------------------------------------------
 

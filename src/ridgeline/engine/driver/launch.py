@@ -28,7 +28,8 @@ from ridgeline.engine.driver.execution_kind import Execution, choose_execution, 
 from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
 from ridgeline.engine.driver.job_errors import SparkGoneError, gone, has_ended
 from ridgeline.engine.driver.planning import Planner
-from ridgeline.engine.driver.run import ApplicationRun, Observe
+from ridgeline.engine.driver.reporter import Observe
+from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.driver.temporary import remove_temporary, temporary_checkpoint
 from ridgeline.engine.spark.s3 import s3_settings
 from ridgeline.engine.spark.session import PRELOAD, quieten_executors, start_context

@@ -23,11 +23,19 @@ import pyarrow.parquet as pq
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.driver.changes import Asked, applied, refused
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.worker.recording import FOLDER, STAGED
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import WindowReport
-from ridgeline.stram.changes import Recording
+from ridgeline.stram.changes import (
+    BeginRecording,
+    ChangeInstruction,
+    EndRecording,
+    Recording,
+    RefuseChange,
+    ResumeRecording,
+)
 
 _log = logging.getLogger(__name__)
 STARTED, STOPPED, ENDED = ".started.json", ".stopped-", ".ended.json"
@@ -84,6 +92,24 @@ class Recordings:
     def change(self, plan: Plan) -> None:
         """Record operators of another plan from now on."""
         self._partitions = {one.id: one for one in plan.physical.operators}
+
+    def carry_out(self, instruction: ChangeInstruction, asked: Mapping[int, Asked], next_window: int) -> None:
+        """Carry out what STRAM has decided about recordings. `asked`: the changes, by number."""
+        match instruction:
+            case RefuseChange(change, reason):
+                refused(asked[change.number], reason)
+            case BeginRecording(change, recording):
+                if fault := self.begin(recording):
+                    self.on_failure(recording.id, recording.first)
+                    refused(asked[change.number], fault)
+                else:
+                    applied(asked[change.number], recording.first, recording.id)
+            case EndRecording(change, recording):
+                self.end(recording, f"stopped by {change.by}")
+                applied(asked[change.number], recording.end, recording.id)
+            case ResumeRecording(recording, fault):
+                if fault:
+                    self.end(replace(recording, end=next_window), fault)
 
     # What STRAM says ----------------------------------------------------------------------------------------
 

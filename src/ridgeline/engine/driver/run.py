@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,12 +13,11 @@ from ridgeline.api.errors import (
     ApplicationKilledError,
     CheckpointError,
     Failure,
-    FencedError,
     OperatorError,
     RidgelineError,
 )
 from ridgeline.api.publisher import Publisher, PublisherContext
-from ridgeline.engine.driver.changes import Asked, Changes, applied, changed_event, refused
+from ridgeline.engine.driver.changes import Asked, Changes, applied, refused
 from ridgeline.engine.driver.changing import PlanChanges, PlannedChange, Switch
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.committing import CommitHere, Committer
@@ -30,6 +28,7 @@ from ridgeline.engine.driver.manifest import Manifest, SourceOffsets, digest
 from ridgeline.engine.driver.outputs import Outputs
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.recordings import Recordings
+from ridgeline.engine.driver.reporter import Observe, Reporter
 from ridgeline.engine.driver.state_moves import NOTHING, Beginning, beginning, give_up, moved
 from ridgeline.engine.driver.state_repair import StateRepair
 from ridgeline.engine.driver.window import Window
@@ -37,7 +36,6 @@ from ridgeline.engine.worker.tails import Tails
 from ridgeline.measure.events import (
     RunEvent,
     StateCompacted,
-    StateWarning,
     WindowPlanned,
     WindowRetried,
     WindowStarted,
@@ -50,7 +48,6 @@ from ridgeline.plan.succession import following_ids
 from ridgeline.stram.changes import (
     BeginRecording,
     ChangeAsked,
-    ChangeInstruction,
     Control,
     EndRecording,
     Kill,
@@ -94,8 +91,6 @@ from ridgeline.stram.control import (
     WindowPublished,
 )
 from ridgeline.stram.master import Master
-from ridgeline.stram.own_metrics import MetricAggregation
-from ridgeline.stram.reporting import report_events
 
 IDLE_SECONDS = 1.0
 """How often outputs may publish beside windows."""
@@ -103,9 +98,6 @@ _HELD_SECONDS = 1.0
 """So long windows in which nothing moved wait for a window in which something did, and for its commit."""
 _STOP_SECONDS = 0.1
 """How soon a wait for containers sees that the run is to stop."""
-
-Observe = Callable[[RunEvent], None]
-"""Takes the events of a run, in the thread in which they happen. Must be quick and raise nothing."""
 
 
 class ApplicationRun:
@@ -140,16 +132,15 @@ class ApplicationRun:
         self.plan = plan
         self.checkpoint = checkpoint
         self.tails = Tails()
+        self._reporter = Reporter(plan, clock, observe)
         self.changes = Changes(clock.wall)
-        self.changes.withdrawn = self._report_change
+        self.changes.withdrawn = self._reporter.change
         self.recordings = Recordings(plan, checkpoint, clock)
         self._asked: dict[int, Asked] = {}
         self._executor = executor
         self._clock = clock
-        self._observe = observe or (lambda _event: None)
         self._settle = settle
         self._unsettled = False
-        self._early_warnings: list[StateWarning] | None = []
         self._idled = clock.monotonic()
         self._held_since: float | None = None
         """Since when windows wait for their commit in which nothing moved."""
@@ -158,7 +149,6 @@ class ApplicationRun:
         self.properties = NOTHING_KEPT
         """What windows that are committed from now on keep of what the application was given from outside."""
         self._outputs = Outputs(plan, clock)
-        self._metric_aggregation = MetricAggregation(plan.physical.operators)
         self._state_keys = {operator.id: operator.state_key for operator in plan.physical.operators}
         self._planner = planner
         self._plan_changes = PlanChanges(planner, executor, self.changes, self._refused)
@@ -249,7 +239,7 @@ class ApplicationRun:
         `offsets`: where the window's Spark sources end. `due`: when it should have begun (wall clock). Raises
         as `turn`.
         """
-        if self._early_warnings is not None:
+        if not self._reporter.begun:
             self._start()
         if window_id > self.master.committed:
             self.take_changes()
@@ -306,25 +296,13 @@ class ApplicationRun:
         try:
             return self._executor.poll(seconds)
         except OperatorError as error:
-            raise self._cause(error)  # noqa: B904  it may be this one
-
-    def _cause(self, error: OperatorError) -> RidgelineError:
-        """Why the run ends: another driver owns the folder and removes files of this one, or the error."""
-        with contextlib.suppress(OSError):
-            try:
-                self.checkpoint.check_owner()
-            except FencedError as fenced:
-                fenced.__cause__ = error
-                return fenced
-        return error
+            raise self.checkpoint.cause_of(error)  # noqa: B904  it may be this one
 
     # Events and instructions --------------------------------------------------------------------------------
 
     def _start(self) -> None:
         """Before the first window: emit the buffered warnings, begin compactions that are due."""
-        warnings, self._early_warnings = self._early_warnings, None
-        for warning in warnings or ():
-            self._observe(warning)
+        self._reporter.begin()
         self._process(RunStarted(self._sizes))
 
     def _process(self, *events: ControlEvent) -> None:
@@ -354,18 +332,22 @@ class ApplicationRun:
                     self._executor.committed(published, self.master.states)
                     window = self._windows.pop(published)
                     self.tails.take(window.reports)
-                    self._report(published, window)
+                    self._unsettled = True
+                    seen = self._outputs.take_published() if published == window_id else ()
+                    self._reporter.window(published, window, seen)  # outputs show a commit's windows at once
                 self.recordings.publish(window_id)
                 self._settle_change()
                 self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
                 return (*self.compactions.finished(), WindowPublished(window_id))
             case GiveUp(failure):
                 if self._switched is None:
-                    raise self._cause(OperatorError(failure))
+                    raise self.checkpoint.cause_of(OperatorError(failure))
                 self._switch_back(failure)
                 return ()
-            case Skip() | RefuseChange() | BeginRecording() | EndRecording() | ResumeRecording():
-                self._change(instruction)
+            case RefuseChange() | BeginRecording() | EndRecording() | ResumeRecording():
+                self.recordings.carry_out(instruction, self._asked, self.next_window)
+                return ()
+            case Skip():
                 return ()
             case _:
                 return self._carry_out_compaction(instruction)
@@ -378,7 +360,7 @@ class ApplicationRun:
         for asked in self.changes.take():
             what = asked.change.what
             if isinstance(what, PlanChange):
-                self._report_change(asked)
+                self._reporter.change(asked)
                 self._plan_changes.add(asked)
             elif isinstance(what, StartRecording | StopRecording):
                 self._asked[asked.change.number] = asked
@@ -397,43 +379,17 @@ class ApplicationRun:
 
     def _control(self, asked: Asked, what: Control) -> None:
         """Pause, go on, or end. Raises ApplicationKilledError."""
-        match what:
-            case Pause():
-                self.paused = True
-            case Resume():
-                self.paused = False
-            case Shutdown():
-                self.stopping = True
+        self.paused = isinstance(what, Pause) or (self.paused and not isinstance(what, Resume))
+        self.stopping = self.stopping or isinstance(what, Shutdown)
         applied(asked, self.master.next_window, "")
-        self._report_change(asked)
+        self._reporter.change(asked)
         if isinstance(what, Kill):
             msg = f"the application was killed by {asked.change.by}; it goes on from its last commit"
             raise ApplicationKilledError(msg)
 
     def _refused(self, asked: Asked, reason: str) -> None:
         refused(asked, reason)
-        self._report_change(asked)
-
-    def _report_change(self, asked: Asked) -> None:
-        self._observe(changed_event(asked, self._clock.wall(), self.plan.version))
-
-    def _change(self, instruction: ChangeInstruction | Skip) -> None:
-        """Carry out one instruction about a change; there is nothing to do about a window to skip."""
-        match instruction:
-            case RefuseChange(change, reason):
-                refused(self._asked[change.number], reason)
-            case BeginRecording(change, recording):
-                if fault := self.recordings.begin(recording):
-                    self._recording_failed(recording.id, recording.first)
-                    refused(self._asked[change.number], fault)
-                else:
-                    applied(self._asked[change.number], recording.first, recording.id)
-            case EndRecording(change, recording):
-                self.recordings.end(recording, f"stopped by {change.by}")
-                applied(self._asked[change.number], recording.end, recording.id)
-            case ResumeRecording(recording, fault):
-                if fault:
-                    self.recordings.end(replace(recording, end=self.next_window), fault)
+        self._reporter.change(asked)
 
     def _recording_failed(self, recording: str, window_id: int) -> None:
         self.master.handle(RecordingFailed(recording, window_id))
@@ -449,7 +405,7 @@ class ApplicationRun:
             case DiscardCompaction(operator):
                 self.compactions.discard(operator)
             case ReportCompaction(operator, files, size_bytes):
-                self._observe(StateCompacted(self._clock.wall(), operator, files, size_bytes))
+                self._reporter.tell(StateCompacted(self._clock.wall(), operator, files, size_bytes))
             case WarnOfState(operator, text):
                 self.warn(operator, text)
             case GiveUpCompaction(message):
@@ -464,11 +420,13 @@ class ApplicationRun:
         if attempt:
             window.planned = window.timeline.now()
             final = request.final and not instruction.reason
-            self._observe(WindowRetried(window.planned, window_id, attempt, instruction.reason, final=final))
+            self._reporter.tell(
+                WindowRetried(window.planned, window_id, attempt, instruction.reason, final=final)
+            )
         else:
             due = window.began if window.due is None else min(window.due, window.began)
-            self._observe(WindowPlanned(window.began, window_id, self.plan.version, due))
-        self._observe(WindowStarted(window.planned, window_id, attempt))
+            self._reporter.tell(WindowPlanned(window.began, window_id, self.plan.version, due))
+        self._reporter.tell(WindowStarted(window.planned, window_id, attempt))
         window.launched = self._executor.begin(self.tails.asked(request), window.source)
 
     def _commit(self, commit: Commit) -> None:
@@ -537,7 +495,7 @@ class ApplicationRun:
         self.recordings.change(plan)
         self.compactions.change(plan)
         self._repair = StateRepair(plan, self.checkpoint)
-        self._metric_aggregation = MetricAggregation(plan.physical.operators)
+        self._reporter.follow(plan)
         self._state_keys = {operator.id: operator.state_key for operator in plan.physical.operators}
         self.master = Master(
             plan,
@@ -553,7 +511,7 @@ class ApplicationRun:
         _, sizes = self._repair.recover(moved_states)
         self._process(StatesMoved(sizes), RecordingsFound(before.recordings))
         if self.planned_event is not None:
-            self._observe(self.planned_event(plan))
+            self._reporter.tell(self.planned_event(plan))
 
     def _switch_back(self, failure: Failure) -> None:
         """The first window of a plan cannot be committed: go back to the plan before, and run it there."""
@@ -581,39 +539,18 @@ class ApplicationRun:
             switch, self._switched = self._switched, None
             applied(switch.asked, switch.window_id, "")
             held = 0.0 if switch.published_at is None else now - switch.published_at
-            self._observe(changed_event(switch.asked, self._clock.wall(), self.plan.version, held))
+            self._reporter.change(switch.asked, held)
         self._published_at = now
 
     # Events for subscribers ---------------------------------------------------------------------------------
 
-    def _report(self, window_id: int, window: Window) -> None:
-        """Report a window that is published: its containers and operators, its outputs, then its times."""
-        self._unsettled = True
-        published = window.timeline.now()
-        for event in report_events(window.reports, published, self._metric_aggregation):
-            self._observe(event)
-        if window_id == self.master.committed:  # outputs show all windows of a commit at once
-            self._report_published()
-        self._observe(window.event(window_id, published))
-
-    def _report_published(self) -> None:
-        for event in self._outputs.take_published():
-            self._observe(event)
-
     def warn(self, operator: int, text: str) -> None:
-        """Report a fault in the checkpoint that was put right. `operator`: physical id of the one concerned.
-
-        Warnings from before the first window are buffered until it begins: subscribers know the run then.
-        """
-        warning = StateWarning(self._clock.wall(), operator, text)
-        if self._early_warnings is None:
-            self._observe(warning)
-        else:
-            self._early_warnings.append(warning)
+        """Report a fault in the checkpoint that was put right, as `Reporter.warn`."""
+        self._reporter.warn(operator, text)
 
     def observe(self, event: RunEvent) -> None:
         """Report an event that happened outside of this run, such as Spark's own account of a window."""
-        self._observe(event)
+        self._reporter.tell(event)
 
     # Between windows, and the end ---------------------------------------------------------------------------
 
@@ -628,7 +565,7 @@ class ApplicationRun:
             return
         self._idled = self._clock.monotonic()
         self._outputs.idle(self.master.committed)
-        self._report_published()
+        self._reporter.published(self._outputs.take_published())
 
     def bring_on(self, seconds: float) -> None:
         """Wait a while, at most so long, for windows under way; outputs may publish. Raises as `turn`."""
@@ -659,16 +596,9 @@ class ApplicationRun:
             self._committer.close()
             self.compactions.close()
             for failure in self._executor.close():
-                self._warn_of_teardown(failure)
+                self._reporter.teardown_failed(failure)
             if orderly and not self._committer.under_way:
                 self._outputs.close(self.master.committed)
-                self._report_published()
+                self._reporter.published(self._outputs.take_published())
         finally:
             self.checkpoint.close()
-
-    def _warn_of_teardown(self, failure: Failure) -> None:
-        ids = [one.id for one in self.plan.physical.operators if failure.operator in (one.name, one.title)]
-        operator = ids[min(failure.partition, len(ids) - 1)] if ids else -1
-        where = f"operator `{failure.operator}` (partition {failure.partition})"
-        text = f"{where}: `{failure.callback}` failed: {failure.error}; no result is lost"
-        self._observe(StateWarning(self._clock.wall(), operator, text))
