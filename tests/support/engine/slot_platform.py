@@ -142,7 +142,7 @@ class ProcessSlots:
         pass
 
     def __init__(self, places, epoch, target, plan):
-        self.places = places
+        self.places, self.claimed = places, 0
         self.hosts, self.full = (), set()
         self._plan = plan
         self._target = target
@@ -150,7 +150,13 @@ class ProcessSlots:
         self.jobs = None
 
     def claim(self, containers, fed):
-        return min(containers, self.places)
+        self.claimed = min(containers, self.places)
+        return self.claimed
+
+    def claim_more(self, places):
+        more = max(0, min(places, self.places - self.claimed))
+        self.claimed += more
+        return more
 
     def offers(self):
         return {host: Offer(self.places) for host in self.hosts}
@@ -159,7 +165,7 @@ class ProcessSlots:
         return self.places
 
     def release(self, places=None):
-        pass
+        self.claimed -= self.claimed if places is None else places
 
     def lose(self, places):
         """A host with so many slots, which the caller kills, is gone for good."""

@@ -15,6 +15,7 @@ from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import Network
 from ridgeline.engine.state import state_files
 from ridgeline.engine.worker.plan_distribution import FOLDER, PlanFile
+from ridgeline.plan.execution import Plan
 from support.simulation import ether
 
 if TYPE_CHECKING:
@@ -102,13 +103,22 @@ class Platform:
         self._driver = driver
         self._network = network
         self._slots = slots
+        self._claimed = 0
 
     def claim(self, containers: int, fed: int = 0) -> int:
         """As many as there are."""
-        return min(containers, self._slots)
+        self._claimed = min(containers, self._slots)
+        return self._claimed
+
+    def claim_more(self, places: int) -> int:
+        """As many as are left."""
+        more = min(places, self._slots - self._claimed)
+        self._claimed += more
+        return more
 
     def release(self, places: int | None = None) -> None:
-        """Nobody counts them."""
+        """They may be claimed again."""
+        self._claimed -= self._claimed if places is None else places
 
     def offers(self) -> dict[str, Any]:
         """There is nothing to choose."""
@@ -155,7 +165,7 @@ class _NoThread:
         """Nothing has run."""
 
 
-def _distribute(executor: SlotExecutor, placement: Sequence[object]) -> list[PlanFile]:
+def _distribute(executor: SlotExecutor, plan: Plan, placement: Sequence[object]) -> list[PlanFile]:
     """Write a file in the place of the plans: containers of a simulation are made of the one in memory."""
     executor._storage.create(PLAN, b"plan")
     return [PlanFile(PLAN)] * len(placement)
