@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
@@ -248,6 +248,9 @@ class Application:
         quiet: bool = False,
         context: SparkContext | None = None,
         reset_properties: bool = False,
+        reset_changes: bool = False,
+        drop_state: Collection[str] = (),
+        rename: Mapping[str, str] | None = None,
     ) -> Handle:
         """Run the application on Spark, in a thread of this process.
 
@@ -267,9 +270,12 @@ class Application:
             quiet: Console outputs print nothing.
             context: A SparkContext to use, with its own master and settings. It is not stopped.
             reset_properties: Forget the properties that the checkpoint keeps from runs before.
+            reset_changes: Forget the changes of the plan that the checkpoint keeps from runs before.
+            drop_state: Operators of the run before whose state is not wanted any more.
+            rename: New names of operators by those of the run before; they go on with their state.
 
         Returns:
-            The handle: metrics as tables, `wait()`, `stop()`.
+            The handle: metrics as tables, changes of what runs, `wait()`, `stop()`.
 
         Raises:
             ValidationError: If the application is not valid; it names all faults.
@@ -294,5 +300,8 @@ class Application:
             quiet=quiet,
             context=context,
             reset_properties=reset_properties,
+            reset_changes=reset_changes,
+            drop_state=drop_state,
+            rename=rename,
         )
         return handle

@@ -43,6 +43,9 @@ _NOT_CONFIGURED = {
     "app_name",
     "conf_set",
     "reset_properties",
+    "reset_changes",
+    "drop_state",
+    "rename",
 }
 
 

@@ -18,7 +18,7 @@ from ridgeline.cli.arguments import (
     ConfSet,
     Properties,
 )
-from ridgeline.cli.asking import commands, recording
+from ridgeline.cli.asking import changing, commands, recording
 from ridgeline.cli.attributes import list_attributes
 from ridgeline.cli.configuration import ConfFiles, ConfiguredCommand, NoConfig, configuration, load_configured
 from ridgeline.cli.errors import reporting_errors
@@ -143,6 +143,30 @@ def run(  # noqa: PLR0913, PLR0917  options
             "application's own.",
         ),
     ] = False,
+    reset_changes: Annotated[
+        bool,
+        typer.Option(
+            "--reset-changes",
+            help="Forget the changes of the plan that were made while runs before ran, which the checkpoint "
+            "keeps: take the application as it is written.",
+        ),
+    ] = False,
+    drop_state: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Go on without the state of an operator that the application has no more.",
+            show_default=False,
+        ),
+    ] = None,
+    rename: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OLD=NEW",
+            help="Give the state of the operator OLD of the run before to the operator NEW.",
+            show_default=False,
+        ),
+    ] = None,
     properties: Properties = None,
     attributes: Attributes = None,
     windows: Annotated[
@@ -235,6 +259,15 @@ def run(  # noqa: PLR0913, PLR0917  options
             show_default=False,
         ),
     ] = None,
+    read_token: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKEN",
+            envvar="RIDGELINE_READ_TOKEN",
+            help="A second token for the web service, with which everything can be read and nothing changed.",
+            show_default=False,
+        ),
+    ] = None,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(
@@ -283,7 +316,7 @@ def run(  # noqa: PLR0913, PLR0917  options
             windows,
             quiet,
             context.args,
-            service=None if no_service else Service(host, port, token, allow_host or ()),
+            service=None if no_service else Service(host, port, token, allow_host or (), read_token),
             event_log=event_log,
             otlp=otlp_endpoint,
             tls_cert=tls_cert,
@@ -295,10 +328,14 @@ def run(  # noqa: PLR0913, PLR0917  options
             conf_files=conf_file or (),
             no_config=no_config,
             reset_properties=options.check_reset(reset_properties, checkpoint),
+            reset_changes=options.check_reset(reset_changes, checkpoint, "--reset-changes"),
             app_name=app_name,
             conf_set=conf_set,
             archives=archives,
         )
+        options.check_reset(bool(drop_state), checkpoint, "--drop-state")
+        options.check_reset(bool(rename), checkpoint, "--rename")
+        renamed = options.renamed(rename or ())
         application = load_configured(context, target, properties, attributes)
         from ridgeline.cli.running.run_command import Run
         from ridgeline.engine.driver.planning import Planner
@@ -309,6 +346,9 @@ def run(  # noqa: PLR0913, PLR0917  options
             options.properties(settings.properties),
             known=lambda: application.resolve().properties,
             reset=reset_properties,
+            reset_changes=reset_changes,
+            dropped=drop_state or (),
+            renamed=renamed,
         )
         going = Run(planner, planner.first(checkpoint, application.app.name), settings)
         with reporting_errors(going.print_how_to_continue), open_channel(settings.log):
@@ -465,6 +505,7 @@ app.command()(list_attributes)
 comparing.register(app)
 commands.register(app)
 recording.register(app)
+changing.register(app)
 
 
 def main() -> None:

@@ -72,12 +72,22 @@ def check_master(master: str) -> str:
     return master
 
 
-def check_reset(reset: bool, checkpoint: str | None) -> bool:
-    """`--reset-properties`. Raises CommandError without a checkpoint, which alone keeps properties."""
+def check_reset(reset: bool, checkpoint: str | None, option: str = "--reset-properties") -> bool:
+    """An option about what a checkpoint keeps. Raises CommandError without a checkpoint."""
     if reset and checkpoint is None:
-        msg = "`--reset-properties` has no checkpoint to act on; give `--checkpoint` too, or leave it out"
+        msg = f"`{option}` has no checkpoint to act on; give `--checkpoint` too, or leave it out"
         raise CommandError(msg)
     return reset
+
+
+def renamed(texts: Sequence[str]) -> dict[str, str]:
+    """The values of `--rename`: new names of operators by old ones. Raises CommandError."""
+    found = assignments("--rename", texts, "OLD=NEW", "balances=accounts")
+    for old, new in found.items():
+        if not new:
+            msg = f"`--rename` takes `OLD=NEW`; got `{old}=`; for example `--rename balances=accounts`"
+            raise CommandError(msg)
+    return found
 
 
 def log_settings(level: LogLevel | None, file: str | None, form: LogFormat) -> LogSettings | None:

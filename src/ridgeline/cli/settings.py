@@ -26,6 +26,9 @@ RUN_OPTIONS = (
     "--tls-key",
     "--checkpoint",
     "--reset-properties",
+    "--reset-changes",
+    "--drop-state",
+    "--rename",
     "--attribute",
     "--windows",
     "--quiet",
@@ -40,6 +43,7 @@ RUN_OPTIONS = (
     "--port",
     "--host",
     "--token",
+    "--read-token",
     "--allow-host",
     "--no-service",
     "--conf-file",
@@ -52,13 +56,15 @@ RUN_OPTIONS = (
 class Service:
     """Where the web service of a run listens.
 
-    Port 0 is a free one. `token` is what it asks for, `allowed_hosts` are further names that it answers to.
+    Port 0 is a free one. `token` is what it asks for, `read_token` is enough to read. `allowed_hosts` are
+    further names that it answers to.
     """
 
     host: str = DEFAULT_HOST
     port: int = 0
     token: str | None = None
     allowed_hosts: Sequence[str] = ()
+    read_token: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,7 @@ class RunSettings:
     app_name: str | None = None
     conf_set: str | None = None
     archives: str | None = None
+    reset_changes: bool = False
 
     def command(self, checkpoint: str) -> str:
         """The same command, continuing from a checkpoint.
@@ -131,6 +138,7 @@ class RunSettings:
             for value in values:
                 words += [option, _masked(value)]
         words += ["--reset-properties"] * self.reset_properties
+        words += ["--reset-changes"] * self.reset_changes
         if self.windows is not None:
             words += ["--windows", str(self.windows)]
         if self.quiet:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -52,6 +52,9 @@ def start(  # noqa: PLR0913  the options of a run
     quiet: bool,
     context: Any,
     reset_properties: bool,
+    reset_changes: bool,
+    drop_state: Collection[str],
+    rename: Mapping[str, str] | None,
 ) -> Handle:
     """What `Application.start` does, which says what the arguments are and has their defaults."""
     given = dict(properties or {})
@@ -61,6 +64,9 @@ def start(  # noqa: PLR0913  the options of a run
         ),
         given,
         reset=reset_properties,
+        reset_changes=reset_changes,
+        dropped=drop_state,
+        renamed=rename,
     )
     plan = planner.first(checkpoint, app.name)
     kind = None if execution is None else named_execution(execution, "execution")

@@ -16,7 +16,7 @@ from ridgeline.cli.errors import CommandError
 BASE = "/ws/v2/stram"
 TIMEOUT_SECONDS = 10.0
 _QUIET_SECONDS = 60.0  # longer than the service's keep-alive
-_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _REFUSED = 401, 403, 404, (400, 409)
+_UNAUTHORIZED, _FORBIDDEN, _NOT_FOUND, _REFUSED = 401, 403, 404, (400, 409, 413)
 
 
 class Client:
@@ -53,7 +53,7 @@ class Client:
         except (OSError, HTTPException, ValueError) as error:
             raise self._failed(address, error) from error
 
-    def post(self, path: str, **body: str | int | None) -> Any:
+    def post(self, path: str, **body: Any) -> Any:
         """What a POST with this JSON to `/ws/v2/stram` + `path` answers, decoded."""
         address = f"{self.url}{BASE}{path}"
         given = {name: value for name, value in body.items() if value is not None}
@@ -113,6 +113,8 @@ class Client:
 
     def _refused(self, address: str, error: urllib.error.HTTPError) -> RidgelineError:
         """The error to raise for an HTTP status that is no success, with the service's own words."""
+        if error.code == _FORBIDDEN and (reason := _reason_in(error)):
+            return CommandError(reason)
         if error.code in {_UNAUTHORIZED, _FORBIDDEN}:
             why = "does not accept this token" if self._has_token else "asks for a token"
             return CommandError(

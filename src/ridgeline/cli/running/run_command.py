@@ -205,5 +205,11 @@ def _service_options(settings: RunSettings) -> ServiceOptions:
         return ServiceOptions(port=None, event_log=settings.event_log, otlp=settings.otlp)
     service = settings.service
     return ServiceOptions(
-        service.port, service.host, service.token, settings.event_log, settings.otlp, service.allowed_hosts
+        service.port,
+        service.host,
+        service.token,
+        settings.event_log,
+        settings.otlp,
+        service.allowed_hosts,
+        service.read_token,
     )

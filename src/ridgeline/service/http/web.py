@@ -76,8 +76,8 @@ def create_app(
         plan: The plan that is to run; `app.state.plan` may be set to another one before the first window.
             Once `app.state.run` is set, the run says what its plan is.
         token: If given, requests need `Authorization: Bearer TOKEN`, but for `/healthz`. `app.state.token`
-            may be set later, and `app.state.hosts` (a `Hosts`), outside of which no request is answered. Where
-            there is none, `app.state.write_token` may be set, which POST needs.
+            may be set later, and `app.state.hosts` (a `Hosts`), outside of which no request is answered.
+            Where there is none, `app.state.write_token` may be set, which POST needs.
         read_token: If given, requests that only read may have this one.
         stack_of: Where the thread of a process (host, pid) is now, or None if that cannot be had; may take a
             second.
