@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ridgeline.api.errors import RidgelineError, ValidationError, described
 from ridgeline.api.masking import MASK, mask, shown
 from ridgeline.plan.edits import (
     AddOperator,
@@ -33,16 +34,16 @@ def edit_text(edit: Edit, is_secret: IsSecret | None = None) -> str:  # noqa: PL
     """An edit in one line.
 
     >>> edit_text(SetProperty("payments", "per_window", 500)), edit_text(SetProperty("in", "password", "x"))
-    ('set `payments.per_window` to 500', "set `in.password` to '***'")
+    ('set `payments.per_window` to 500', 'set `in.password` to ***')
     """
     match edit:
         case SetProperty(operator, name, value):
             secret = is_secret is not None and is_secret(f"{operator}.{name}", value)
-            return f"set `{operator}.{name}` to {repr(MASK) if secret else _short(shown(name, value))}"
+            return f"set `{operator}.{name}` to {MASK if secret else _value(name, value)}"
         case SetAttribute(operator, name, value, port, unifier):
             kind = "unifier" if unifier else "port"
             path = ".".join(part for part in (operator, *((kind, port) if port else ()), name) if part)
-            return f"set the attribute `{path}` to {_short(shown(name, value))}"
+            return f"set the attribute `{path}` to {_value(name, value)}"
         case Repartition(operator, partitions, partitioner):
             count = f" to {partitions}" if partitions is not None else ""
             return f"repartition `{operator}`{count}{f' by {_class(partitioner)}' if partitioner else ''}"
@@ -75,6 +76,21 @@ def edits_text(edits: Iterable[Edit], is_secret: IsSecret | None = None) -> str:
     return "; ".join(texts) if more <= 1 else "; ".join([*texts[:_MOST], f"and {more} edits more"])
 
 
+def refusal_text(error: Exception) -> str:
+    """Why a change is refused, by the error that its planning raised.
+
+    >>> from ridgeline import Fault
+    >>> fault = Fault("sum.limit", "must be at least 1; got 0", "give a greater number")
+    >>> refusal_text(ValidationError("sums", [fault]))
+    '`sum.limit`: must be at least 1; got 0; give a greater number'
+    """
+    if isinstance(error, ValidationError):
+        faults = [str(fault) for fault in error.faults]
+        many = f"the application would have {len(faults)} faults:"
+        return faults[0] if len(faults) == 1 else "\n  - ".join([many, *faults])
+    return str(error) if isinstance(error, RidgelineError) else described(error)
+
+
 def shown_edit(edit: Edit, is_secret: IsSecret | None = None) -> dict[str, Any]:
     """An edit as JSON values, as `edit_to_json` has it, with the secrets in it masked.
 
@@ -90,6 +106,12 @@ def shown_edit(edit: Edit, is_secret: IsSecret | None = None) -> dict[str, Any]:
     if isinstance(edit, Repartition) and edit.partitioner is not None:
         return found | {"partitioner": _masked(edit.partitioner)}
     return found
+
+
+def _value(name: str, value: object) -> str:
+    """A value as a user would type it."""
+    text = mask(name, value)
+    return _short(text if isinstance(text, str) and text.strip() else shown(name, value))
 
 
 def _masked(spec: Mapping[str, Any]) -> dict[str, Any]:

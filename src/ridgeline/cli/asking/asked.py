@@ -84,6 +84,12 @@ class Asker:
                     f"what becomes of it, {again}"
                 )
                 raise RidgelineError(msg)
+            if self.client.get("/info").get("state") == "PAUSED":
+                msg = (
+                    f"{_outcome(row)}; the application is paused, and no window begins; it is made after "
+                    f"`ridgeline resume {self.app}`"
+                )
+                raise RidgelineError(msg)
             row = self.client.get(f"/changes/{row['id']}", wait=max(1, min(WAIT_SECONDS, int(left))))
         if row["state"] == "REFUSED":
             raise CommandError(row["reason"])

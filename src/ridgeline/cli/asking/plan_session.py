@@ -14,6 +14,7 @@ from ridgeline.cli.asking import remote
 from ridgeline.cli.asking.asked import Asker
 from ridgeline.cli.asking.changing import partitioner_of
 from ridgeline.cli.errors import CommandError, make_console, print_error
+from ridgeline.cli.units import plural
 from ridgeline.plan.edit_texts import edit_text
 from ridgeline.plan.edits import edit_of
 
@@ -153,12 +154,12 @@ class PlanSession:
                 mend = "; mend the quotes" if isinstance(error, ValueError) else ""
                 wrong = error if isinstance(error, CommandError) else CommandError(f"{error}{mend}")
                 if not self._interactive:
-                    msg = f"line {number}: {wrong}; nothing was submitted"
+                    msg = f"line {number}: {wrong}; nothing is changed"
                     raise CommandError(msg, wrong.details) from None
                 print_error(wrong, make_console())
             self._prompt()
         if self._queue and not self._interactive:
-            msg = f"{len(self._queue)} commands were not submitted; end with the line `submit`"
+            msg = f"{plural(len(self._queue), 'edit')} not submitted; end with the line `submit`"
             raise CommandError(msg)
         self._say("nothing is changed")
 

@@ -12,11 +12,12 @@ from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from ridgeline.api.errors import ChangeError, RidgelineError, described
+from ridgeline.api.errors import ChangeError
 from ridgeline.engine.driver.changes import Asked, Changes, refused
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.plan.difference import PlanDifference
+from ridgeline.plan.edit_texts import refusal_text
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.transition import Transition
@@ -110,10 +111,8 @@ class PlanChanges:
         try:
             planned = future.result()
             self._executor.prepare(planned.plan)
-        except RidgelineError as error:
-            self._refuse(asked, str(error))
         except Exception as error:  # noqa: BLE001  code of users may raise anything
-            self._refuse(asked, described(error))
+            self._refuse(asked, refusal_text(error))
         else:
             self._next = planned
             asked.window = -(-next_window // planned.aligned) * planned.aligned

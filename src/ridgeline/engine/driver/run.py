@@ -41,6 +41,7 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.plan.difference import PlanDifference
+from ridgeline.plan.edit_texts import refusal_text
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.state_moves import staying
@@ -478,7 +479,7 @@ class ApplicationRun:
             self._executor.change(planned.plan)
         except RidgelineError as error:
             self._executor.abandon()
-            self._refused(planned.asked, str(error))
+            self._refused(planned.asked, refusal_text(error))
         else:
             assert self._planner is not None  # noqa: S101  it has planned
             take_back = self._planner.keep(planned.edits)

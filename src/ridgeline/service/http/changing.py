@@ -10,7 +10,7 @@ from typing import Any
 from ridgeline.api.errors import ChangeError, ValidationError, did_you_mean
 from ridgeline.engine.driver.changes import QUEUED, REFUSED, WITHDRAWN, Asked
 from ridgeline.engine.driver.run import ApplicationRun
-from ridgeline.plan.edit_texts import shown_edit
+from ridgeline.plan.edit_texts import refusal_text, shown_edit
 from ridgeline.plan.edits import Edit, SetAttribute, SetProperty
 from ridgeline.plan.secret_properties import holds_secret
 from ridgeline.plan.spec.reader import read_specification
@@ -351,7 +351,7 @@ def _refusing(plan: Callable[[], Any]) -> Any:
     try:
         return plan()
     except (ValidationError, ChangeError) as error:
-        raise _refusal(str(error)) from None
+        raise _refusal(refusal_text(error)) from None
 
 
 def _refusal(reason: str) -> AnswerError:
