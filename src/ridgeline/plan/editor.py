@@ -297,9 +297,8 @@ class Editor:
         inside = module_of(edit.name) if edit.name in self._names else ""
         if inside or edit.name in self._modules:
             what = f"it is inside of module `{inside}`" if inside else "it is a module"
-            self.draft.fault(
-                edit.name, f"{what}, whose names are its own", "give it another name in its class"
-            )
+            remedy = "give it another name where the module is written"
+            self.draft.fault(edit.name, f"{what}, whose names are its own", remedy)
             return
         added = self._find(edit.name)
         if added is None or edit.new == edit.name or not self._is_free(edit.new):

@@ -176,7 +176,9 @@ class _StatePlanner:
                     self.moves.append(StateMove(name, _port(rest), (key,), (ids[partition],)))
         elif rest:
             self._unify_anew(name, rest, keys)
-        elif isinstance(targets[0].operator, (DelayHead, DelayTail)):
+        elif isinstance(targets[0].operator, DelayHead):
+            self.ends += sources  # it reads the tail's state, and has none
+        elif isinstance(targets[0].operator, DelayTail):
             delay = module_of(name)
             what = f"it has {max(partitions)} partitions, and would have {len(targets)}"
             remedy = (

@@ -1,0 +1,297 @@
+"""From one plan to the next: what is said of it, when it may begin, and which states move."""
+
+from typing import Any
+
+import pytest
+
+from ridgeline.api import Application, InputPort, Operator, OutputPort, Unifier, ValidationError
+from ridgeline.operators import Delay
+from ridgeline.plan import Plan, plan_application
+from ridgeline.plan.edits import (
+    AddOperator,
+    AddSink,
+    Edit,
+    RemoveOperator,
+    RenameOperator,
+    Repartition,
+    ReplaceOperator,
+    SetAttribute,
+    SetProperty,
+)
+from ridgeline.plan.state_moves import StateMove, StatePlan, check_boundary, plan_states, staying
+from ridgeline.plan.succession import changed_properties, goes_on, succeed
+from ridgeline.plan.transition import Transition, transition
+from support.plan.module_parts import Totals, around
+from support.plan.parts import Balances, Payment, Source, Store, payments_app
+
+STORE = {"class": "support.plan.parts.Store"}
+
+
+def change(app: Application, *edits: Edit) -> Transition:
+    return transition(plan_application(app), plan_application(app, edits=edits), edits)
+
+
+def refused(app: Application, *edits: Edit) -> list[str]:
+    with pytest.raises(ValidationError) as error:
+        change(app, *edits)
+    return [str(fault) for fault in error.value.faults]
+
+
+def keys(plan: Plan) -> list[str]:
+    return [one.state_key for one in plan.physical.operators]
+
+
+def test_what_a_change_does_in_lines() -> None:
+    found = change(
+        payments_app(),
+        Repartition("balances", 2),
+        SetProperty("source", "count", 20),
+        SetAttribute("check", "memory_mb", 512),
+        AddOperator("audit", STORE),
+        AddSink("payments", "audit.input"),
+        RemoveOperator("rejected_store"),
+        RenameOperator("top_store", "tops"),
+    ).difference
+    assert found.lines() == [
+        "plan version 0 -> 1, with any window",
+        "  + operator audit",
+        "  - operator rejected_store, and its state",
+        "  * operator top_store is called tops",
+        "  * balances: 3 -> 2 partitions",
+        "  * property source.count: 10 -> 20",
+        "  * attribute check.memory_mb: None -> 512",
+        "  - stream rejected",
+        "  + sink of payments: audit.input",
+        "  > state of balances: 3 partitions -> 2",
+        "  > state of tops: that of top_store/0/1",
+        "  containers: 3 start, 3 stop, 7 change, 0 go on as they are",
+    ]
+    assert found.to_json()["repartitioned"] == [{"where": "balances", "before": 3, "after": 2}]
+    assert found.to_json()["renamed"] == {"top_store": "tops"}
+
+
+def test_nothing_changes() -> None:
+    found = change(payments_app(), SetProperty("source", "count", 10))
+    assert found.difference.lines()[1:] == [
+        "  nothing changes",
+        "  containers: 0 start, 0 stop, 0 change, 10 go on as they are",
+    ]
+    assert found.difference.set == found.difference.made_anew == found.difference.started == ()
+
+
+def test_secrets_are_not_shown() -> None:
+    class Secret(Store):
+        password: str = "old-one"
+
+    app = Application("secret")
+    source, store = app.add_operator("source", Source()), app.add_operator("store", Secret())
+    app.add_stream("all", source.payments, store.input)
+    found = change(app, SetProperty("store", "password", "new-one")).difference
+    text = "\n".join([*found.lines(), str(found.to_json())])
+    assert "store.password" in text
+    assert "old-one" not in text
+    assert "new-one" not in text
+
+
+def test_living_instances_go_on_with_other_properties_only() -> None:
+    app = payments_app()
+    old = plan_application(app)
+    edits: list[Edit] = [SetProperty("source", "count", 3), SetAttribute("check", "memory_mb", 9)]
+    found = transition(old, plan_application(app, edits=edits), edits)
+    new = {one.title: one for one in found.plan.physical.operators}
+    before = {one.title: one for one in old.physical.operators}
+    assert {name: one.id for name, one in new.items()} == {name: one.id for name, one in before.items()}
+    assert changed_properties(before["source[1]"], new["source[1]"]) == {"count": 3}
+    assert goes_on(before["source[1]"], new["source[1]"])
+    assert not goes_on(before["check"], new["check"])
+    assert found.difference.set == (1, 2)
+    assert found.difference.made_anew == (before["check"].id,)
+
+
+def test_a_change_waits_for_the_ends_of_what_it_touches() -> None:
+    app = payments_app()  # `top` has application windows of 5
+    app.operators[3].attributes["application_window_count"] = 1
+    app.set_attribute(app.operators[1].operator, application_window_count=3)
+    assert change(app, SetProperty("top_store", "path", "x")).aligned == 1
+    assert change(app, SetAttribute("check", "memory_mb", 3)).aligned == 1
+    assert change(app, Repartition("check", 2)).aligned == 3
+    top: Any = {"class": "support.plan.parts.TopBalances"}
+    app = payments_app()
+    assert change(app, Repartition("top", 3)).aligned == 5
+    assert change(app, Repartition("balances", 2)).aligned == 1
+    assert change(app, SetAttribute("top", "application_window_count", 4)).aligned == 20
+    assert change(app, ReplaceOperator("top", top)).aligned == 1
+    assert (
+        change(app, Repartition("top", 3), SetAttribute("check", "application_window_count", 7)).aligned == 35
+    )
+
+
+def test_states_stay_move_and_end() -> None:
+    found = change(payments_app(), Repartition("balances", 2), RemoveOperator("rejected_store"))
+    ids = {one.title: one.id for one in found.plan.physical.operators}
+    assert found.states.moves == (
+        StateMove(
+            "balances",
+            "",
+            ("balances/0/3", "balances/1/3", "balances/2/3"),
+            (ids["balances[0]"], ids["balances[1]"]),
+        ),
+    )
+    assert found.states.ends == ("rejected_store/0/1",)
+    assert found.states.stays["top/1/2"] == ids["top[1]"]
+
+
+def test_the_same_partitions_with_other_keys_are_divided_anew() -> None:
+    other = {"class": "support.plan.other_partitioner.Backwards"}
+    found = change(payments_app(), Repartition("balances", 3, other))
+    (move,) = found.states.moves
+    assert (move.operator, len(move.sources), len(move.targets)) == ("balances", 3, 3)
+    assert not any(key.startswith("balances/") for key in found.states.stays)
+    assert found.difference.repartitioned == ()
+    held = keys(plan_application(payments_app()))
+    assert "balances/0/3" in plan_states(held, found.plan).stays  # a restart cannot see it
+
+
+def test_what_only_unifiers_have_within_an_application_window_ends() -> None:
+    found = change(payments_app(), Repartition("top", 3))
+    assert found.states.gathered == ("balances",)
+    assert found.states.ends == tuple(f"balances.balances/{number}/3" for number in range(3))
+    ids = {one.title: one.id for one in found.plan.physical.operators}
+    assert found.states.stays["top.top/0/1"] == ids["top.top#unifier"]
+
+
+class Merge(Unifier):
+    input = InputPort(Payment)
+    output = OutputPort(Payment)
+
+    @input.process
+    def take(self, payment: Payment) -> None: ...
+
+
+class Loop(Operator):
+    first = InputPort(Payment)
+    again = InputPort(Payment)
+    out = OutputPort(Payment)
+
+    @first.process
+    @again.process
+    def go(self, payment: Payment) -> None: ...
+
+
+def loop() -> Application:
+    app = Application("loop")
+    source = app.add_operator("source", Source())
+    step = app.add_operator("step", Loop())
+    delay = app.add_module("delay", Delay(Payment))
+    app.add_stream("start", source.payments, step.first)
+    app.add_stream("back", step.out, delay.input)
+    app.add_stream("again", delay.output, step.again)
+    return app
+
+
+def test_what_is_in_a_delay_is_not_divided() -> None:
+    (fault,) = refused(loop(), Repartition("delay", 2))
+    assert fault == (
+        "`delay`: it has 1 partitions, and would have 2: the tuples in a delay cannot be divided anew; "
+        "leave its `partitions` as they are, or drop what is in the loop: `--drop-state delay`"
+    )
+    old, new = plan_application(loop()), plan_application(loop(), edits=[Repartition("delay", 2)])
+    found = plan_states(keys(old), new, dropped=["delay"])
+    assert {key for key in found.ends if key.startswith("delay")} == {"delay.head/0/1", "delay.tail/0/1"}
+    moved = change(loop(), Repartition("step", 2)).states
+    assert [move.operator for move in moved.moves] == ["step"]
+
+
+def sliding(partitions: int = 2, slide: int = 2) -> Application:
+    app = Application("slides")
+    source = app.add_operator("source", Source())
+    balances = app.add_operator(
+        "balances",
+        Balances(),
+        partitions=partitions,
+        application_window_count=6,
+        slide_by_window_count=slide,
+    )
+    store = app.add_operator("store", Store())
+    app.add_stream("all", source.payments, balances.payments)
+    app.add_stream("balances", balances.balances, store.input)
+    return app
+
+
+def test_what_slides_is_not_divided() -> None:
+    for edit in (Repartition("balances", 3), SetAttribute("balances", "slide_by_window_count", 3)):
+        found = refused(sliding(), edit)
+        assert found
+        assert all(
+            "it slides, and what it keeps of its slides cannot be divided anew" in one for one in found
+        )
+    old = plan_application(sliding())
+    slider = "balances.balances#slider of 6 windows by 2"
+    assert f"{slider}/1/2" in keys(old)
+    with pytest.raises(ValidationError, match=r"--drop-state balances\.balances"):
+        plan_states(keys(old), plan_application(sliding(3)))
+    found_plan = plan_states(keys(old), plan_application(sliding(3)), dropped=["balances.balances"])
+    assert {f"{slider}/0/2", f"{slider}/1/2"} <= set(found_plan.ends)
+    assert [move.operator for move in found_plan.moves] == ["balances"]
+
+
+def test_states_of_another_version_of_an_application() -> None:
+    """As at a restart: only the keys are known."""
+    old = plan_application(around(Totals()))
+    new = plan_application(around(Totals()), edits=[Repartition("m.balances", 2), RemoveOperator("m.log")])
+    with pytest.raises(ValidationError, match=r"no operator `m.log` any more, but .* `--drop-state m.log`"):
+        plan_states(keys(old), new)
+    found = plan_states(keys(old), new, dropped=["m.log"])
+    assert [(move.operator, move.sources) for move in found.moves] == [("m.balances", ("m.balances/0/1",))]
+    assert found.ends == ("m.log/0/1",)
+    none = plan_states(keys(old), new, dropped=["m"])
+    assert not none.moves
+    assert set(none.ends) == {key for key in keys(old) if key.startswith("m.")}
+    with pytest.raises(ValidationError, match=r"`m\.log` is to be called `x`, but the application has no such"):
+        plan_states(keys(old), new, renamed={"m.log": "x"})
+    with pytest.raises(ValidationError, match=r"both `m\.balances` and `m\.log` have state"):
+        plan_states(keys(old), new, renamed={"m.log": "m.balances"})
+    assert plan_states(keys(old), old) == StatePlan(staying(old).stays)
+
+
+def test_names_may_be_swapped_at_a_restart() -> None:
+    plan = plan_application(payments_app())
+    swapped = {"balance_store": "top_store", "top_store": "balance_store"}
+    found = plan_states(keys(plan), plan, renamed=swapped)
+    ids = {one.title: one.id for one in plan.physical.operators}
+    assert set(found.moves) == {
+        StateMove("top_store", "", ("balance_store/0/1",), (ids["top_store"],)),
+        StateMove("balance_store", "", ("top_store/0/1",), (ids["balance_store"],)),
+    }
+    renamed_by_live = change(
+        payments_app(),
+        RenameOperator("balance_store", "x"),
+        RenameOperator("top_store", "balance_store"),
+        RenameOperator("x", "top_store"),
+    )
+    living = {one.name: one.id for one in renamed_by_live.plan.physical.operators if not one.unifier}
+    assert living["top_store"] not in ids.values()
+    assert living["balance_store"] not in ids.values()
+
+
+def test_a_restart_begins_where_application_windows_have_ended() -> None:
+    old = plan_application(payments_app())
+    new = plan_application(payments_app(), edits=[Repartition("top", 3)])
+    found = plan_states(keys(old), new)
+    with pytest.raises(ValidationError, match="its application window of 5 windows is open at window 7"):
+        check_boundary(found, new, 7)
+    check_boundary(found, new, 10)
+    check_boundary(plan_states(keys(old), old), old, 7)
+
+
+def test_ids_are_not_used_again() -> None:
+    app = payments_app()
+    plan = plan_application(app)
+    seen = {one.id for one in plan.physical.operators}
+    for count in (2, 3, 2, 3):
+        following = succeed(plan, plan_application(app, edits=[Repartition("balances", count)]))
+        fresh = {one.id for one in following.physical.operators} - {one.id for one in plan.physical.operators}
+        assert not fresh & seen
+        seen |= fresh
+        plan = following
+    assert plan.version == 4
