@@ -101,4 +101,4 @@ def test_a_sink_and_an_operator_are_added():
     for number in range(60, 200):
         sums[number % 7] = sums.get(number % 7, 0) + number
         found.append(Number(number % 7, sums[number % 7]))
-    assert [Number(**one) for one in seen] == found
+    assert seen == found
