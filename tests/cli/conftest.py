@@ -44,10 +44,13 @@ def _no_thread_is_left():
 
 @pytest.fixture
 def ridgeline_command():
-    """`ridgeline_command("plan", "app.py")` in this process: exit_code, stdout, stderr."""
+    """`ridgeline_command("plan", "app.py")` in this process: exit_code, stdout, stderr.
 
-    def call(*words):
-        return CliRunner().invoke(app, [str(word) for word in words])
+    `typed`: what stands in its standard input.
+    """
+
+    def call(*words, typed=None):
+        return CliRunner().invoke(app, [str(word) for word in words], input=typed)
 
     return call
 
