@@ -307,3 +307,21 @@ def test_kept_values_go_with_their_operators() -> None:
     steps = {one.name: getattr(one.operator, "step", None) for one in run.plan.logical.operators}
     assert steps == {"numbers": None, "a": 5, "e": 3, "a_sink": None, "b_sink": None}
     assert totals(run, "b_sink", 11)[0] == 4 * (1 + 3 * 11)
+
+
+def test_values_of_an_operator_that_was_added_and_renamed_are_kept() -> None:
+    storage = MemoryStorage()
+    changes: dict[int, list[Edit]] = {
+        1: [AddOperator("c", SUMS), AddSink("numbers", "c.input"), AddSink("a_out", "c_sink.input")],
+        2: [AddOperator("c", SUMS), AddOperator("c_sink", {"class": "ridgeline.testing.CollectorSink"}),
+            AddSink("numbers", "c.input"), AddStream("c", "c.output", ("c_sink.input",))],
+        3: [SetProperty("c", "step", 7)],
+        4: [RenameOperator("c", "n"), RenameOperator("a", "c")],
+        5: [SetProperty("c", "step", 8)],
+    }  # fmt: skip
+    run = run_local(application("a", "b"), windows=6, checkpoint=storage, changes=changes)
+    assert [one.state for one in run.changes] == ["REFUSED", *["APPLIED"] * 4]
+    for given in ({}, {"c.step": 8}):
+        run = run_local(application("a", "b"), windows=1, checkpoint=storage, properties=given)
+        steps = {one.name: getattr(one.operator, "step", None) for one in run.plan.logical.operators}
+        assert (steps["n"], steps["c"], steps["b"]) == (7, 8, 1)

@@ -30,6 +30,7 @@ from ridgeline.plan.edits import (
     without_older,
 )
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.secret_properties import holds_secret
 from ridgeline.plan.transition import Transition, transition
 
@@ -94,6 +95,8 @@ class Planner:
         self._plan: Plan | None = None
         self.kept = NOTHING_KEPT
         """What the windows of this run keep."""
+        self.kept_edits: tuple[Mapping[str, Any], ...] = ()
+        """The edits that the windows of this run keep."""
 
     def first(self, checkpoint: str | DriverStorage | None, application: str) -> Plan:
         """The plan with what a checkpoint keeps, as far as that can be read before Spark is started.
@@ -121,6 +124,7 @@ class Planner:
         if self._plan is None or not known:
             self._plan = self._planned(found, edits)
             self._found, self._edits = found, edits
+            self._note_edits()
             withheld = [name for name, value in self._given.items() if self._is_withheld(name, value)]
             self.kept = found.joined(self._given, withheld)
         return self._plan
@@ -129,15 +133,20 @@ class Planner:
         """What more edits make of a plan of this run. Raises ValidationError with all faults."""
         return transition(plan, self._make(self._found.values, self._edits, (*self._made, *edits)), edits)
 
-    def keep(self, edits: Sequence[Edit]) -> Callable[[], None]:
-        """The plan is that with these edits from now on. Returns what takes that back."""
-        before = self._made, self.kept
+    def keep(self, edits: Sequence[Edit], plan: Plan | None = None) -> Callable[[], None]:
+        """The plan is that with these edits from now on. Returns what takes that back.
+
+        `plan`: what they have made, which knows the secrets among the properties of new operators.
+        """
+        before = self._made, self.kept, self.kept_edits
         self._made = (*self._made, *edits)
+        self._note_edits()
+        logical = None if plan is None else plan.logical
         for edit in edits:
             match edit:
                 case SetProperty(operator, name, value):
                     key = f"{operator}.{name}"
-                    withheld = [key] if self._is_withheld(key, value) else []
+                    withheld = [key] if self._is_withheld(key, value, logical) else []
                     self.kept = self.kept.joined({key: value}, withheld)
                 case RemoveOperator(operator) | ReplaceOperator(operator, _):
                     self.kept = self.kept.without(operator)
@@ -145,15 +154,14 @@ class Planner:
                     self.kept = self.kept.without(new).renamed(operator, new)
 
         def take_back() -> None:
-            self._made, self.kept = before
+            self._made, self.kept, self.kept_edits = before
 
         return take_back
 
-    @property
-    def kept_edits(self) -> tuple[Mapping[str, Any], ...]:
-        """The edits that the windows of this run keep. Those of properties are kept as properties."""
-        edits = (*self._edits, *self._made)
-        return tuple(edit_to_json(edit) for edit in without_older(edits) if not isinstance(edit, SetProperty))
+    def _note_edits(self) -> None:
+        """Work out the edits that windows keep: all but those of properties, which are kept as properties."""
+        edits = without_older((*self._edits, *self._made))
+        self.kept_edits = tuple(edit_to_json(edit) for edit in edits if not isinstance(edit, SetProperty))
 
     @property
     def going_on(self) -> str:
@@ -208,14 +216,14 @@ class Planner:
             fault if fault in own else replace(fault, remedy=f"{fault.remedy}; {remedy}") for fault in faults
         ]
 
-    def _is_withheld(self, name: str, value: object) -> bool:
+    def _is_withheld(self, name: str, value: object, logical: LogicalPlan | None = None) -> bool:
         """True for what no checkpoint keeps: secrets, and what has no JSON form."""
         assert self._plan is not None  # noqa: S101  made just before
         try:
             is_json = same(json.loads(json.dumps(value)), value)
         except (TypeError, ValueError, RecursionError):
             is_json = False
-        return not is_json or holds_secret(self._plan.logical, name, value)
+        return not is_json or holds_secret(logical or self._plan.logical, name, value)
 
 
 def _shown(value: object) -> str:

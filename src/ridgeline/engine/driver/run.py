@@ -482,7 +482,7 @@ class ApplicationRun:
             self._refused(planned.asked, refusal_text(error))
         else:
             assert self._planner is not None  # noqa: S101  it has planned
-            take_back = self._planner.keep(planned.edits)
+            take_back = self._planner.keep(planned.edits, planned.plan)
             window_id = self.master.next_window
             self._switched = Switch(planned.asked, before, take_back, window_id, self._published_at)
             self._take_plan(planned.plan, begin)
