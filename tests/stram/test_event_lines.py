@@ -195,7 +195,7 @@ def test_changes_are_lines(lines):
         replace(asked, number=4, state="REFUSED", note="", reason="there is no operator `balances`"),
     )
     what = "repartition `balances` to 4, asked for by ann"
-    effect = "has effect from window 120 on, with plan 2; windows waited 210 ms for it"
+    effect = "has effect from window 120 on, with plan 2; 210 ms after the window before it"
     assert found == [
         ("INFO", f"change 3 waits: {what} (more load)", {}),
         ("INFO", f"change 3 waits: waits for window 120: {what} (more load)", {}),

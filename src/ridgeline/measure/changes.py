@@ -39,7 +39,7 @@ def text_of(change: ChangeFiguresAnswer) -> str:
     reason = f": {change['reason']}" if change["reason"] else ""
     match change["state"]:
         case "APPLIED" if change["planVersion"] is not None:
-            held = f"windows waited {1000 * change['heldSeconds']:,.0f} ms for it"
+            held = f"{1000 * change['heldSeconds']:,.0f} ms after the window before it"
             effect = (
                 f"has effect from window {change['window']} on, with plan {change['planVersion']}; {held}"
             )
@@ -61,7 +61,7 @@ class ChangeFold:
         self.paused_at: float | None = None
         """Since when no window begins, as somebody has asked for; None: the application is not paused."""
         self.held_seconds: float | None = None
-        """How long no window could run for the last change of the plan; None: there was none."""
+        """From the last window before the last change of the plan to the first one with it."""
 
     @property
     def counts(self) -> Mapping[str, int]:

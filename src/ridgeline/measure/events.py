@@ -501,8 +501,8 @@ class ApplicationChanged:
 
     `number` counts the changes of a run. `what`: the change in words; `edits`: those of a change of the plan,
     as `ridgeline.plan.edits` writes them. `state` is `QUEUED`, `APPLIED` (with the window that begins with
-    it, once that is committed), `REFUSED` or `WITHDRAWN` with `reason`. `held_seconds`: so long no window
-    could run for it.
+    it, once that is committed), `REFUSED` or `WITHDRAWN` with `reason`. `held_seconds`: from
+    the last window before it to the first one with it, as they were published.
     """
 
     at: float

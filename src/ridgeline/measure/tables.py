@@ -84,6 +84,7 @@ _SOURCE: _Columns = (
 )
 _WINDOW: _Columns = (
     ("window_id", "windowId", _COUNT),
+    ("plan_version", "planVersion", _COUNT),
     ("attempts", "attempts", _COUNT),
     ("triggered_at", "triggeredAt", _TIME),
     ("committed_at", "committedAt", _TIME),

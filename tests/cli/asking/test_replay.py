@@ -130,9 +130,7 @@ def test_a_torn_end_is_reported_and_the_rest_is_shown(ridgeline_command, write_l
 def test_changes_are_shown_and_applied(ridgeline_command, write_log):
     name = write_log("run.jsonl", [*changing.run(), ApplicationEnded(12.0, "finished")])
     lines = [line.rstrip() for line in ridgeline_command("replay", name).stdout.splitlines()]
-    effect = (
-        "00:00:0{} change {} has effect from window {} on, with plan {}; windows waited 250 ms for it: {}"
-    )
+    effect = "00:00:0{} change {} has effect from window {} on, with plan {}; 250 ms after the window before it: {}"
     what = ["repartition count to 3; add audit", "repartition count to 2; remove audit"]
     assert lines[1:3] == [
         effect.format(4, 1, 4, 2, f"{what[0]}, asked for by ann (more load)"),

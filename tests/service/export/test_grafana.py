@@ -7,7 +7,7 @@ import pytest
 
 from ridgeline.measure.metric import PREFIX, Kind
 from ridgeline.measure.metrics import BY_NAME, METRICS
-from ridgeline.service.export.grafana import dashboard
+from ridgeline.service.export.grafana import OWN_ROW, dashboard
 from ridgeline.service.export.grafana_rows import ROWS, Query
 
 PANELS = dashboard()["panels"]
@@ -25,6 +25,8 @@ def test_it_is_a_dashboard_that_can_be_imported():
         ("datasource", "datasource"),
         ("application", "query"),
         ("operator", "query"),
+        ("counter", "query"),
+        ("gauge", "query"),
     ]
     assert len({panel["id"] for panel in PANELS}) == len(PANELS)
     for panel in PANELS:
@@ -61,7 +63,7 @@ def test_rows_are_those_that_users_expect():
         "Checkpoints",
         "Hosts",
     ]
-    assert [panel["title"] for panel in PANELS if panel["type"] == "row"] == list(ROWS)
+    assert [panel["title"] for panel in PANELS if panel["type"] == "row"] == [*ROWS, OWN_ROW]
 
 
 def test_every_metric_is_shown_and_no_other():
@@ -118,3 +120,24 @@ def test_brackets_of_queries_match(expression):
 )
 def test_queries_by_kind(query, expression):
     assert query.expression().replace("$__rate_interval", "5m") == expression
+
+
+def test_declared_metrics_have_a_panel_each():
+    counter, gauge = PANELS[-2:]
+    assert [panel["repeat"] for panel in (counter, gauge)] == ["counter", "gauge"]
+    assert counter["targets"][0]["expr"] == (
+        "sum by (operator, partition) (rate(${counter}"
+        '{application="$application", operator=~"$operator"}[$__rate_interval]))'
+    )
+    names = {variable["name"]: variable for variable in dashboard()["templating"]["list"]}
+    assert names["gauge"]["definition"] == (
+        'label_values({__name__=~"ridgeline_metric_.+", application="$application", '
+        '__name__!~".+_total"}, __name__)'
+    )
+
+
+def test_changes_of_the_plan_are_marks():
+    [mark] = dashboard()["annotations"]["list"]
+    assert mark["expr"] == (
+        'changes(ridgeline_plan_version{application="$application"}[$__rate_interval]) > 0'
+    )

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from ridgeline.measure.events import ApplicationEnded, WindowCommitted
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
-from support.service.watched import BASE, feed, payments, serving, watched
+from ridgeline.stram.watch import Watch
+from support.measure import changing
+from support.service.watched import BASE, Now, feed, payments, serving, watched
 from support.waiting import PATIENCE_SECONDS
 
 
@@ -220,3 +222,30 @@ def test_there_are_not_too_many_clients(monkeypatch):
     with serving(watch, plan) as client, listening(client) as events:
         events.window()
         assert client.get("/events", 503)["error"] == "1 clients read events already"
+
+
+def test_frames_go_on_when_the_plan_changes():
+    now = Now()
+    watch, events = Watch(now), changing.run(2)
+    second = next(number for number, event in enumerate(events) if getattr(event, "plan_version", 0) == 2)
+    feed(watch, now, *events[:second])
+    with serving(watch, None) as client, listening(client) as listener:
+        frame = listener.window()
+        assert [row["operator"] for row in frame["operators"]] == list(changing.IDS[1])
+        assert (frame["change"]["state"], frame["info"]["planVersion"]) == ("QUEUED", 1)
+        feed(watch, now, events[second])
+        with listening(client) as other:  # the plan that runs now, the window before
+            frame = other.window()
+            assert [row["operator"] for row in frame["operators"]] == list(changing.IDS[2])
+            assert [row["operator"] for row in frame["latency"]["operators"]] == list(changing.IDS[1])
+            assert (frame["windowId"], frame["info"]["planVersion"]) == (3, 2)
+        number = 4
+        for event in events[second + 1 :]:
+            feed(watch, now, event)
+            if isinstance(event, WindowCommitted):
+                frame = listener.window()
+                assert frame["windowId"] == frame["latency"]["windowId"] == number
+                assert [row["operator"] for row in frame["operators"]] == list(changing.IDS[2])
+                assert {row["recoveryWindowId"] for row in frame["operators"]} == {number}
+                number += 1
+        assert frame["change"]["state"] == "APPLIED"

@@ -17,6 +17,8 @@ class ChangeFiguresAnswer(TypedDict):
     window: Annotated[int | None, "The first window with it; null if there is none yet."]
     reason: Annotated[str, "Why it was refused or withdrawn, or what it waits for."]
     planVersion: Annotated[int | None, "Version of the plan with it; null if it has changed no plan."]
-    heldSeconds: Annotated[float, "So long no window could run for it."]
+    heldSeconds: Annotated[
+        float, "From the last window before it to the first one with it, as they were published."
+    ]
     at: Annotated[float, "When it was asked for, seconds since 1970."]
     since: Annotated[float, "When it came into its state, seconds since 1970."]

@@ -108,7 +108,8 @@ APPLICATION = (
         Kind.GAUGE,
         "seconds",
         (),
-        "So long no window could run for the last change of the plan. Absent before the first.",
-        "Compare it with the width of a window: states that move, and slots that are asked for, take time.",
+        "Time from the last window before the last change of the plan to the first one with it, as they are "
+        "published. Absent before the first.",
+        "What is above the usual distance of windows is what the change has cost: moving states, new slots.",
     ),
 )

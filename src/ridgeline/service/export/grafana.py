@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from ridgeline.measure.metric import Kind
+from ridgeline.measure.metric import PREFIX, Kind
 from ridgeline.measure.metrics import BY_NAME
 from ridgeline.service.export.grafana_rows import ALL, ROWS, Panel, Query, is_moment
+from ridgeline.service.export.own_metrics import OWN_PREFIX
 
 _SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _UNITS = {"seconds": "s", "bytes": "bytes", "records": "short", "windows": "short"}
 _WIDTH = 24
+OWN_ROW = "Metrics of operators"
 _COLOURS = {
     "RUNNING": "green",
     "PAUSED": "purple",
@@ -28,21 +30,12 @@ _COLOURS = {
 def dashboard() -> dict[str, object]:
     """The dashboard as Grafana (10 or newer) imports it.
 
-    Its variables ask for data source, application and operators.
+    Its variables ask for data source, application, operators, and metrics that operators declare.
     """
     panels: list[dict[str, object]] = []
     top = 0
     for row, members in ROWS.items():
-        panels.append(
-            {
-                "id": len(panels) + 1,
-                "type": "row",
-                "title": row,
-                "collapsed": False,
-                "panels": [],
-                "gridPos": _place(0, top, _WIDTH, 1),
-            }
-        )
+        panels.append(_row(row, len(panels) + 1, top))
         top += 1
         left = tallest = 0
         for panel in members:
@@ -51,6 +44,7 @@ def dashboard() -> dict[str, object]:
             panels.append(_panel(panel, len(panels) + 1, _place(left, top, panel.width, panel.height)))
             left, tallest = left + panel.width, max(tallest, panel.height)
         top += tallest
+    panels += _own_panels(len(panels) + 1, top)
     return {
         "uid": "ridgeline",
         "title": "Ridgeline",
@@ -68,6 +62,61 @@ def dashboard() -> dict[str, object]:
         "templating": {"list": _variables()},
         "panels": panels,
     }
+
+
+def _row(title: str, number: int, top: int) -> dict[str, object]:
+    """The head of a row of panels."""
+    place = _place(0, top, _WIDTH, 1)
+    return {
+        "id": number,
+        "type": "row",
+        "title": title,
+        "collapsed": False,
+        "panels": [],
+        "gridPos": place,
+    }
+
+
+def _own_panels(number: int, top: int) -> list[dict[str, object]]:
+    """A row with a panel for each metric that operators declare: counters as rates, gauges as they are.
+
+    Grafana makes them of two, one for each value of a variable.
+    """
+    chosen = f'{{{ALL}, operator=~"$operator"}}'
+    found = [_row(OWN_ROW, number, top)]
+    for place, (variable, query) in enumerate(
+        (
+            ("counter", f"rate(${{counter}}{chosen}[$__rate_interval])"),
+            ("gauge", f"${{gauge}}{chosen}"),
+        )
+    ):
+        target = {
+            "refId": "A",
+            "datasource": _SOURCE,
+            "expr": f"sum by (operator, partition) ({query})",
+            "legendFormat": "{{operator}} {{partition}}",
+            "format": "time_series",
+            "instant": False,
+            "range": True,
+        }
+        defaults: dict[str, object] = {"unit": "cps" if variable == "counter" else "short"}
+        found.append(
+            {
+                "id": number + 1 + place,
+                "type": "timeseries",
+                "title": f"${variable}",
+                "description": "A metric that operators declare; its author's words are its help.",
+                "datasource": _SOURCE,
+                "gridPos": _place(0, top + 1 + 8 * place, _WIDTH, 8),
+                "repeat": variable,
+                "repeatDirection": "h",
+                "maxPerRow": 3,
+                "targets": [target],
+                "fieldConfig": {"defaults": defaults, "overrides": []},
+                "options": {"legend": {"displayMode": "list", "placement": "bottom", "calcs": []}},
+            }
+        )
+    return found
 
 
 def _changes() -> dict[str, object]:
@@ -93,6 +142,9 @@ def _variables() -> list[dict[str, object]]:
     """The dashboard's variables: data source, application, operators."""
     chosen = BY_NAME["application_info"].full_name
     operators = BY_NAME["operator_windows_behind"].full_name
+    own = f'__name__=~"{PREFIX}{OWN_PREFIX}.+", {ALL}'
+    counters = f'label_values({{{own}, __name__=~".+_total"}}, __name__)'
+    gauges = f'label_values({{{own}, __name__!~".+_total"}}, __name__)'
     return [
         {
             "name": "datasource",
@@ -104,6 +156,8 @@ def _variables() -> list[dict[str, object]]:
         },
         _label_values("application", "Application", f"label_values({chosen}, application)", several=False),
         _label_values("operator", "Operator", f"label_values({operators}{{{ALL}}}, operator)", several=True),
+        _label_values("counter", "Declared counters", counters, several=True),
+        _label_values("gauge", "Declared gauges", gauges, several=True),
     ]
 
 

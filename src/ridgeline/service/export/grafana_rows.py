@@ -291,7 +291,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 Query("changes_total", ("state",), "{{state}}"),
             ),
         ),
-        Panel("Windows held for a change", "timeseries", 6, (Query("change_held_seconds", legend="held"),)),
+        Panel("Gap for a change", "timeseries", 6, (Query("change_held_seconds", legend="between windows"),)),
         Panel(
             "Left of the running window",
             "timeseries",
