@@ -130,11 +130,12 @@ def test_a_torn_end_is_reported_and_the_rest_is_shown(ridgeline_command, write_l
 def test_changes_are_shown_and_applied(ridgeline_command, write_log):
     name = write_log("run.jsonl", [*changing.run(), ApplicationEnded(12.0, "finished")])
     lines = [line.rstrip() for line in ridgeline_command("replay", name).stdout.splitlines()]
-    effect = "00:00:0{} change {} has effect from window {} on, with plan {}; 250 ms after the window before it: {}"
+    gap = "250 ms after the window before it"
+    effect = "has effect from window {} on, with plan {}; {}: {}, asked for by ann (more load)"
     what = ["repartition count to 3; add audit", "repartition count to 2; remove audit"]
     assert lines[1:3] == [
-        effect.format(4, 1, 4, 2, f"{what[0]}, asked for by ann (more load)"),
-        effect.format(8, 2, 8, 3, f"{what[1]}, asked for by ann (more load)"),
+        "00:00:04 change 1 " + effect.format(4, 2, gap, what[0]),
+        "00:00:08 change 2 " + effect.format(8, 3, gap, what[1]),
     ]
     table = [line.split()[:3] for line in lines]
     assert ["count", "2", "144"] in table
