@@ -199,8 +199,8 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     `reset_properties`. `container_clock` returns host and clock of a container, for tests of clock skew.
     `interleave`: a seed. `windows_in_flight` windows are under way then, as in slots. Their containers run in
     an order that is drawn from it. `faults` strike the run. `capture`: `run.captured` has what each stream
-    carried, and output operators publish nothing. `changes`: edits of the plan, by the window that is to
-    begin with them, or the first one after it that may; `run.changes` says what came of them.
+    carried, and output operators publish nothing. `changes`: edits by the window that is to
+    begin with them, or a later one that may. `run.changes` says what came of them.
     `reset_changes`, `drop_state`, `rename`: as the options of `ridgeline run`, for a checkpoint of another
     version of the application. Raises ValidationError, OperatorError, CheckpointError.
 

@@ -1,6 +1,6 @@
 """Changes of the plan that wait: each is planned beside the windows, then waits for its boundary.
 
-One at a time, in the order in which they were asked for: the next one is planned against the plan that the
+One at a time, in the order in which they were asked for. The next one is planned against the plan that the
 one before has made.
 """
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError, described
@@ -22,28 +23,22 @@ class Outputs:
     """
 
     def __init__(self, plan: Plan, clock: Clock) -> None:
-        self._plan = plan
+        self.plan = plan
         self._clock = clock
         self.publishers: dict[str, Publisher] = {}
         self._partitions: dict[str, list[int]] = {}
         self._visible: dict[str, int] = {}
         self._published: list[OutputPublished] = []
         self._context: Callable[[str], PublisherContext] | None = None
-        self._take(plan, {})
+        self._take(plan, _publishers(plan, {}))
 
-    def _take(self, plan: Plan, stay: Mapping[str, Publisher]) -> None:
-        """Have the publishers of a plan: those that stay, and others that are not open yet."""
-        self._plan = plan
-        self.publishers, self._partitions = {}, {}
-        for logical in plan.logical.operators:
-            publisher = stay.get(logical.name) or logical.operator.publisher()
-            if publisher is not None:
-                self.publishers[logical.name] = publisher
-                self._partitions[logical.name] = [
-                    operator.id
-                    for operator in plan.physical.operators
-                    if operator.name == logical.name and not operator.unifier
-                ]
+    def _take(self, plan: Plan, publishers: dict[str, Publisher]) -> None:
+        """Have the publishers of a plan."""
+        self.plan, self.publishers = plan, publishers
+        self._partitions = {
+            name: [one.id for one in plan.physical.operators if one.name == name and not one.unifier]
+            for name in publishers
+        }
 
     @property
     def group_windows(self) -> bool:
@@ -56,30 +51,62 @@ class Outputs:
         """Open all publishers, with their states as of the last committed window."""
         self._context = context
         for name, publisher in self.publishers.items():
-            self._call(name, "open", committed, publisher.open, context(name), states.get(name))
+            self._open(name, publisher, states.get(name), committed)
 
-    def change(self, plan: Plan, states: Mapping[str, object], committed: int) -> None:
+    def change(
+        self,
+        plan: Plan,
+        states: Mapping[str, object],
+        committed: int,
+        before: Mapping[str, object] | None = None,
+    ) -> None:
         """Publish for another plan from now on; all windows are published.
 
         Publishers of operators that are the same stay as they are. Others show all that they hold back, and
-        are closed; new ones are opened, with the states as of the last committed window.
+        are closed; new ones are opened, with the states as of the last committed window. If one raises, those
+        of the plan before go on, with the states `before`.
         """
-        assert self._context is not None  # noqa: S101  it was opened
-        before = {logical.name: logical.operator for logical in self._plan.logical.operators}
+        operators = {logical.name: logical.operator for logical in self.plan.logical.operators}
+        old = dict(self.publishers)
         stay = {
-            logical.name: self.publishers[logical.name]
+            logical.name: old[logical.name]
             for logical in plan.logical.operators
-            if logical.name in self.publishers and _same(before[logical.name], logical.operator)
+            if logical.name in old and _same(operators[logical.name], logical.operator)
         }
-        for name, publisher in self.publishers.items():
-            if name not in stay:
-                self._call(name, "close", committed, publisher.close)
-                self._note_visible(name, publisher, committed)
-                self._visible.pop(name, None)
-        self._take(plan, stay)
-        for name, publisher in self.publishers.items():
-            if name not in stay:
-                self._call(name, "open", committed, publisher.open, self._context(name), states.get(name))
+        found = _publishers(plan, stay)
+        opened: dict[str, Publisher] = {}
+        closed: list[str] = []
+        try:
+            for name in sorted(found.keys() - stay.keys(), key=lambda name: name in old):
+                if name in old:
+                    closed.append(name)
+                    self._show(name, old[name], committed)
+                opened[name] = found[name]
+                self._open(name, found[name], states.get(name), committed)
+            for name in old.keys() - found.keys():
+                closed.append(name)
+                self._show(name, old[name], committed)
+        except Exception:
+            for publisher in opened.values():
+                with suppress(Exception):
+                    publisher.close()
+            again = _publishers(self.plan, {name: one for name, one in old.items() if name not in closed})
+            for name in closed:
+                self._open(name, again[name], (before or {}).get(name), committed)
+            self.publishers = again
+            raise
+        for name in closed:
+            self._visible.pop(name, None)
+        self._take(plan, found)
+
+    def _open(self, name: str, publisher: Publisher, state: object, committed: int) -> None:
+        assert self._context is not None  # noqa: S101  it was opened
+        self._call(name, "open", committed, publisher.open, self._context(name), state)
+
+    def _show(self, name: str, publisher: Publisher, committed: int) -> None:
+        """Let a publisher show all that it holds back."""
+        self._call(name, "close", committed, publisher.close)
+        self._note_visible(name, publisher, committed)
 
     def stage(self, window_id: int, reports: Iterable[WindowReport]) -> dict[str, object]:
         """Stage what the containers handed over; returns the publishers' new states, for the manifest."""
@@ -110,8 +137,7 @@ class Outputs:
     def close(self, committed: int) -> None:
         """Let publishers show all that they still hold back."""
         for name, publisher in self.publishers.items():
-            self._call(name, "close", committed, publisher.close)
-            self._note_visible(name, publisher, committed)
+            self._show(name, publisher, committed)
 
     def take_published(self) -> list[OutputPublished]:
         """What readers have come to see since the last call."""
@@ -135,9 +161,18 @@ class Outputs:
         except RidgelineError:
             raise
         except Exception as error:
-            application = self._plan.logical.application
+            application = self.plan.logical.application
             failure = Failure(application, name, 0, window_id, callback, described(error))
             raise OperatorError(failure) from error
+
+
+def _publishers(plan: Plan, stay: Mapping[str, Publisher]) -> dict[str, Publisher]:
+    """The publishers of a plan: those that stay, and others that are not open yet."""
+    found = {
+        logical.name: stay.get(logical.name) or logical.operator.publisher()
+        for logical in plan.logical.operators
+    }
+    return {name: publisher for name, publisher in found.items() if publisher is not None}
 
 
 def _same(before: Operator, after: Operator) -> bool:

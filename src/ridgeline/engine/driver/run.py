@@ -4,64 +4,29 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ridgeline.api.clock import Clock, Timeline
+from ridgeline.api.clock import Timeline
 from ridgeline.api.errors import (
-    ApplicationKilledError,
     CheckpointError,
-    Failure,
     OperatorError,
-    RidgelineError,
 )
-from ridgeline.api.publisher import Publisher, PublisherContext
-from ridgeline.engine.driver.changes import Asked, Changes, applied, refused
-from ridgeline.engine.driver.changing import PlanChanges, PlannedChange, Switch
-from ridgeline.engine.driver.checkpoint import Checkpoint
-from ridgeline.engine.driver.committing import CommitHere, Committer
-from ridgeline.engine.driver.compactions import Compactions
-from ridgeline.engine.driver.execution import WindowExecutor
-from ridgeline.engine.driver.kept_properties import NOTHING_KEPT
+from ridgeline.api.publisher import Publisher
+from ridgeline.engine.driver.changing_run import ChangingRun
 from ridgeline.engine.driver.manifest import Manifest, SourceOffsets, digest
-from ridgeline.engine.driver.outputs import Outputs
-from ridgeline.engine.driver.planning import Planner
-from ridgeline.engine.driver.recordings import Recordings
-from ridgeline.engine.driver.reporter import Observe, Reporter
-from ridgeline.engine.driver.state_moves import NOTHING, Beginning, beginning, give_up, moved
-from ridgeline.engine.driver.state_repair import StateRepair
 from ridgeline.engine.driver.window import Window
-from ridgeline.engine.worker.tails import Tails
 from ridgeline.measure.events import (
-    RunEvent,
     StateCompacted,
     WindowPlanned,
     WindowRetried,
     WindowStarted,
 )
-from ridgeline.plan.difference import PlanDifference
-from ridgeline.plan.edit_texts import refusal_text
-from ridgeline.plan.edits import Edit
-from ridgeline.plan.execution import Plan
-from ridgeline.plan.state_moves import staying
-from ridgeline.plan.succession import following_ids
 from ridgeline.stram.changes import (
     BeginRecording,
-    ChangeAsked,
-    Control,
     EndRecording,
-    Kill,
-    Pause,
-    PlanChange,
-    RecordingFailed,
-    RecordingsFound,
     RefuseChange,
-    Resume,
     ResumeRecording,
-    Shutdown,
-    StartRecording,
-    StopRecording,
 )
 from ridgeline.stram.compaction import (
     AwaitCompaction,
@@ -87,11 +52,9 @@ from ridgeline.stram.control import (
     RunWindow,
     Skip,
     StatesChecked,
-    StatesMoved,
     WindowDue,
     WindowPublished,
 )
-from ridgeline.stram.master import Master
 
 IDLE_SECONDS = 1.0
 """How often outputs may publish beside windows."""
@@ -101,87 +64,13 @@ _STOP_SECONDS = 0.1
 """How soon a wait for containers sees that the run is to stop."""
 
 
-class ApplicationRun:
+class ApplicationRun(ChangingRun):
     """An application on its checkpoint: `begin` begins a window, `turn` brings on those under way.
 
     It continues from the last committed window of its checkpoint. The master decides what is done, this class
     does it. One thread at a time. Raises CheckpointError if the checkpoint is of other operators, StateError
     if a state file is broken and nothing can replace it.
     """
-
-    def __init__(  # noqa: PLR0913  what a run has
-        self,
-        plan: Plan,
-        checkpoint: Checkpoint,
-        executor: WindowExecutor,
-        clock: Clock,
-        publisher_context: Callable[[str], PublisherContext],
-        observe: Observe | None = None,
-        compactions: Callable[[Plan, Checkpoint], Compactions] = Compactions,
-        settle: Callable[[], bool] | None = None,
-        *,
-        committer: Committer | None = None,
-        planner: Planner | None = None,
-    ) -> None:
-        """`settle` is called when there is time, after windows were reported.
-
-        It does a piece of what is left to do with them, and says if more is left.
-
-        `committer`: where commits wait for their sync; None: in `turn`. `planner`: plans changes of the plan,
-        and says what windows keep of what the application was given; None: the plan stays as it is.
-        """
-        self.plan = plan
-        self.checkpoint = checkpoint
-        self.tails = Tails()
-        self._reporter = Reporter(plan, clock, observe)
-        self.changes = Changes(clock.wall)
-        self.changes.withdrawn = self._reporter.change
-        self.recordings = Recordings(plan, checkpoint, clock)
-        self._asked: dict[int, Asked] = {}
-        self._executor = executor
-        self._clock = clock
-        self._settle = settle
-        self._unsettled = False
-        self._idled = clock.monotonic()
-        self._held_since: float | None = None
-        """Since when windows wait for their commit in which nothing moved."""
-        self._windows: dict[int, Window] = {}
-        self._committer = committer or CommitHere()
-        self.properties = NOTHING_KEPT
-        """What windows that are committed from now on keep of what the application was given from outside."""
-        self._outputs = Outputs(plan, clock)
-        self._state_keys = {operator.id: operator.state_key for operator in plan.physical.operators}
-        self._planner = planner
-        self._plan_changes = PlanChanges(planner, executor, self.changes, self._refused)
-        self._switched: Switch | None = None
-        """The change of the plan whose first window is not committed."""
-        self._published_at: float | None = None
-        """When the last window was published, by the monotonic clock."""
-        self.planned_event: Callable[[Plan], RunEvent] | None = None
-        """What is reported when the plan has changed, before the first window of it."""
-        self.paused = self.stopping = False
-        last = checkpoint.last()
-        self._moved = NOTHING if last is None else beginning(plan, checkpoint, last, planner)
-        self.master = Master(
-            plan,
-            epoch=checkpoint.epoch,
-            committed=-1 if last is None else last.window_id,
-            states=self._moved.states,
-            finished=self._moved.finished,
-            capacity=executor.capacity,
-            groups=self._outputs.group_windows,
-        )
-        self.compactions = compactions(plan, checkpoint)
-        self._repair = StateRepair(plan, checkpoint)
-        repairs, self._sizes = self._repair.recover(self.master.states)
-        for repair in repairs:
-            self._process(repair)
-        self._outputs.open(publisher_context, self._moved.publishers, self.master.committed)
-        self.recordings.on_failure = self._recording_failed
-        self._process(RecordingsFound(self.recordings.find(self.master.committed)))
-        if last:
-            self._outputs.publish(last.window_id)
-            self._executor.committed(last.window_id, self.master.states)
 
     @property
     def publishers(self) -> Mapping[str, Publisher]:
@@ -209,7 +98,7 @@ class ApplicationRun:
         return (
             master.can_begin
             and not (self.paused or self.stopping)
-            and not (master.under_way and self._plan_changes.due(master.next_window))
+            and not (master.under_way and self._due(master.next_window))
         )
 
     def window(
@@ -244,7 +133,7 @@ class ApplicationRun:
             self._start()
         if window_id > self.master.committed:
             self.take_changes()
-            if not self.master.under_way and (planned := self._plan_changes.due(window_id)):
+            if not self.master.under_way and (planned := self._due(window_id)):
                 self._switch(planned)
             self._windows[window_id] = Window(source, offsets, due, Timeline(self._clock))
         self._process(WindowDue(window_id, round(self._clock.wall() * 1_000_000)))
@@ -353,48 +242,6 @@ class ApplicationRun:
             case _:
                 return self._carry_out_compaction(instruction)
 
-    def take_changes(self, *, wait: bool = False) -> None:
-        """Take in what was asked for since the last call; `wait` until that is planned.
-
-        Raises ApplicationKilledError.
-        """
-        for asked in self.changes.take():
-            what = asked.change.what
-            if isinstance(what, PlanChange):
-                self._reporter.change(asked)
-                self._plan_changes.add(asked)
-            elif isinstance(what, StartRecording | StopRecording):
-                self._asked[asked.change.number] = asked
-                self._process(ChangeAsked(asked.change))
-                del self._asked[asked.change.number]
-            else:
-                self._control(asked, what)
-        self._plan_changes.turn(self.plan, self.master.next_window, wait=wait)
-
-    def preview(self, edits: tuple[Edit, ...]) -> PlanDifference:
-        """What a change of the plan would do; nothing is done. Any thread may ask.
-
-        Raises ValidationError with all faults, ChangeError.
-        """
-        return self._plan_changes.preview(edits, self.plan)
-
-    def _control(self, asked: Asked, what: Control) -> None:
-        """Pause, go on, or end. Raises ApplicationKilledError."""
-        self.paused = isinstance(what, Pause) or (self.paused and not isinstance(what, Resume))
-        self.stopping = self.stopping or isinstance(what, Shutdown)
-        applied(asked, self.master.next_window, "")
-        self._reporter.change(asked)
-        if isinstance(what, Kill):
-            msg = f"the application was killed by {asked.change.by}; it goes on from its last commit"
-            raise ApplicationKilledError(msg)
-
-    def _refused(self, asked: Asked, reason: str) -> None:
-        refused(asked, reason)
-        self._reporter.change(asked)
-
-    def _recording_failed(self, recording: str, window_id: int) -> None:
-        self.master.handle(RecordingFailed(recording, window_id))
-
     def _carry_out_compaction(self, instruction: CompactionInstruction) -> Iterable[ControlEvent]:
         """Carry out one instruction about a compaction, as `_carry_out` does."""
         match instruction:
@@ -466,92 +313,6 @@ class ApplicationRun:
             return ManifestWritten(commit.window_id, names)
 
         self._committer.begin(write)
-
-    # Changes of the plan ------------------------------------------------------------------------------------
-
-    def _switch(self, planned: PlannedChange) -> None:
-        """Go on with another plan; no window is under way. What cannot be is refused, and the plan stays."""
-        before, last = self.plan, self.checkpoint.last()
-        try:
-            begin = NOTHING
-            if last is not None:
-                begin = moved(planned.plan, self.checkpoint, last, planned.transition.states)
-            self._executor.change(planned.plan)
-        except RidgelineError as error:
-            self._executor.abandon()
-            self._refused(planned.asked, refusal_text(error))
-        else:
-            assert self._planner is not None  # noqa: S101  it has planned
-            take_back = self._planner.keep(planned.edits, planned.plan)
-            window_id = self.master.next_window
-            self._switched = Switch(planned.asked, before, take_back, window_id, self._published_at)
-            self._take_plan(planned.plan, begin)
-        self._plan_changes.made()
-
-    def _take_plan(self, plan: Plan, begin: Beginning) -> None:
-        """Go on with a plan whose containers the executor has, and with these states."""
-        before = self.master
-        self.plan, self._moved = plan, begin
-        self._outputs.change(plan, begin.publishers, before.committed)
-        self.recordings.change(plan)
-        self.compactions.change(plan)
-        self._repair = StateRepair(plan, self.checkpoint)
-        self._reporter.follow(plan)
-        self._state_keys = {operator.id: operator.state_key for operator in plan.physical.operators}
-        self.master = Master(
-            plan,
-            epoch=self.checkpoint.epoch,
-            committed=before.committed,
-            states=begin.states,
-            finished=begin.finished,
-            capacity=self._executor.capacity,
-            groups=self._outputs.group_windows,
-            follows=before,
-        )
-        moved_states = {one: begin.states[one] for one in begin.moved if one in begin.states}
-        _, sizes = self._repair.recover(moved_states)
-        self._process(StatesMoved(sizes), RecordingsFound(before.recordings))
-        if self.planned_event is not None:
-            self._reporter.tell(self.planned_event(plan))
-
-    def _switch_back(self, failure: Failure) -> None:
-        """The first window of a plan cannot be committed: go back to the plan before, and run it there."""
-        switch, self._switched = self._switched, None
-        assert switch is not None  # noqa: S101  the caller has looked
-        switch.take_back()
-        give_up(self.checkpoint, self._moved.stems)
-        last = self.checkpoint.last()
-        before = replace(switch.plan, version=self.plan.version + 1, next_ids=following_ids(self.plan))
-        self._executor.change(before)
-        states = staying(before)
-        self._take_plan(before, NOTHING if last is None else moved(before, self.checkpoint, last, states))
-        self._refused(switch.asked, f"its first window failed, so it was taken back: {failure}")
-        window_id = self.master.next_window
-        self._windows = {window_id: self._windows[window_id]}
-        self._process(WindowDue(window_id, round(self._clock.wall() * 1_000_000)))
-
-    def _settle_change(self) -> None:
-        """A window is committed and published; perhaps it is the first one of a plan."""
-        now = self._clock.monotonic()
-        if self._moved.stems:
-            give_up(self.checkpoint, self._moved.stems)  # windows name them now, or do without
-            self._moved = NOTHING
-        if self._switched is not None:
-            switch, self._switched = self._switched, None
-            applied(switch.asked, switch.window_id, "")
-            held = 0.0 if switch.published_at is None else now - switch.published_at
-            self._reporter.change(switch.asked, held)
-        self._published_at = now
-
-    # Events for subscribers ---------------------------------------------------------------------------------
-
-    def warn(self, operator: int, text: str) -> None:
-        """Report a fault in the checkpoint that was put right, as `Reporter.warn`."""
-        self._reporter.warn(operator, text)
-
-    def observe(self, event: RunEvent) -> None:
-        """Report an event that happened outside of this run, such as Spark's own account of a window."""
-        self._reporter.tell(event)
 
     # Between windows, and the end ---------------------------------------------------------------------------
 

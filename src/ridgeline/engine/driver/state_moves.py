@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from ridgeline.api.errors import CheckpointError, ValidationError
@@ -28,7 +28,8 @@ _NUMBERS = count(1)
 class Beginning:
     """States and finished inputs, by physical id. `stems`: of the files that were written for states.
 
-    `publishers`: their states, by the names of operators in the plan.
+    `publishers`: their states, by the names of operators in the plan. `other`: the window before was of
+    another version of the application.
     """
 
     states: Mapping[int, StateVersion]
@@ -36,6 +37,7 @@ class Beginning:
     moved: frozenset[int] = frozenset()
     stems: tuple[str, ...] = ()
     publishers: Mapping[str, object] = field(default_factory=dict)
+    other: bool = False
 
 
 NOTHING = Beginning({})
@@ -56,7 +58,10 @@ def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Plann
         where = f"checkpoint folder `{checkpoint.storage.uri}`"
         msg = f"{where} is of another version of the application: {faults}"
         raise CheckpointError(msg) from None
-    return moved(plan, checkpoint, last, found)
+    known = {one.state_key: one.id for one in plan.physical.operators}
+    stays = all(known.get(key) == found.stays.get(key, -1) for key in last.states)
+    same = stays and not found.moves and not found.ends and not renamed
+    return replace(moved(plan, checkpoint, last, found), other=not same)
 
 
 def moved(
