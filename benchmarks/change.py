@@ -153,5 +153,6 @@ BENCHMARKS = (
             Goal(figure=GAP, against="Flink, adaptive scheduler", at_most=1.0),
         ],
         budget_seconds=240,
+        part_of_all=False,
     ),
 )
