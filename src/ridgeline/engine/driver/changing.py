@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ridgeline.api.errors import ChangeError
+from ridgeline.api.operator import SparkSource
 from ridgeline.engine.driver.changes import Asked, Changes, refused
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.planning import Planner
@@ -20,6 +21,8 @@ from ridgeline.plan.difference import PlanDifference
 from ridgeline.plan.edit_texts import refusal_text
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.physical import PhysicalOperator
+from ridgeline.plan.succession import changed_properties
 from ridgeline.plan.transition import Transition
 from ridgeline.stram.changes import PlanChange
 
@@ -163,11 +166,39 @@ def planned(asked: Asked, edits: tuple[Edit, ...], plan: Plan, planner: Planner 
         raise ChangeError(msg)
     if planner is None:
         raise ChangeError(NO_PLANNER)
-    return PlannedChange(asked, edits, planner.changed(plan, edits))
+    return PlannedChange(asked, edits, _changed(edits, plan, planner))
 
 
 def preview(edits: tuple[Edit, ...], plan: Plan, planner: Planner | None) -> PlanDifference:
     """What edits would do, without doing it. Raises as `planned`."""
     if planner is None:
         raise ChangeError(NO_PLANNER)
-    return planner.changed(plan, edits).difference
+    return _changed(edits, plan, planner).difference
+
+
+def _changed(edits: tuple[Edit, ...], plan: Plan, planner: Planner) -> Transition:
+    """What edits make of a plan. Raises ValidationError, ChangeError."""
+    transition = planner.changed(plan, edits)
+    _check_sources(plan, transition.plan)
+    return transition
+
+
+def _check_sources(old: Plan, new: Plan) -> None:
+    """Raise ChangeError where a plan needs another query of Spark than the one that runs."""
+    before, after = _sources(old), _sources(new)
+    for name in sorted(before.keys() | after.keys()):
+        was, will_be = before.get(name, {}), after.get(name, {})
+        if was.keys() != will_be.keys() or any(changed_properties(was[one], will_be[one]) for one in was):
+            what = f"`{name}` reads from Spark, whose query stays as it is while the application runs"
+            remedy = "make this change in the application, stop it, and start it with the same `--checkpoint`"
+            msg = f"{what}; {remedy}"
+            raise ChangeError(msg)
+
+
+def _sources(plan: Plan) -> dict[str, dict[int, PhysicalOperator]]:
+    """The partitions of all Spark sources, by id."""
+    found: dict[str, dict[int, PhysicalOperator]] = {}
+    for one in plan.physical.operators:
+        if isinstance(one.operator, SparkSource) and not one.unifier:
+            found.setdefault(one.name, {})[one.id] = one
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ridgeline.engine.spark.java_object import JavaObject
@@ -12,16 +13,21 @@ from ridgeline.engine.spark.java_object import JavaObject
 class SourceBatch:
     """One micro-batch: `rows` of all Spark sources as a Java Dataset, and their `schema` as Arrow IPC.
 
-    `containers`: those that read each source. With several sources `rows` is their union: a column with the
-    source's number, then one struct column per source. `jobs` counts the Spark jobs that have read it.
-    `reading`: those that may still run.
+    `find_containers`: those that read each source, in the plan of now. With several sources `rows` is their
+    union: a column with the source's number, then one struct column per source. `jobs` counts the Spark jobs
+    that have read it. `reading`: those that may still run.
     """
 
     rows: JavaObject
     schema: bytes
-    containers: tuple[tuple[int, ...], ...]
+    find_containers: Callable[[], tuple[tuple[int, ...], ...]]
     jobs: int = 0
     reading: list[JavaObject] = field(default_factory=list)
+
+    @property
+    def containers(self) -> tuple[tuple[int, ...], ...]:
+        """The containers that read each source."""
+        return self.find_containers()
 
     def messages(self) -> tuple[JavaObject, int]:
         """The RDD of its rows as Arrow messages, and how many partitions that has.

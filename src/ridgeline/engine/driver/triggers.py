@@ -117,7 +117,6 @@ class QueryTrigger:
             logical for logical in run.plan.logical.operators if isinstance(logical.operator, SparkSource)
         ]
         self._names = ", ".join(f"`{logical.name}`" for logical in self._sources)
-        self._containers = tuple(_containers(run.plan, logical.name) for logical in self._sources)
         first_partitions = [_partitions(run.plan, logical.name)[0] for logical in self._sources]
         self._progress = QueryProgress(run.observe, clock, first_partitions)
         self._first_partitions = first_partitions
@@ -153,6 +152,7 @@ class QueryTrigger:
         def run_window(rows: JavaObject, batch_id: int) -> None:
             if limits.reached or errors:
                 raise _StopQueryError
+            self._wait_while_paused(limits)
             batch = SourceBatch(rows, schema, self._containers)
             with self._asker.window(batch_id):
                 self._run.window(batch_id, batch, offsets=self._offsets(batch_id))
@@ -195,8 +195,21 @@ class QueryTrigger:
         self._asker.start(query, self._first_partitions, frames)
         return query
 
+    def _containers(self) -> tuple[tuple[int, ...], ...]:
+        """The containers that read each source, in the plan of now."""
+        return tuple(_containers(self._run.plan, logical.name) for logical in self._sources)
+
+    def _wait_while_paused(self, limits: Limits) -> None:
+        """A micro-batch has come: hold it back while nobody wants windows."""
+        self._run.take_changes()
+        while self._run.paused and not limits.reached:
+            self._run.rest(_READ_SECONDS)
+            self._run.take_changes()
+        if limits.reached:
+            raise _StopQueryError
+
     def _idle(self, busy: threading.Lock) -> None:
-        """Take in what has come of slots, and let outputs publish if the last time is long enough ago.
+        """Take in what has come of slots and what was asked for, and let outputs publish once a second.
 
         Skipped while a micro-batch runs.
         """
@@ -204,6 +217,7 @@ class QueryTrigger:
             return
         try:
             self._run.turn(0.0)
+            self._run.take_changes()
             if self._clock.monotonic() - self._idled >= IDLE_SECONDS:
                 self._idled = self._clock.monotonic()
                 self._run.idle()

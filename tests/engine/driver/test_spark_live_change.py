@@ -1,0 +1,69 @@
+"""Changes of an application whose windows are micro-batches of Spark."""
+
+import threading
+
+import pytest
+
+from ridgeline.engine.driver.execution_kind import Execution
+from ridgeline.engine.driver.planning import Planner
+from ridgeline.measure.events import ApplicationChanged
+from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition, SetProperty
+from ridgeline.plan.planner import plan_application
+from ridgeline.stram.changes import Pause, PlanChange, Resume
+from support.engine.on_spark import run_on_spark
+from support.engine.spark_sources import rate_application
+
+pytestmark = pytest.mark.spark
+
+
+def planner(app):
+    return Planner(lambda values, kept, edits: plan_application(app, values, {}, kept=kept, edits=edits), {})
+
+
+@pytest.mark.parametrize("execution", [Execution.SLOTS, Execution.JOBS])
+def test_a_plan_changes_between_micro_batches(spark_context, tmp_path, execution):
+    stop, asked = threading.Event(), []
+    edits = (
+        AddOperator("seen", {"class": "ridgeline.testing.CollectorSink"}),
+        AddSink("numbers", "seen.input"),
+    )
+
+    def ask(run, what):
+        asked.append(run.run.changes.ask(what, "test"))
+
+    def each(run, committed):
+        if committed.window_id == 1:
+            ask(run, PlanChange((Repartition("numbers", 2),)))
+            ask(run, PlanChange((SetProperty("numbers", "options", {"rowsPerBatch": 7}),)))
+            ask(run, PlanChange((RemoveOperator("numbers"),)))
+            ask(run, PlanChange(edits))
+            ask(run, Pause())
+        elif len(asked) == 6 and asked[3].window is not None and committed.window_id > asked[3].window + 1:
+            stop.set()
+
+    def seen(run, event):
+        if isinstance(event, ApplicationChanged) and event.what == "pause":
+            ask(run, Resume())
+
+    app = rate_application()
+    run = run_on_spark(
+        app,
+        spark_context,
+        tmp_path / "checkpoint",
+        each=each,
+        seen=seen,
+        stop=stop,
+        planner=planner(app),
+        execution=execution,
+    )
+
+    states = [one.state for one in asked]
+    assert states == ["REFUSED", "REFUSED", "REFUSED", "APPLIED", "APPLIED", "APPLIED"], asked[3].reason
+    for one in asked[:2]:
+        assert "`numbers` reads from Spark, whose query stays as it is" in one.reason
+    first, last = asked[3].window, run.ids[-1]
+    assert run.ids == list(range(last + 1))
+    totals = [sum(range(1, 100 * window + 100, 2)) for window in range(last + 1)]
+    assert [row[0] for row in run.collected("store")] == totals
+    seen_values = sorted(row["value"] for row in run.collected("seen"))
+    assert seen_values == list(range(100 * first + 1, 100 * last + 100, 2))
