@@ -291,7 +291,7 @@ class _Run:
                     end = run.next_window + windows
                 orderly = False
                 try:
-                    _drive(run, executor, end, self._striker, self._edits, result.changes)
+                    _drive(run, executor, end, self._striker, self._edits, result)
                     orderly = True
                     outcome = "finished" if run.ended else "stopped"
                 except DriverGoneError:
@@ -366,7 +366,7 @@ def _drive(
     end: int | None,
     striker: Striker | None,
     edits: dict[int, tuple[Edit, ...]],
-    asked: list[Asked],
+    result: LocalRun,
 ) -> None:
     """Run windows until the application has ended, or up to the window before `end`.
 
@@ -377,7 +377,7 @@ def _drive(
     while not run.ended and not run.stopping and (end is None or run.next_window < end):
         master = run.master
         due = sorted(one for one in edits if one <= master.next_window)
-        asked += [run.changes.ask(PlanChange(edits.pop(one)), "test") for one in due]
+        result.changes += [run.changes.ask(PlanChange(edits.pop(one)), "test") for one in due]
         run.take_changes(wait=True)
         if run.may_begin and (end is None or master.next_window < end):
             if master.next_window > first:
@@ -385,6 +385,7 @@ def _drive(
                     executor.wait_for_inputs(run.plan.logical.window_seconds)
                 run.rest(run.plan.logical.window_seconds)
             run.begin(master.next_window)
+            result.take_over(run.publishers)  # where outputs are opened anew
             if striker is not None:
                 striker.driver_turn(master.next_window - 1)
         elif not (master.can_begin and run.commit_held()):

@@ -161,7 +161,8 @@ class ChangingRun(ABC):
                 del self._asked[asked.change.number]
             else:
                 self._control(asked, what)
-        self._plan_changes.turn(self.plan, self.master.next_window, wait=wait)
+        if self._switched is None:  # else it is not sure yet which plan is the one to change
+            self._plan_changes.turn(self.plan, self.master.next_window, wait=wait)
 
     def preview(self, edits: tuple[Edit, ...]) -> PlanDifference:
         """What a change of the plan would do; nothing is done. Any thread may ask.

@@ -1,0 +1,313 @@
+"""Changes that cannot be: the application goes on as if nobody had asked; and deaths while one is made."""
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+from ridgeline import (
+    Application,
+    CheckpointError,
+    InputOperator,
+    InputPort,
+    KeyedState,
+    Operator,
+    OutputPort,
+    Publisher,
+    PublisherContext,
+    State,
+)
+from ridgeline.engine.driver.planning import read_last
+from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.measure.events import ApplicationPlanned
+from ridgeline.plan.edits import (
+    AddOperator,
+    AddSink,
+    Edit,
+    RemoveOperator,
+    Repartition,
+    ReplaceOperator,
+    SetProperty,
+)
+from ridgeline.testing import CollectorSink, LocalRun, run_local
+
+WINDOWS = 14
+
+
+class Number(NamedTuple):
+    key: int
+    value: int
+
+
+class Numbers(InputOperator):
+    """Ten numbers a window, counted from 0."""
+
+    output = OutputPort(Number)
+
+    count = State(0)
+
+    def emit_tuples(self) -> None:
+        for number in range(self.count, self.count + 10):
+            self.output.emit(Number(number % 7, number))
+        self.count += 10
+        if self.count == 10 * WINDOWS:
+            self.finish()
+
+
+class Sums(Operator):
+    """Running sums by key. Raises with a factor of 13, and in the last of three partitions."""
+
+    input = InputPort(Number, key="key")
+    output = OutputPort(Number)
+    factor: int = 1
+
+    sums = KeyedState(int, key=int)
+
+    @input.process
+    def add(self, number: Number) -> None:
+        if self.factor == 13 or self.context.partitions == 3:
+            msg = "out of luck"
+            raise ValueError(msg)
+        self.sums[number.key] = self.sums.get(number.key, 0) + self.factor * number.value
+        self.output.emit(Number(number.key, self.sums[number.key]))
+
+
+class Broken(Operator):
+    """Cannot be set up."""
+
+    input = InputPort(Number)
+
+    def setup(self, _context: Any) -> None:
+        msg = "no such device"
+        raise OSError(msg)
+
+    @input.process
+    def take(self, _number: Number) -> None: ...
+
+
+class Shut(Publisher):
+    """Cannot be opened."""
+
+    def open(self, _context: PublisherContext, _state: object) -> None:
+        msg = "no such folder"
+        raise OSError(msg)
+
+    def stage(self, _window_id: int, _values: Sequence[object]) -> None: ...
+
+    def publish(self, _window_id: int) -> None: ...
+
+
+class Closed(Operator):
+    """Its publisher cannot be opened."""
+
+    input = InputPort(Number)
+
+    @input.process
+    def take(self, _number: Number) -> None: ...
+
+    def publisher(self) -> Publisher:
+        return Shut()
+
+
+def application(partitions: int = 1) -> Application:
+    app = Application("back", window="10ms")
+    numbers = app.add_operator("numbers", Numbers())
+    sums = app.add_operator("sums", Sums(), partitions=partitions)
+    sink = app.add_operator("sink", CollectorSink(Number))
+    app.add_stream("numbers", numbers.output, sums.input)
+    app.add_stream("sums", sums.output, sink.input)
+    return app
+
+
+def by_hand(factors: Any = None) -> list[list[Number]]:
+    """What each window gives."""
+    sums: dict[int, int] = {}
+    found: list[list[Number]] = []
+    for window in range(WINDOWS):
+        found.append([])
+        for number in range(10 * window, 10 * window + 10):
+            factor = 1 if factors is None else factors(window)
+            sums[number % 7] = sums.get(number % 7, 0) + factor * number
+            found[-1].append(Number(number % 7, sums[number % 7]))
+    return found
+
+
+def flat(windows: list[list[Number]]) -> list[Number]:
+    return sorted(number for window in windows for number in window)
+
+
+def added(kind: type[Operator]) -> list[Edit]:
+    return [AddOperator("more", {"class": f"{__name__}.{kind.__name__}"}), AddSink("numbers", "more.input")]
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize(
+    ("edits", "why"),
+    [
+        (added(Broken), "no such device"),
+        ([SetProperty("sums", "factor", 13)], "out of luck"),
+        ([Repartition("sums", 3)], "out of luck"),
+        ([Repartition("sums", 3), *added(Operator)[1:]], "more"),
+        (added(Closed), "no such folder"),
+        ([ReplaceOperator("sink", {"class": f"{__name__}.Closed"})], "no such folder"),
+        ([Repartition("sums", 4), *added(Closed)], "no such folder"),
+    ],
+)
+def test_a_change_that_cannot_be_leaves_all_as_it_was(edits: list[Edit], why: str, seed: int | None) -> None:
+    storage = MemoryStorage()
+    run = run_local(application(2), changes={5: edits}, interleave=seed, checkpoint=storage)
+    (asked,) = run.changes
+    assert asked.state == "REFUSED"
+    assert why in asked.reason
+    assert run.window_ids == list(range(WINDOWS))
+    assert sorted(run.collected("sink")) == flat(by_hand())
+    last = read_last(storage, "back")
+    assert last is not None
+    assert (last.edits, last.properties.values) == ((), {})
+    assert set(last.states) == {"numbers/0/1", "sums/0/2", "sums/1/2"}
+
+
+def test_changes_go_on_after_one_that_was_taken_back() -> None:
+    run = run_local(
+        application(),
+        changes={
+            3: [SetProperty("sums", "factor", 13)],
+            4: [SetProperty("sums", "factor", 2)],
+            6: [Repartition("sums", 3)],
+            7: [Repartition("sums", 2)],
+            9: [*added(Broken), SetProperty("sums", "factor", 5)],
+        },
+    )
+    states = [one.state for one in run.changes]
+    assert states == ["REFUSED", "APPLIED", "REFUSED", "APPLIED", "REFUSED"]
+    assert sorted(run.collected("sink")) == flat(by_hand(lambda window: 2 if window >= 4 else 1))
+    versions = [one.plan_version for one in run.events if isinstance(one, ApplicationPlanned)]
+    assert versions == sorted(set(versions)), "each plan has a version of its own"
+
+
+def test_a_taken_back_change_keeps_the_state_of_operators_that_it_removed() -> None:
+    edits = [RemoveOperator("sums"), *added(Broken)]
+    run = run_local(application(2), changes={5: edits})
+    (asked,) = run.changes
+    assert asked.state == "REFUSED"
+    assert sorted(run.collected("sink")) == flat(by_hand())
+
+
+# Deaths -----------------------------------------------------------------------------------------------------
+
+
+class Dying(MemoryStorage):
+    """Dies at a file operation that changes something: it is done or not, and none after it."""
+
+    def __init__(self, at: int, *, done: bool) -> None:
+        super().__init__()
+        self.left, self.done, self.armed = at, done, False
+
+    def _step(self) -> bool:
+        """True if this operation is the last."""
+        if not self.armed:
+            return False
+        self.left -= 1
+        if self.left < 0:
+            msg = "dead"
+            raise OSError(msg)
+        return self.left == 0
+
+    def write(self, name: str, data: bytes) -> None:
+        last = self._step()
+        if not last or self.done:
+            super().write(name, data)
+        if last:
+            self._step()
+
+    def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
+        last = self._step()
+        made = super().create(name, data, settled=settled) if not last or self.done else False
+        if last:
+            self._step()
+        return made
+
+
+CHANGES: dict[str, list[Edit]] = {
+    "property": [SetProperty("sums", "factor", 3)],
+    "partitions": [Repartition("sums", 4)],
+    "all": [
+        Repartition("sums", 1),
+        SetProperty("sums", "factor", 3),
+        AddOperator("seen", {"class": "ridgeline.testing.CollectorSink"}),
+        AddSink("sums", "seen.input"),
+    ],
+}
+
+
+@pytest.mark.parametrize("done", [True, False])
+@pytest.mark.parametrize("at", range(1, 13))
+@pytest.mark.parametrize("kind", CHANGES)
+def test_a_death_at_any_file_operation_leaves_the_change_there_or_not(kind: str, at: int, done: bool) -> None:
+    storage = Dying(at, done=done)
+    app = application(2)
+    run_local(app, checkpoint=storage, windows=4)
+    storage.armed = True
+    with contextlib.suppress(CheckpointError):
+        run_local(app, checkpoint=storage, windows=3, changes={5: CHANGES[kind]})
+    storage.armed = False
+    last = read_last(storage, "back")
+    assert last is not None
+    made = last.window_id >= 5
+    assert bool(last.edits or last.properties.values) == made
+    partitions = {"partitions": 4, "all": 1}.get(kind, 2) if made else 2
+    assert {key for key in last.states if key.startswith("sums")} == {
+        f"sums/{number}/{partitions}" for number in range(partitions)
+    }
+    rest = run_local(app, checkpoint=storage)
+    times = 3 if made and kind != "partitions" else 1
+    wanted = by_hand(lambda window: times if window >= 5 else 1)[rest.window_ids[0] :]
+    assert sorted(rest.collected("sink")) == flat(wanted)
+    assert ("seen" in rest.collectors) == (made and kind == "all")
+    if "seen" in rest.collectors:
+        assert sorted(Number(**one) for one in rest.collected("seen")) == flat(wanted)
+
+
+def test_no_files_of_moved_states_stay_behind() -> None:
+    storage = MemoryStorage()
+    counts = [3, 2, 4, 1, 3, 2]
+    run = run_local(
+        application(),
+        checkpoint=storage,
+        changes={window + 2: [Repartition("sums", count)] for window, count in enumerate(counts)},
+        attributes={"windows_kept": 1},
+    )
+    assert [one.state for one in run.changes] == [
+        "REFUSED",
+        "APPLIED",
+        "APPLIED",
+        "APPLIED",
+        "REFUSED",
+        "APPLIED",
+    ]
+    last = read_last(storage, "back")
+    assert last is not None
+    named = {name for version in last.states.values() for name in version}
+    left = {name for name in storage.names("state") if "m" in name.split("-")[0] or "moved" in name}
+    assert left <= named
+
+
+def restarted(first: Application, second: Application, **given: Any) -> LocalRun:
+    storage = MemoryStorage()
+    run_local(first, checkpoint=storage, windows=4)
+    return run_local(second, checkpoint=storage, **given)
+
+
+def test_a_change_right_after_a_restart_with_other_partitions_loses_nothing() -> None:
+    run = restarted(application(2), application(4), changes={4: [Repartition("sums", 5)]})
+    (asked,) = run.changes
+    assert (asked.state, asked.window) == ("APPLIED", 5), "first the states that have moved are committed"
+    assert sorted(run.collected("sink")) == flat(by_hand()[4:])
+
+
+def test_a_change_in_the_first_window_of_a_restart_is_taken_back() -> None:
+    run = restarted(application(2), application(2), changes={4: [Repartition("sums", 3)]})
+    (asked,) = run.changes
+    assert asked.state == "REFUSED"
+    assert sorted(run.collected("sink")) == flat(by_hand()[4:])
