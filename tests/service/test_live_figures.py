@@ -1,5 +1,7 @@
 """An application that really runs, in process, while its plan changes: the figures of its own events."""
 
+from random import Random
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -14,8 +16,8 @@ from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
 from ridgeline.stram.changes import PlanChange
 from ridgeline.stram.watch import Watch
-from ridgeline.testing import run_local
-from support.service.live import TUPLES, application
+from ridgeline.testing import Faults, run_local
+from support.service.live import TUPLES, Audit, application
 from support.service.watched import Client, serving
 
 WINDOWS = 24
@@ -154,6 +156,67 @@ def test_the_service_follows_the_run(run):
         assert client.get(path) == {"partitions": 2}
     finally:
         server.close()
+
+
+class Broken(Audit):
+    def setup(self, context) -> None:
+        msg = "no disk"
+        raise OSError(msg)
+
+
+def test_a_change_that_was_taken_back_leaves_no_trace():
+    edits = [AddOperator("audit", {"class": f"{__name__}.Broken"}), AddSink("numbers", "audit.input")]
+    run = run_local(application(), windows=12, changes={4: [*edits, Repartition("sums", 3)]})
+    plain = run_local(application(), windows=12)
+    (row,) = run.watch.changes()
+    assert (row["state"], row["planVersion"]) == ("REFUSED", None)
+    assert "no disk" in row["reason"]
+    found, wanted = run.watch.operator_totals(), plain.watch.operator_totals()
+    assert list(found) == list(wanted) == ["numbers", "sums", "sink"]
+    for name, counts in wanted.items():
+        assert {**found[name], "seconds": 0} == {**counts, "seconds": 0}
+    assert [row["operator"] for row in run.watch.operators()] == ["numbers", "sums", "sink"]
+    assert [row["id"] for row in run.watch.operators()] == [row["id"] for row in plain.watch.operators()]
+    assert [row["windowId"] for row in run.watch.windows()] == list(range(12))
+    assert run.collected("sink") == plain.collected("sink")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_changes_with_faults_lose_nothing_in_the_figures(seed):
+    random, windows = Random(seed), 60
+    audit = [AddOperator("audit", {"class": "support.service.live.Audit"}), AddSink("numbers", "audit.input")]
+    changes, added, seen = {}, False, 0
+    for window in range(windows):
+        if window and random.random() < 0.4:
+            edits = [Repartition("sums", random.randint(1, 4))]
+            if random.random() < 0.5:
+                edits = [*edits, RemoveOperator("audit")] if added else [*edits, *audit]
+                added = not added
+            changes[window] = edits
+        seen += added
+    faults = Faults(seed, rate=0.05, kinds=("exception", "kill", "repeat", "restart"), quiet=True)
+    run = run_local(application(), windows=windows, changes=changes, faults=faults, interleave=seed)
+    assert [one.state for one in run.changes if one.state != "APPLIED"] == []
+    totals, summary = run.watch.operator_totals(), run.watch.summary()
+    assert summary["windows"] == windows
+    assert totals["numbers"]["tuplesOut"] == totals["sums"]["tuplesIn"] == windows * TUPLES
+    assert totals["sink"]["tuplesIn"] == windows * TUPLES
+    assert totals["audit"]["tuplesIn"] == seen * TUPLES
+    assert totals["audit"]["windows"] == seen
+    (metric,) = run.watch.own_metrics()["metrics"]
+    assert metric["total"] == windows * TUPLES
+    answers = [run.watch.window(window) for window in range(windows)]
+    for answer in answers:
+        assert sum(step["ms"] for step in answer["blame"]) == pytest.approx(answer["latencyMs"], abs=0.01)
+    assert run.watch.critical_path()["logicalShare"]["numbers"] == 1.0
+    ids = {}
+    for event in run.events:
+        if isinstance(event, ApplicationPlanned):
+            for node in event.topology.operators:
+                assert ids.setdefault(node.id, node.series) == node.series
+    assert len(run.watch.operators()) == len(run.plan.physical.operators)
+    plain = run_local(application(), windows=windows)
+    assert sorted(run.collected("sink")) == sorted(plain.collected("sink"))
 
 
 def test_a_change_that_is_withdrawn_is_reported():

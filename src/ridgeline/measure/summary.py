@@ -63,7 +63,9 @@ class RunTotals:
             self._rows.setdefault(title, _empty(title))["partitions"] += 1
         before = self._rows
         order = dict.fromkeys((*self._title_of.values(), *before))
-        self._rows = {title: before[title] for title in order}
+        self._rows = {
+            title: before[title] for title in order if before[title]["partitions"] or before[title]["windows"]
+        }
         self._work = {operator: work for operator, work in self._work.items() if operator in self._inputs}
         self._first_fraction = None
 

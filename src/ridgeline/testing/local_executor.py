@@ -87,6 +87,8 @@ class LocalExecutor:
         self._run_id = run_id
         self._container_clock = container_clock or (lambda _container: (own_host(), clock))
         self._striker = striker
+        if striker is not None:
+            striker.planned(plan)
         self._uri = storage.uri
         self._awake = threading.Event()
         self._make_all()
@@ -198,6 +200,8 @@ class LocalExecutor:
         """Run the containers of another plan; those that stay go on. Raises OperatorError."""
         before = {container.spec.id: container for container in self._containers}
         self._specs = container_specs(plan)
+        if self._striker is not None:
+            self._striker.planned(plan)
         errors: list[BaseException] = []
         self._containers = []
         with _interrupts_of_the_caller():

@@ -34,6 +34,7 @@ from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.replacing import Replace, replace_operators
+from ridgeline.plan.succession import succeed
 from ridgeline.stram.changes import PlanChange
 from ridgeline.stram.event_lines import EventLines
 from ridgeline.stram.identity import own_host, run_info
@@ -243,7 +244,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     plan = planner.first(storage, app.name)
     _refuse_spark_sources(plan)
     console = console or Console()
-    striker = None if faults is None else Striker(faults, plan, partial(_say, console))
+    striker = None if faults is None else Striker(faults, plan, partial(_say, console), changes=bool(changes))
     local = _Run(planner, storage, clock, console, striker, container_clock, interleave, changes or {})
     return local.run(app.name, windows, capture=capture)
 
@@ -281,12 +282,9 @@ class _Run:
         end: int | None = None
         outcome, reason = "failed", ""
         try:
-            info = run_info("in process", self._storage.uri, self._planner.shown)
-            self._observe(
-                result, planned_event(plan, at=self._clock.wall(), application_id=owned.run_id, info=info)
-            )
+            self._observe(result, self._event_of(owned, plan))
             while outcome == "failed":
-                run, executor = self._opened(result, owned)
+                run, executor = self._opened(result, owned, plan)
                 if windows is not None and end is None:
                     end = run.next_window + windows
                 orderly = False
@@ -301,6 +299,7 @@ class _Run:
                     result.keep(run)
                 if not orderly:
                     owned = Checkpoint(self._storage, application)
+                    plan = self._planned_again(result, owned)
         except Exception as error:
             reason = str(error)
             outcome = "failed"
@@ -310,9 +309,19 @@ class _Run:
             self._observe(result, ApplicationEnded(self._clock.wall(), outcome, reason))
         return result
 
-    def _opened(self, result: LocalRun, owned: Checkpoint) -> tuple[ApplicationRun, LocalExecutor]:
-        """A run on the checkpoint, which its collecting sinks go on from, and what runs its containers."""
+    def _planned_again(self, result: LocalRun, owned: Checkpoint) -> Plan:
+        """The plan of a driver after another one. It is told where changes were made, or are lost with it."""
         plan = self._planner.settled(owned.last())
+        if plan is result.plan:
+            return plan
+        result.plan = plan = succeed(result.plan, plan)
+        self._observe(result, self._event_of(owned, plan))
+        return plan
+
+    def _opened(
+        self, result: LocalRun, owned: Checkpoint, plan: Plan
+    ) -> tuple[ApplicationRun, LocalExecutor]:
+        """A run on the checkpoint, which its collecting sinks go on from, and what runs its containers."""
         clock, seed = self._clock, self._interleave
         executor = LocalExecutor(
             plan, self._storage, clock, owned.run_id, self._container_clock, seed, self._striker
@@ -351,6 +360,10 @@ class _Run:
         """The event of a plan that has changed; the sinks that it adds are kept."""
         result.plan = plan
         result.take_over(run.publishers)
+        return self._event_of(owned, plan)
+
+    def _event_of(self, owned: Checkpoint, plan: Plan) -> RunEvent:
+        """The event of a plan."""
         info = run_info("in process", self._storage.uri, self._planner.shown)
         return planned_event(plan, at=self._clock.wall(), application_id=owned.run_id, info=info)
 

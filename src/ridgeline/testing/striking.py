@@ -14,6 +14,7 @@ from ridgeline.engine.worker.running import Handler
 from ridgeline.engine.worker.runtime import OperatorRuntime
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.testing.captured import Tap
 from ridgeline.testing.faults import Fault, Faults
@@ -59,16 +60,19 @@ class JumpingClock(Clock):
 class Striker:
     """Strikes one run with the faults that are planned for it, each once. `say` gets each in words.
 
-    Raises RidgelineError for a fault that names no operator of the plan.
+    Raises RidgelineError for a fault that names no operator of the plan, unless that `changes` in the run.
     """
 
-    def __init__(self, faults: Faults, plan: Plan, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, faults: Faults, plan: Plan, say: Callable[[str], None], *, changes: bool = False
+    ) -> None:
         self._faults = faults
         self._say = say
-        self._operators = {operator.id: operator for operator in plan.physical.operators}
+        self._operators: dict[int, PhysicalOperator] = {}
+        self.planned(plan)
         titles = {operator.title for operator in plan.physical.operators}
         for fault in faults.only or ():
-            if fault.operator and fault.operator not in titles:
+            if fault.operator and fault.operator not in titles and not changes:
                 msg = f"`{fault}` strikes no operator of this plan; {did_you_mean(fault.operator, titles)}"
                 raise RidgelineError(msg)
         self._clocks: dict[int, JumpingClock] = {}
@@ -80,6 +84,10 @@ class Striker:
         self._turns: dict[int, tuple[WindowRequest, int]] = {}
         """By operator the attempt that it runs, and how many calls it has had in it."""
         faults.struck = []
+
+    def planned(self, plan: Plan) -> None:
+        """The plan has changed: its operators may be struck from now on."""
+        self._operators = {operator.id: operator for operator in plan.physical.operators}
 
     def clock_of(self, spec: ContainerSpec, clock: Clock) -> Clock:
         """The clock of a container, which may jump."""

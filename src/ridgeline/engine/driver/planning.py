@@ -121,6 +121,7 @@ class Planner:
         if last is not None and not self._reset_changes:
             edits = tuple(map(edit_of, last.edits))
         known = same(found.picture(), self._found.picture()) and edits == self._edits
+        self._made = ()
         if self._plan is None or not known:
             self._plan = self._planned(found, edits)
             self._found, self._edits = found, edits
