@@ -1,5 +1,6 @@
 """Random edits of the random applications: most can be made, some cannot."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -20,13 +21,23 @@ from ridgeline.plan.edits import (
 )
 
 _PORTS = ["keyed", "also_keyed", "in_turn", "followed"]
-_STEP = {"class": "support.plan.random_applications.Step"}
-_ROOT = {"class": "support.plan.random_applications.Root"}
+CLASSES = ("support.plan.random_applications.Step", "support.plan.random_applications.Root")
 
 
 @st.composite
-def edits(draw: st.DrawFn, app: Application, most: int = 5) -> list[Edit]:
-    """A few edits of an application, in order; the names are those that the edits before leave."""
+def edits(
+    draw: st.DrawFn,
+    app: Application,
+    most: int = 5,
+    classes: Sequence[str] = CLASSES,
+    outputs: Sequence[str] = (),
+) -> list[Edit]:
+    """A few edits of an application, in order; the names are those that the edits before leave.
+
+    `classes`: of steps and roots that are added. `outputs`: classes with a port `input`, which new streams
+    may lead to.
+    """
+    specs = [{"class": one} for one in classes]
     names = [added.name for added in app.operators]
     streams = {
         stream.name: [(_name(app, sink.operator), sink.name) for sink in stream.sinks]
@@ -44,16 +55,19 @@ def edits(draw: st.DrawFn, app: Application, most: int = 5) -> list[Edit]:
         elif kind == 1:
             edit = SetAttribute(one, "recovery_attempts", draw(st.integers(1, 5)))
         elif kind == 2:
-            edit = AddOperator(f"new{number}", draw(st.sampled_from([_STEP, _ROOT])))
+            edit = AddOperator(f"new{number}", draw(st.sampled_from(specs)))
             names.append(edit.name)
         elif kind == 3:
             edit = RemoveOperator(one)
             names = [name for name in names if name != one]
         elif kind == 4:
-            edit = ReplaceOperator(one, draw(st.sampled_from([_STEP, _ROOT])))
+            edit = ReplaceOperator(one, draw(st.sampled_from(specs)))
         elif kind == 5:
             edit = RenameOperator(one, draw(st.sampled_from([f"other{number}", *names])))
             names = [edit.new if name == one else name for name in names]
+        elif kind == 6 and outputs and draw(st.booleans()):
+            found.append(AddOperator(f"kept{number}", {"class": draw(st.sampled_from(outputs))}))
+            edit = AddStream(f"more{number}", f"{one}.out", (f"kept{number}.input",))
         elif kind == 6:
             other = draw(st.sampled_from([*names, "nobody"]))
             edit = AddStream(f"more{number}", f"{one}.out", (f"{other}.{port}",))
