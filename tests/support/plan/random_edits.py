@@ -31,12 +31,15 @@ def edits(
     most: int = 5,
     classes: Sequence[str] = CLASSES,
     outputs: Sequence[str] = (),
+    *,
+    wrong: bool = True,
 ) -> list[Edit]:
     """A few edits of an application, in order; the names are those that the edits before leave.
 
     `classes`: of steps and roots that are added. `outputs`: classes with a port `input`, which new streams
-    may lead to.
+    may lead to. `wrong`: some name what is not there.
     """
+    nobody, nothing = (["nobody"], ["nothing"]) if wrong else ([], [])
     specs = [{"class": one} for one in classes]
     names = [added.name for added in app.operators]
     streams = {
@@ -46,8 +49,8 @@ def edits(
     found: list[Edit] = []
     for number in range(draw(st.integers(0, most))):
         kind = draw(st.integers(0, 9))
-        one = draw(st.sampled_from([*names, "nobody"]) if names else st.just("nobody"))
-        stream = draw(st.sampled_from([*streams, "nothing"]))
+        one = draw(st.sampled_from([*names, *nobody] or ["nobody"]))
+        stream = draw(st.sampled_from([*streams, *nothing] or ["nothing"]))
         port = draw(st.sampled_from(_PORTS))
         edit: Any
         if kind == 0:
@@ -69,7 +72,7 @@ def edits(
             found.append(AddOperator(f"kept{number}", {"class": draw(st.sampled_from(outputs))}))
             edit = AddStream(f"more{number}", f"{one}.out", (f"kept{number}.input",))
         elif kind == 6:
-            other = draw(st.sampled_from([*names, "nobody"]))
+            other = draw(st.sampled_from([*names, *nobody] or ["nobody"]))
             edit = AddStream(f"more{number}", f"{one}.out", (f"{other}.{port}",))
         elif kind == 7:
             edit = RemoveStream(stream)
