@@ -327,12 +327,12 @@ def run(  # noqa: PLR0913, PLR0917  options
             spark=spark,
             conf_files=conf_file or (),
             no_config=no_config,
-            reset_properties=options.check_reset(reset_properties, checkpoint),
-            reset_changes=options.check_reset(reset_changes, checkpoint, "--reset-changes"),
             app_name=app_name,
             conf_set=conf_set,
             archives=archives,
         )
+        options.check_reset(reset_properties, checkpoint)
+        options.check_reset(reset_changes, checkpoint, "--reset-changes")
         options.check_reset(bool(drop_state), checkpoint, "--drop-state")
         options.check_reset(bool(rename), checkpoint, "--rename")
         renamed = options.renamed(rename or ())

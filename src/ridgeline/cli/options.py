@@ -72,12 +72,11 @@ def check_master(master: str) -> str:
     return master
 
 
-def check_reset(reset: bool, checkpoint: str | None, option: str = "--reset-properties") -> bool:
+def check_reset(reset: bool, checkpoint: str | None, option: str = "--reset-properties") -> None:
     """An option about what a checkpoint keeps. Raises CommandError without a checkpoint."""
     if reset and checkpoint is None:
         msg = f"`{option}` has no checkpoint to act on; give `--checkpoint` too, or leave it out"
         raise CommandError(msg)
-    return reset
 
 
 def renamed(texts: Sequence[str]) -> dict[str, str]:

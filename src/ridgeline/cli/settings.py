@@ -102,17 +102,16 @@ class RunSettings:
     spark: Mapping[str, str] = field(default_factory=dict)
     conf_files: Sequence[str] = ()
     no_config: bool = False
-    reset_properties: bool = False
     app_name: str | None = None
     conf_set: str | None = None
     archives: str | None = None
-    reset_changes: bool = False
 
     def command(self, checkpoint: str) -> str:
         """The same command, continuing from a checkpoint.
 
-        Secrets are masked: give them again. Without the token, which belongs into no log, and without the
-        event log and the profile, which exist already.
+        Secrets are masked: give them again. Without tokens, which belong into no log, and without the event
+        log and the profile, which exist already. What was forgotten at the start is not forgotten again: that
+        would be what changes of the running application have made since.
         """
         words = ["ridgeline", "run", self.target]
         for option, given in (
@@ -137,8 +136,6 @@ class RunSettings:
         ):
             for value in values:
                 words += [option, _masked(value)]
-        words += ["--reset-properties"] * self.reset_properties
-        words += ["--reset-changes"] * self.reset_changes
         if self.windows is not None:
             words += ["--windows", str(self.windows)]
         if self.quiet:

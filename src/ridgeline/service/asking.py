@@ -51,6 +51,10 @@ class Asking:
     def _alive(self) -> bool:
         raise NotImplementedError
 
+    def _failure(self) -> BaseException | None:
+        """Why the run has failed, if it has."""
+        raise NotImplementedError
+
     def set_property(
         self,
         operator: str,
@@ -181,6 +185,9 @@ class Asking:
             where = "" if asked.window is None else f" for window {asked.window}"
             msg = f"`{what}` still waits{where} after {timeout:g} s; `changes()` says what comes of it"
             raise TimeoutError(msg)
+        if asked.state == REFUSED and (failure := self._failure()) is not None:
+            msg = f"`{what}` is not made, since `{name}` has failed: {failure}"
+            raise ChangeError(msg) from failure
         if asked.state == REFUSED:
             raise ChangeError(asked.reason)
         if asked.state == WITHDRAWN:

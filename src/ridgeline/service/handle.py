@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from ridgeline.stram.watch import Watch
 
 _LONGEST_TAIL = 10_000
+_ENDING_SECONDS = 30.0
+"""So long the end of a run may take after its last window."""
 _CLOCK = SystemClock()
 
 
@@ -285,6 +287,11 @@ class Handle(Asking, MetricTables):
 
     def _alive(self) -> bool:
         return self._thread.is_alive()
+
+    def _failure(self) -> BaseException | None:
+        if self._run is not None and self._run.changes.closed:
+            self._thread.join(_ENDING_SECONDS)
+        return self._error
 
     def _rows(self) -> Sequence[dict[str, Any]]:
         return self._run.changes.rows() if self._run is not None else []

@@ -44,6 +44,8 @@ def test_a_property_is_set(ridgeline_command, app):
     assert app.run.plan.logical.operator("sums").operator.factor == -2
 
 
+@pytest.mark.guide("002", "Dynamic Partitioning")
+@pytest.mark.guide("004", "Static vs Dynamic")
 def test_an_operator_is_repartitioned(ridgeline_command, app):
     before = app.run.plan
     result = ridgeline_command("repartition", "numbers", "sums", 3, "--dry-run")
@@ -63,6 +65,7 @@ def test_an_attribute_is_set(ridgeline_command, app):
     assert app.run.plan.logical.operator("sums").attributes["memory_mb"] == 700
 
 
+@pytest.mark.guide("002", "Dynamic Application Modifications")
 def test_a_plan_is_changed_by_commands(ridgeline_command, app):
     lines = """
         # a second sink

@@ -199,6 +199,7 @@ def _tls(settings: RunSettings) -> dict[str, str]:
 
 
 def _service_options(settings: RunSettings) -> ServiceOptions:
+    """How the run is watched."""
     from ridgeline.service.measured import ServiceOptions
 
     if settings.service is None:

@@ -116,6 +116,11 @@ class Changes:
             asked.due = asked.due or asked.state == QUEUED
             return asked.due
 
+    @property
+    def closed(self) -> bool:
+        """True once no window begins any more."""
+        return bool(self._closed)
+
     def close(self) -> None:
         """No window begins any more: refuse what waits, and what is still asked for."""
         with self._lock:

@@ -194,28 +194,31 @@ class Planner:
         try:
             return self._make(found.values, edits, ())
         except ValidationError as error:
-            faults: Sequence[Fault] = error.faults
-            kept = "the checkpoint keeps it from the run before"
-            if edits:
-                faults = self._explained(faults, found.values, (), f"{kept}: {RESET_CHANGES}")
-            if found.values:
-                faults = self._explained(faults, {}, edits, f"{kept}: `-D` gives another value, {RESET}")
-            if faults is error.faults:
+            if not (edits or found.values):
                 raise
+            kept = "the checkpoint keeps it from the run before"
+            remedies: dict[Fault, str] = {}
+            if found.values:
+                remedy = f"{kept}: `-D` gives another value, {RESET}"
+                remedies |= dict.fromkeys(self._gone(error, {}, edits), remedy)
+            if edits:
+                remedy = f"{kept}: {RESET_CHANGES}"
+                remedies |= dict.fromkeys(self._gone(error, found.values, ()), remedy)
+            faults = [
+                replace(fault, remedy=f"{fault.remedy}; {remedies[fault]}") if fault in remedies else fault
+                for fault in error.faults
+            ]
             raise ValidationError(error.application, faults) from None
 
-    def _explained(
-        self, faults: Sequence[Fault], values: Mapping[str, object], edits: Sequence[Edit], remedy: str
+    def _gone(
+        self, error: ValidationError, values: Mapping[str, object], edits: Sequence[Edit]
     ) -> list[Fault]:
-        """The same faults; those that are gone without what is kept say how to get rid of them."""
-        own: set[Fault] = set()
+        """The faults that are not there with these kept values and edits instead."""
         try:
             self._make(values, edits, ())
-        except ValidationError as error:
-            own.update(error.faults)
-        return [
-            fault if fault in own else replace(fault, remedy=f"{fault.remedy}; {remedy}") for fault in faults
-        ]
+        except ValidationError as other:
+            return [fault for fault in error.faults if fault not in other.faults]
+        return list(error.faults)
 
     def _is_withheld(self, name: str, value: object, logical: LogicalPlan | None = None) -> bool:
         """True for what no checkpoint keeps: secrets, and what has no JSON form."""
