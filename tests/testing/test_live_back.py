@@ -24,6 +24,7 @@ from ridgeline.measure.events import ApplicationPlanned
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
+    AddStream,
     Edit,
     RemoveOperator,
     Repartition,
@@ -311,3 +312,34 @@ def test_a_change_in_the_first_window_of_a_restart_is_taken_back() -> None:
     (asked,) = run.changes
     assert asked.state == "REFUSED"
     assert sorted(run.collected("sink")) == flat(by_hand()[4:])
+
+
+class Guarded(Operator):
+    """Has a secret."""
+
+    input = InputPort(Number)
+    output = OutputPort(Number)
+    password: str
+    limit: int = 1
+
+    @input.process
+    def take(self, number: Number) -> None:
+        self.output.emit(Number(len(self.password), number.value))
+
+
+def test_the_secrets_of_a_new_operator_stay_out_of_the_checkpoint(tmp_path: Any) -> None:
+    spec = {"class": f"{__name__}.Guarded", "properties": {"password": "hush-hush", "limit": 5}}
+    edits: list[Edit] = [
+        AddOperator("more", spec),
+        AddSink("numbers", "more.input"),
+        AddOperator("seen", {"class": "ridgeline.testing.CollectorSink"}),
+        AddStream("more", "more.output", ("seen.input",)),
+    ]
+    run_local(application(), checkpoint=tmp_path, windows=5, changes={2: edits})
+    assert not any(b"hush" in file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    with pytest.raises(CheckpointError, match=r"`more\.password`: a secret"):
+        run_local(application(), checkpoint=tmp_path)
+    again = run_local(application(), checkpoint=tmp_path, windows=2, properties={"more.password": "abc"})
+    assert {one["key"] for one in again.collected("seen")} == {3}
+    run = run_local(application(), checkpoint=tmp_path, windows=1, reset_changes=True)
+    assert "seen" not in run.collectors

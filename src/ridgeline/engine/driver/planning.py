@@ -20,6 +20,7 @@ from ridgeline.engine.state.storage import DriverStorage, LocalStorage
 from ridgeline.plan.draft import listed
 from ridgeline.plan.edit_texts import edit_text
 from ridgeline.plan.edits import (
+    AddOperator,
     Edit,
     RemoveOperator,
     RenameOperator,
@@ -92,6 +93,8 @@ class Planner:
         """Those that the checkpoint keeps."""
         self._made: tuple[Edit, ...] = ()
         """Those of changes in this run."""
+        self._noted: tuple[Edit, ...] = ()
+        """The same, without the values of new operators that no checkpoint keeps."""
         self._plan: Plan | None = None
         self.kept = NOTHING_KEPT
         """What the windows of this run keep."""
@@ -118,8 +121,10 @@ class Planner:
         """
         found = NOTHING_KEPT if self._reset or last is None else last.properties.beside(self._given)
         edits: tuple[Edit, ...] = ()
-        if last is not None and not self._reset_changes:
+        if last is not None:
             edits = tuple(map(edit_of, last.edits))
+        if self._reset_changes:
+            found, edits = _before(edits, found), ()
         known = same(found.picture(), self._found.picture()) and edits == self._edits
         self._made = ()
         if self._plan is None or not known:
@@ -139,30 +144,47 @@ class Planner:
 
         `plan`: what they have made, which knows the secrets among the properties of new operators.
         """
-        before = self._made, self.kept, self.kept_edits
+        before = self._made, self._noted, self.kept, self.kept_edits
         self._made = (*self._made, *edits)
-        self._note_edits()
         logical = None if plan is None else plan.logical
         for edit in edits:
+            noted, withheld = self._without_secrets(edit, logical)
+            self._noted = (*self._noted, noted)
             match edit:
                 case SetProperty(operator, name, value):
                     key = f"{operator}.{name}"
-                    withheld = [key] if self._is_withheld(key, value, logical) else []
-                    self.kept = self.kept.joined({key: value}, withheld)
+                    secret = [key] if self._is_withheld(key, value, logical) else []
+                    self.kept = self.kept.joined({key: value}, secret)
                 case RemoveOperator(operator) | ReplaceOperator(operator, _):
                     self.kept = self.kept.without(operator)
                 case RenameOperator(operator, new):
                     self.kept = self.kept.without(new).renamed(operator, new)
+            self.kept = self.kept.joined(dict.fromkeys(withheld), withheld)
+        self._note_edits()
 
         def take_back() -> None:
-            self._made, self.kept, self.kept_edits = before
+            self._made, self._noted, self.kept, self.kept_edits = before
 
         return take_back
 
     def _note_edits(self) -> None:
         """Work out the edits that windows keep: all but those of properties, which are kept as properties."""
-        edits = without_older((*self._edits, *self._made))
+        edits = without_older((*self._edits, *self._noted))
         self.kept_edits = tuple(edit_to_json(edit) for edit in edits if not isinstance(edit, SetProperty))
+
+    def _without_secrets(self, edit: Edit, logical: LogicalPlan | None) -> tuple[Edit, list[str]]:
+        """An edit without the properties of a new operator that no checkpoint keeps, and their names."""
+        if not isinstance(edit, AddOperator | ReplaceOperator):
+            return edit, []
+        given = edit.spec.get("properties")
+        properties: Mapping[str, object] = given if isinstance(given, Mapping) else {}
+        keys = {name: f"{edit.name}.{name}" for name in properties}
+        withheld = [name for name, key in keys.items() if self._is_withheld(key, properties[name], logical)]
+        if not withheld:
+            return edit, []
+        left = {name: value for name, value in properties.items() if name not in withheld}
+        noted = replace(edit, spec={**edit.spec, "properties": left})
+        return noted, [keys[name] for name in withheld]
 
     @property
     def going_on(self) -> str:
@@ -228,6 +250,17 @@ class Planner:
         except (TypeError, ValueError, RecursionError):
             is_json = False
         return not is_json or holds_secret(logical or self._plan.logical, name, value)
+
+
+def _before(edits: Sequence[Edit], kept: KeptProperties) -> KeptProperties:
+    """What is kept of the operators that an application has without edits, by their names in it."""
+    for edit in reversed(edits):
+        match edit:
+            case AddOperator(name, _) | ReplaceOperator(name, _):
+                kept = kept.without(name)
+            case RenameOperator(name, new):
+                kept = kept.renamed(new, name)
+    return kept
 
 
 def _shown(value: object) -> str:
