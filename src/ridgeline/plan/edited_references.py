@@ -56,8 +56,8 @@ def with_through(sink: Any, ports: tuple[tuple[DraftModule, str], ...]) -> Any:
 def forget_operators(draft: Draft, app: Application, gone: Mapping[str, Operator]) -> None:
     """Take operators, by name, out of an application, and all that names them.
 
-    A stream that begins at one goes, and so does one whose sinks are all gone. A rule stays while it names
-    operators enough.
+    A stream that begins at one goes; one whose sinks are all gone is left without any. A rule stays while it
+    names operators enough.
     """
     identities = {id(operator) for operator in gone.values()}
 
@@ -72,7 +72,7 @@ def forget_operators(draft: Draft, app: Application, gone: Mapping[str, Operator
         sinks = tuple(sink for sink in stream.sinks if not is_gone(sink))
         if len(sinks) == len(stream.sinks):
             streams.append(stream)
-        elif sinks:
+        else:
             locality: Any = stream.locality
             if isinstance(locality, Mapping):
                 locality = {key: value for key, value in locality.items() if not is_gone(key)} or None

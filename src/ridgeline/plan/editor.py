@@ -63,6 +63,8 @@ class Editor:
         self.app.operators, self.app.streams = list(app.operators), list(app.streams)
         self.app.attributes_set, self.app.affinity = list(app.attributes_set), list(app.affinity)
         self._fed = self._ends()
+        self._full = {one.name for one in app.streams if one.sinks}
+        """Streams with sinks: if edits leave one without any, it is none."""
         self._spoilt: set[str] = set()
         """Names of what could not be made: what they are missed for is no fault of its own."""
 
@@ -77,6 +79,7 @@ class Editor:
         A port inside a module that a port of the module stands for must be connected again, if an edit took
         its stream away.
         """
+        self.app.streams = [one for one in self.app.streams if one.sinks or one.name not in self._full]
         self.draft.excused -= self._fed - self._ends()
         for module in self.draft.modules:
             known = {id(added.operator) for added in self.app.operators}
@@ -313,7 +316,7 @@ class Editor:
 
     def _add_stream(self, edit: AddStream) -> None:
         """Add a stream from a port where none begins yet."""
-        if any(one.name == edit.name for one in self.app.streams):
+        if any(one.name == edit.name and self._is_stream(one) for one in self.app.streams):
             remedy = "give another name, or add sinks to that stream"
             self.draft.fault(edit.name, f"there is a stream `{edit.name}` already", remedy)
             return
@@ -330,12 +333,24 @@ class Editor:
         through = getattr(begin, "ports", ())
         ends = tuple(with_through(sink, through) for sink in sinks)
         locality: Any = edit.locality
-        self.app.streams.append(AddedStream(edit.name, point_of(begin), ends, locality))
+        point = point_of(begin)
+        self.app.streams = [
+            one
+            for one in self.app.streams
+            if self._is_stream(one) or (one.name != edit.name and one.source is not point)
+        ]
+        self._full.add(edit.name)
+        self.app.streams.append(AddedStream(edit.name, point, ends, locality))
 
     def _begun_at(self, source: Any) -> AddedStream | None:
         """The stream that begins at a port; None if there is none."""
         point = point_of(source)
-        return next((one for one in self.app.streams if one.source is point), None)
+        streams = [one for one in self.app.streams if one.source is point and self._is_stream(one)]
+        return streams[0] if streams else None
+
+    def _is_stream(self, stream: AddedStream) -> bool:
+        """False for one that edits have left without sinks."""
+        return bool(stream.sinks) or stream.name not in self._full
 
     def _remove_stream(self, edit: RemoveStream) -> None:
         found = self._stream(edit.name, edit.name)
@@ -359,7 +374,7 @@ class Editor:
         self._put_stream(stream, changed)
 
     def _remove_sink(self, edit: RemoveSink) -> None:
-        """Take a sink away; a stream without sinks is none."""
+        """Take a sink away. A stream that is without sinks in the end is none."""
         stream = self._stream(edit.stream, edit.stream)
         ends = self._end(edit.stream, edit.sink, "input")
         if stream is None or ends is None:
@@ -466,9 +481,8 @@ class Editor:
         self.app.operators = [new if one is old else one for one in self.app.operators]
 
     def _put_stream(self, old: AddedStream, new: AddedStream) -> None:
-        """Put a stream in the place of another one; without sinks there is none."""
-        streams = [new if one is old else one for one in self.app.streams]
-        self.app.streams = [one for one in streams if one is not new or new.sinks]
+        """Put a stream in the place of another one."""
+        self.app.streams = [new if one is old else one for one in self.app.streams]
 
     _makers: Mapping[type[Any], Callable[[Any, Any], None]] = {
         SetProperty: _set_property,
