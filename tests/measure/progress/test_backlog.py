@@ -249,3 +249,13 @@ def test_memory_is_bounded():
     for number in range(5000):
         source.add(number * 0.001, float(number), 10.0)
     assert len(source._samples) <= 1210
+
+
+@pytest.mark.parametrize("begun", [0.0, 1_795_000_000.0])
+@pytest.mark.parametrize("width", [0.05, 0.2, 1.0])
+def test_an_application_in_time_is_never_stuck(begun, width):
+    schedule = ScheduleBacklog(window_seconds=width)
+    for number in range(round(20 / width)):
+        at = begun + number * width + 0.002
+        schedule.add(at, 0.002)
+        assert schedule.state(at, 0.002).verdict is Verdict.KEEPING_UP

@@ -305,12 +305,15 @@ class ScheduleBacklog:
         self._window = window_seconds
         self._source = SourceBacklog(window_seconds=window_seconds, interval_seconds=interval_seconds)
         self._last: tuple[float, float] | None = None
+        self._begun: float | None = None
+        """When the first window began: of seconds since 1970 a window's width is less than a rounding."""
 
     def add(self, at: float, late_seconds: float) -> None:
         """A window has begun at `at`, that much later than scheduled."""
         late = late_seconds if late_seconds > 0 else 0.0
         self._last = (at, late)
-        self._source.add(at, at, late, basis=Basis.ESTIMATED)
+        self._begun = at if self._begun is None else self._begun
+        self._source.add(at, max(0.0, at - self._begun), late, basis=Basis.ESTIMATED)
 
     def state(self, now: float, late_seconds: float, *, first_window: bool = False) -> BacklogState:
         """The state at `now`, at which the next window is so late.
