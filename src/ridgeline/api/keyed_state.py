@@ -381,12 +381,25 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             if len(self._data.removed) == len(self._data.base):
                 self._lay(self._data.values_set)
 
-    def attach(self, base: KeyedBase, application_window: int, changed: Iterable[Any]) -> None:
+    def attach(
+        self,
+        base: KeyedBase,
+        application_window: int,
+        changed: Iterable[Any],
+        values: Mapping[Any, Any] | None = None,
+        removed: Sequence[Any] = (),
+    ) -> None:
         """Fill an empty cell from a base, as a snapshot does.
 
-        `changed`: the keys that the application window changed so far.
+        `changed`: the keys that the application window changed so far. `removed`: keys of the base that it
+        has not, `values`: what it has beside it; a removed one that comes back is a new one.
         """
-        self._lay(Overlay(base))
+        data = Overlay(base)
+        if removed:
+            data.remove_many(one_nan(list(removed)))
+        if values:
+            data.set_many(one_nan(list(values)), values.values())
+        self._lay(data)
         self._changed = dict.fromkeys(one_nan(list(changed)))
         self._start(application_window)
 

@@ -22,6 +22,9 @@ from ridgeline.engine.state.versions import restore
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 
+_NOTHING: Mapping[str, Change] = {}
+_NO_SIZES: Mapping[str, int] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class CompactionTask:
@@ -79,11 +82,17 @@ def cells_of(operator: PhysicalOperator) -> dict[str, StateCell]:
 
 
 def write_cells(
-    files: SegmentFiles, key: str, cells: Mapping[str, StateCell], stem: str
+    files: SegmentFiles,
+    key: str,
+    cells: Mapping[str, StateCell],
+    stem: str,
+    moved: Mapping[str, Change] = _NOTHING,
+    known: Mapping[str, int] = _NO_SIZES,
 ) -> tuple[CompactionResult, list[Segment]]:
     """Write what cells hold into files whose names begin with `stem`; returns these, and the open segments.
 
-    `key`: the state key under which it is found. Raises OSError, and what pickle raises.
+    `key`: the state key under which it is found. `moved`: what is written for some cells in the place of what
+    they hold. `known`: the sizes of segments that need not be opened. Raises OSError, and what pickle raises.
     """
     numbers = count()
 
@@ -97,10 +106,15 @@ def write_cells(
     for name, cell in cells.items():
         if name in PLATFORM and cell.snapshot() == (None,):
             continue  # it has none
-        changes[name] = _change(cell, write, segments)
-    opened = [files.open(name) for name in segments]
+        if name in moved:
+            changes[name] = moved[name]
+            segments += moved[name].names  # type: ignore[attr-defined]  # of segments
+        else:
+            changes[name] = _change(cell, write, segments)
+    opened = [files.open(name) for name in segments if name not in known]
     snapshot = f"{stem}snapshot"
-    sizes = {segment: (opened[number].size_bytes,) for number, segment in enumerate(segments)}
+    sizes = {name: (known[name],) for name in segments if name in known}
+    sizes |= {state_files.last_part(segment.name): (segment.size_bytes,) for segment in opened}
     data, written = state_files.encode(snapshot, {key: changes, state_files.SEGMENT_SIZES: sizes})
     state_files.write(files.storage, snapshot, data)
     return CompactionResult((*segments, snapshot), written[key]), opened

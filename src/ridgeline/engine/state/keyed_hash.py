@@ -26,7 +26,7 @@ Hashes = npt.NDArray[np.uint64]
 Keys = Sequence[object] | npt.NDArray[Any]
 
 _MASK = (1 << 64) - 1
-_SPREAD = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: spreads all bits upwards (Knuth, TAOCP 6.4)
+SPREAD = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio: spreads all bits upwards (Knuth, TAOCP 6.4)
 _FRACTION = 0x2545F4914F6CDD1D  # instead of it for what is no whole number
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 _EPOCHS = {True: datetime(1970, 1, 1, tzinfo=UTC), False: datetime(1970, 1, 1)}  # noqa: DTZ001  by: aware?
@@ -76,7 +76,7 @@ def _hash_wanted(key: object) -> int:
 
 
 def _whole(key: int) -> int:
-    return (key * _SPREAD if _LEAST <= key <= _MOST else hash(key) * _FRACTION) & _MASK
+    return (key * SPREAD if _LEAST <= key <= _MOST else hash(key) * _FRACTION) & _MASK
 
 
 def _float(key: float) -> int:
@@ -102,7 +102,7 @@ def _number(key: Any) -> int:
 
 
 def _bytes(key: bytes) -> int:
-    return (zlib.crc32(key) + (len(key) << 32)) * _SPREAD & _MASK
+    return (zlib.crc32(key) + (len(key) << 32)) * SPREAD & _MASK
 
 
 def _text(key: str) -> int:
@@ -121,13 +121,13 @@ def _instant(key: datetime) -> int:
 def _tuple(key: tuple[object, ...]) -> int:
     total = len(key)
     for part in key:
-        total = (total ^ hash_one(part)) * _SPREAD & _MASK
+        total = (total ^ hash_one(part)) * SPREAD & _MASK
         total ^= total >> 29
-    return total * _SPREAD & _MASK
+    return total * SPREAD & _MASK
 
 
 _HASHERS: dict[type, Callable[[Any], int]] = {
-    type(None): lambda _: _SPREAD,
+    type(None): lambda _: SPREAD,
     bool: _whole,
     int: _whole,
     float: _float,
@@ -169,7 +169,7 @@ def _member(key: Enum) -> int:
 
 def _of_array(keys: npt.NDArray[Any]) -> Hashes | None:
     if keys.dtype.kind in "ib" or (keys.dtype.kind == "u" and (not len(keys) or int(keys.max()) <= _MOST)):
-        return keys.astype(np.int64, copy=False).view(np.uint64) * np.uint64(_SPREAD)
+        return keys.astype(np.int64, copy=False).view(np.uint64) * np.uint64(SPREAD)
     return _of_floats(keys.astype(np.float64, copy=False)) if keys.dtype.kind == "f" else None
 
 
@@ -180,7 +180,7 @@ def _of_floats(keys: npt.NDArray[np.float64]) -> Hashes | None:
     whole = small & (keys == np.floor(keys))
     if (np.isfinite(keys) & ~small).any():
         return None
-    ints = np.where(whole, keys, 0.0).astype(np.int64).view(np.uint64) * np.uint64(_SPREAD)
+    ints = np.where(whole, keys, 0.0).astype(np.int64).view(np.uint64) * np.uint64(SPREAD)
     return np.where(whole, ints, keys.view(np.uint64) * np.uint64(_FRACTION))
 
 
@@ -198,11 +198,11 @@ def _of_list(keys: Sequence[Any], kind: type) -> Hashes | None:
             return None
         checks = np.fromiter(map(zlib.crc32, encoded), np.uint64, len(keys))
         lengths = np.fromiter(map(len, encoded), np.uint64, len(keys))
-        return (checks + (lengths << np.uint64(32))) * np.uint64(_SPREAD)
+        return (checks + (lengths << np.uint64(32))) * np.uint64(SPREAD)
     if kind is tuple and len(set(map(len, keys))) == 1:
         total = np.full(len(keys), len(keys[0]), np.uint64)
         for part in zip(*keys, strict=True):
-            total = (total ^ hash_many(part)) * np.uint64(_SPREAD)
+            total = (total ^ hash_many(part)) * np.uint64(SPREAD)
             total ^= total >> np.uint64(29)
-        return total * np.uint64(_SPREAD)
+        return total * np.uint64(SPREAD)
     return None

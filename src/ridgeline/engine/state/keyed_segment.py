@@ -78,6 +78,8 @@ class Segment:
         self._buckets: npt.NDArray[np.uint32] = np.frombuffer(next(streams), np.uint32)
         self._shift = 64 - bucket_bits(self.keys)
         self._hash_view = self.hashes.data
+        self.own: npt.NDArray[np.bool_] | None = None
+        """Which entries belong to the cell that has the segment; None: all."""
         self._order_view = self.orders.data
         self._bucket_view = self._buckets.data
 

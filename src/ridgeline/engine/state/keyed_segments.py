@@ -7,7 +7,7 @@ segments are merged into the new one on the way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +15,14 @@ import numpy.typing as npt
 
 from ridgeline.api.keyed_overlay import KeyedBase, Mask
 from ridgeline.api.keyed_state import Held, KeyedCell
+from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.engine.state import keyed_hash
 from ridgeline.engine.state.keyed_columns import EXACT, Places, Values, encode, kind_of, zero
 from ridgeline.engine.state.keyed_hash import Keys, UnstableKeyError
 from ridgeline.engine.state.keyed_segment import NOT_FOUND, TOMBSTONE, Segment, Wanted
 from ridgeline.engine.state.segment_compaction import Entries, Merge, Source
 
-__all__ = ["SEGMENT_KEYS", "Segment", "Segments", "SegmentsChange", "Write", "compact"]
+__all__ = ["SEGMENT_KEYS", "Part", "Segment", "Segments", "SegmentsChange", "Write", "compact"]
 
 SEGMENT_KEYS = 50_000
 """A cell with fewer keys stays a dict; one that lies in segments becomes a dict again with half as many."""
@@ -35,6 +36,15 @@ Its pieces are what the argument gives for the name, one after the other (some M
 """
 
 
+class Part(NamedTuple):
+    """Segments of which a cell has the keys of one partition, those that the partition was divided from."""
+
+    names: tuple[str, ...]
+    """The files of the segments, oldest first."""
+    keys: PartitionKeys | None
+    """Which hashes its keys have (`stable_hash`); None: it has all that is in the segments."""
+
+
 class SegmentsChange(NamedTuple):
     """In a snapshot file: a keyed cell that is held in segments. A small cell has its full change there."""
 
@@ -43,6 +53,12 @@ class SegmentsChange(NamedTuple):
     """The files of its segments, oldest first."""
     changed: list[object]
     """The keys that the application window changed so far."""
+    parts: tuple[Part, ...] = ()
+    """If it was moved here from other partitions: what of the segments it has. No key is in two parts."""
+    values: Mapping[object, object] | None = None
+    """What is set beside its segments, in order."""
+    removed: Sequence[object] = ()
+    """What is removed from its segments, before `values` are set."""
 
 
 class Segments(KeyedBase):
@@ -51,7 +67,11 @@ class Segments(KeyedBase):
     def __init__(self, segments: Sequence[Segment]) -> None:
         self.segments = tuple(segments)
         self._newest_first = self.segments[::-1]
+        self._live: int | None = None
         self._lookups = [(segment.place_of, segment.value_column.one) for segment in self._newest_first]
+
+    whole = True
+    """False if other cells have a part of what is in the segments."""
 
     @property
     def next_order(self) -> int:
@@ -59,6 +79,11 @@ class Segments(KeyedBase):
         return self.segments[-1].next_order
 
     def __len__(self) -> int:
+        if self._live is None:
+            self._live = self._count()
+        return self._live
+
+    def _count(self) -> int:
         return self.segments[-1].live
 
     def __contains__(self, key: object) -> bool:
@@ -102,7 +127,10 @@ class Segments(KeyedBase):
 
     def _entries(self, keys: Keys) -> Iterator[tuple[Segment, Places, Places]]:
         """Where keys are: (segment, which of the keys, the places of their entries)."""
-        wanted, rest = Wanted(keys), np.arange(len(keys))
+        return self.entries_of(Wanted(keys), np.arange(len(keys)))
+
+    def entries_of(self, wanted: Wanted, rest: Places) -> Iterator[tuple[Segment, Places, Places]]:
+        """Where those of some keys (by number) are that exist, as (segment, which, places of the entries)."""
         for segment in self._newest_first:
             places = segment.places_of(wanted, rest)
             found = places >= 0
@@ -144,6 +172,19 @@ class Segments(KeyedBase):
 
         Holds some 30 bytes a key.
         """
+        visible = self.visible()
+        found = [np.flatnonzero(seen) for seen in visible]
+        places = np.concatenate(found)
+        numbers = np.repeat(np.arange(len(found), dtype=np.int16), [len(here) for here in found])
+        order = np.argsort(
+            np.concatenate([segment.orders[here] for segment, here in zip(self.segments, found, strict=True)])
+        )
+        for start in range(0, len(order), _CHUNK):
+            chunk = order[start : start + _CHUNK]
+            yield numbers[chunk], places[chunk]
+
+    def visible(self) -> list[Mask]:
+        """Of each segment, the entries of keys that exist and that no newer segment has."""
         visible = [segment.orders != TOMBSTONE for segment in self.segments]
         for number, segment in enumerate(self.segments):
             for start in range(0, segment.keys if number else 0, _CHUNK):
@@ -155,18 +196,7 @@ class Segments(KeyedBase):
                 for older, seen in zip(self.segments[:number], visible, strict=False):
                     places = older.places_of(wanted, every)
                     seen[places[places >= 0]] = False
-        places = np.concatenate([np.flatnonzero(seen) for seen in visible])
-        numbers = np.repeat(
-            np.arange(len(self.segments), dtype=np.int8), [np.count_nonzero(seen) for seen in visible]
-        )
-        order = np.argsort(
-            np.concatenate(
-                [segment.orders[seen] for segment, seen in zip(self.segments, visible, strict=True)]
-            )
-        )
-        for start in range(0, len(order), _CHUNK):
-            chunk = order[start : start + _CHUNK]
-            yield numbers[chunk], places[chunk]
+        return visible
 
     def _gathered(
         self, numbers: Places, places: Places, columns: Sequence[Callable[[Places], Values]]
@@ -201,7 +231,8 @@ def compact(cell: KeyedCell[object], write: Write) -> SegmentsChange | None:
 
     Returns None and writes nothing in two cases. The cell has less than `SEGMENT_KEYS` keys, or a key whose
     hash differs between processes. Then write `cell.snapshot()`. Nothing is written either if nothing changed
-    since the segments: then `names` are theirs. Raises what `write` raises.
+    since the segments: then `names` are theirs. What it shares with other cells is written anew. Raises what
+    `write` raises.
 
     Memory: for each key held beside the segments some 100 bytes and its value encoded; for each key merged 12
     bytes; and some 100 MB.
@@ -212,12 +243,15 @@ def compact(cell: KeyedCell[object], write: Write) -> SegmentsChange | None:
         return None
     stay = list(segments.segments) if segments else []
     names: tuple[str, ...] = ()
-    if held.values or held.removed:
+    alone = segments is None or segments.whole
+    if held.values or held.removed or not alone:
         try:
             new = _entries(held, segments)
         except UnstableKeyError:
             return None
         sources: list[Source] = [new]
+        while not alone and stay:
+            sources.append(stay.pop())
         while stay and stay[-1].keys < _TIER * sum(len(source.hashes) for source in sources):
             sources.append(stay.pop())
         added = len(held.values) - len(held.updated)

@@ -1,37 +1,33 @@
 """Move the state of an operator's partitions to other partitions, or to another name.
 
-Keyed states go by key: each key to the partition that gets its tuples from now on. Watermarks begin with the
-least one. Every other state goes by what the operator's partitioner says (`merge_state`, `split_state`). One
-that has its default in all partitions needs no word.
+Keyed states go by key: each key to the partition that gets its tuples from now on. What lies in segments is
+not copied, its new owners share them (see `shared_segments`). Watermarks begin with the least one. Every
+other state goes by what the operator's partitioner says (`merge_state`, `split_state`). One that has its
+default in all partitions needs no word.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
-from ridgeline.api.cell import StateCell
-from ridgeline.api.codec import ColumnCodec, FunctionCodec, hash_column, stable_hash
-from ridgeline.api.errors import StateError
-from ridgeline.api.keyed_state import KeyedCell
-from ridgeline.api.operator import operator_type
-from ridgeline.api.partitioner import Partitioner, PartitionKeys, StickyPartitioner, assign_keys
-from ridgeline.api.state import ENDED, METRICS, WATERMARK, ValueCell
-from ridgeline.api.timer_cell import TimerCell
+from ridgeline.api.cell import Change, StateCell, differs
+from ridgeline.api.errors import StateError, described
+from ridgeline.api.partitioner import Partitioner, StickyPartitioner
+from ridgeline.api.state import ENDED, METRICS, WATERMARK, KeyedCell, ValueCell
+from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of, write_cells
+from ridgeline.engine.state.keyed_moves import KeyedMove, KeyedSource
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.slides import SLIDES
 from ridgeline.engine.state.versions import load
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 
-Owners = npt.NDArray[np.int64]
 Cells = Mapping[str, StateCell]
+_AT_A_BORDER = -1
+"""The application window of a state between two of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +44,6 @@ class MoveSource:
         return int(partition), int(partitions)
 
 
-class _Divided(NamedTuple):
-    """By which hashes keys belong to partitions: the partition, by the lowest bits of the hash."""
-
-    mask: int
-    owner: Owners
-
-
 def move(
     files: SegmentFiles,
     sources: Sequence[MoveSource],
@@ -69,48 +58,82 @@ def move(
     if not any(source.version for source in sources):
         return {}
     operator = targets[0]
-    before = [_loaded(files, operator, source) for source in sources]
-    alone = len(sources) == len(targets) == 1
-    after = before if alone else _divided(operator, sources, before, targets)
+    if len(sources) == len(targets) == 1 and sources[0].place[1] == operator.partitions:
+        alone = cells_of(operator)
+        load(files, sources[0].key, alone, sources[0].version)
+        written: list[tuple[Cells, Mapping[str, Change]]] = [(alone, {})]
+        sizes: dict[str, int] = {}
+    else:
+        before = [_Source(files, source, cells_of(operator)) for source in _every(sources)]
+        sizes = {name: size for source in before for name, size in source.sizes.items()}
+        written = _divided(operator, files, before, targets)
     versions = {}
-    for target, cells in zip(targets, after, strict=True):
-        result, _ = write_cells(files, target.state_key, cells, stem(target))
+    for target, (cells, changes) in zip(targets, written, strict=True):
+        result, _ = write_cells(files, target.state_key, cells, stem(target), changes, sizes)
         versions[target.id] = result.names
     return versions
 
 
-def _loaded(files: SegmentFiles, operator: PhysicalOperator, source: MoveSource) -> Cells:
-    """What a partition holds."""
-    cells = cells_of(operator)
-    load(files, source.key, cells, source.version)
-    return cells
+def _every(sources: Sequence[MoveSource]) -> list[MoveSource]:
+    """The sources of all partitions; those that hold nothing may not be known."""
+    base, _, partitions = sources[0].key.rsplit("/", 2)
+    known = {source.key: source for source in sources}
+    keys = [f"{base}/{partition}/{partitions}" for partition in range(int(partitions))]
+    return [known.get(key) or MoveSource(key, ()) for key in keys]
+
+
+class _Source:
+    """What a partition holds: keyed states as their segments and what lies beside, all else in cells."""
+
+    def __init__(self, files: SegmentFiles, source: MoveSource, cells: dict[str, StateCell]) -> None:
+        self.partition, self.partitions = source.place
+        self.keyed: dict[str, KeyedSource] = {}
+        self.sizes: dict[str, int] = {}
+        """Of its segments, in bytes."""
+        for name in source.version:
+            if state_files.is_segment(name):
+                continue
+            for cell, change in state_files.read(files.storage, name, source.key).items():
+                if isinstance(cells.get(cell), KeyedCell):
+                    self.keyed.setdefault(cell, KeyedSource(self.partition)).apply(change)
+                elif cell in cells:
+                    cells[cell].apply(change)
+        if state_files.segments_of(source.version):
+            snapshot = state_files.base_of(source.version)[-1]
+            listed = state_files.read(files.storage, snapshot, state_files.SEGMENT_SIZES)
+            self.sizes = {name: size for name, (size,) in listed.items()}
+        self.cells: Cells = cells
 
 
 def _divided(
     operator: PhysicalOperator,
-    sources: Sequence[MoveSource],
-    before: Sequence[Cells],
+    files: SegmentFiles,
+    sources: Sequence[_Source],
     targets: Sequence[PhysicalOperator],
-) -> list[Cells]:
-    """What each target holds of what the sources held."""
+) -> list[tuple[Cells, Mapping[str, Change]]]:
+    """What each target holds of what the sources held: cells, and changes that need no cell."""
     after = [cells_of(operator) for _ in targets]
-    keys = _Keys(operator, sources, targets)
+    changes: list[dict[str, Change]] = [{} for _ in targets]
+    keyed = KeyedMove(operator, files, sources[0].partitions, targets)
     for name in after[0]:
-        held = [cells[name] for cells in before]
+        held = [source.cells[name] for source in sources]
         into = [cells[name] for cells in after]
-        if isinstance(held[0], KeyedCell):
-            keys.divide(name, held, into)
+        if isinstance(into[0], KeyedCell):
+            found = [source.keyed.get(name) or KeyedSource(source.partition) for source in sources]
+            for change, one in zip(changes, keyed.divide(name, found, into), strict=True):
+                if one is not None:
+                    change[name] = one
         elif name == WATERMARK:
             _least(held, into)
         elif name == ENDED:
             _set(into, True if all(cell.snapshot() == (True,) for cell in held) else None)
         elif name == METRICS:
             continue  # of an application window, which has ended
-        elif any(cell.snapshot() != into[0].snapshot() for cell in held):
+        elif any(differs(cell.snapshot(), into[0].snapshot()) for cell in held):
             if name == SLIDES:
                 raise _cannot(operator, name, "it slides, and its slides cannot be divided")
             _by_partitioner(operator, name, held, into)
-    return list(after)
+    return list(zip(after, changes, strict=True))
 
 
 def _set(cells: Sequence[StateCell], value: Any) -> None:
@@ -121,11 +144,13 @@ def _set(cells: Sequence[StateCell], value: Any) -> None:
 
 
 def _least(held: Sequence[StateCell], into: Sequence[StateCell]) -> None:
-    """The least watermark of all: no partition gets ahead of what it may still get."""
+    """The least watermark of all: no partition gets ahead of what it may still get.
+
+    One that has none is before all others.
+    """
     marks = [cell.snapshot()[0] for cell in held]
-    known = [mark for mark in marks if mark is not None]
-    if known:
-        _set(into, tuple(map(min, zip(*known, strict=True))))
+    if None not in marks:
+        _set(into, tuple(map(min, zip(*marks, strict=True))))
 
 
 def _by_partitioner(
@@ -141,12 +166,16 @@ def _by_partitioner(
     except NotImplementedError as error:
         raise _cannot(operator, name, str(error)) from None
     except Exception as error:
-        raise _cannot(operator, name, f"{type(partitioner).__name__} failed: {error}") from error
+        why = f"its partitioner `{type(partitioner).__name__}` raised {described(error)}"
+        raise _cannot(operator, name, why) from error
     if len(parts) != len(into):
         what = f"`split_state` gave {len(parts)} parts for {len(into)} partitions"
         raise _cannot(operator, name, what)
     for cell, value in zip(into, parts, strict=True):
-        _put(cell, value)
+        try:
+            _put(cell, value)
+        except (StateError, TypeError) as error:
+            raise _cannot(operator, name, f"its partitioner gave what it cannot hold: {error}") from error
 
 
 def _value(cell: StateCell) -> Any:
@@ -154,119 +183,19 @@ def _value(cell: StateCell) -> Any:
 
 
 def _put(cell: StateCell, value: Any) -> None:
-    cell.begin(0)
+    """Set the value of an empty cell.
+
+    Raises StateError for an item of another type, TypeError for no list.
+    """
+    cell.begin(_AT_A_BORDER)
     if isinstance(cell, ValueCell):
         cell.set(value)
     else:
         cell.extend(value)  # type: ignore[attr-defined]  # a list state
+        cell.changes()
 
 
 def _cannot(operator: PhysicalOperator, name: str, why: str) -> StateError:
     return StateError(
         f"state `{name}` of operator `{operator.name}` cannot be moved to other partitions: {why}"
     )
-
-
-class _Keys:
-    """To which partition the keys of an operator belong, before and after."""
-
-    def __init__(
-        self, operator: PhysicalOperator, sources: Sequence[MoveSource], targets: Sequence[PhysicalOperator]
-    ) -> None:
-        self._operator = operator
-        self._sources = sources
-        self._targets = targets
-
-    def divide(self, name: str, held: Sequence[StateCell], into: Sequence[StateCell]) -> None:
-        """Give each key of a keyed state to the partition that its tuples go to."""
-        pairs: list[list[tuple[Any, Any]]] = [list(cell.pairs()) for cell in held]  # type: ignore[attr-defined]
-        if not any(pairs):
-            return
-        if isinstance(held[0], TimerCell):
-            pairs = _numbered_anew(pairs)
-        after = self._after(name)
-        self._check(name, pairs)
-        taken: list[dict[Any, Any]] = [{} for _ in into]
-        for part in pairs:
-            owners = _owners([key for key, _ in part], after)
-            for number, values in enumerate(taken):
-                values.update(part[at] for at in np.flatnonzero(owners == number).tolist())
-        for cell, values in zip(into, taken, strict=True):
-            cell.apply((True, -1, values, []))
-
-    def _after(self, name: str) -> _Divided:
-        """How keys are divided from now on. Raises StateError if that is not known."""
-        if len(self._targets) == 1:
-            return _Divided(0, np.zeros(1, np.int64))
-        ports = [port for port in self._targets[0].keys if self._is_by_value(port)]
-        if not ports:
-            why = "no input port says by the value of its key which partition gets its tuples"
-            raise _cannot(self._operator, name, f"{why}; give the port a `key`")
-        tables = [_table([target.keys[port] for target in self._targets]) for port in ports]
-        if any(one.mask != tables[0].mask or (one.owner != tables[0].owner).any() for one in tables[1:]):
-            why = "its ports are divided by different keys"
-            raise _cannot(self._operator, name, f"{why}; give them the same keys")
-        return tables[0]
-
-    def _is_by_value(self, port: str) -> bool:
-        codec = operator_type(type(self._operator.operator)).inputs[port].codec
-        return type(codec) in {ColumnCodec, FunctionCodec}
-
-    def _check(self, name: str, pairs: Sequence[Sequence[tuple[Any, Any]]]) -> None:
-        """Raise StateError if the state is kept by something else than the port's key: keys are astray."""
-        count = self._sources[0].place[1]
-        if count == 1:
-            return
-        keys = [key for part in pairs for key, _ in part]
-        if len(set(keys)) < len(keys):
-            why = "several partitions hold the same key, so it is not kept by the key of the input port"
-            raise _cannot(self._operator, name, why)
-        if self._operator.attributes.get("partitioner") or self._operator.operator.partitioner_default:
-            return  # how it divided them before is not known
-        before = _table(assign_keys(count))
-        for source, part in zip(self._sources, pairs, strict=True):
-            astray = np.flatnonzero(_owners([key for key, _ in part], before) != source.place[0])
-            if len(astray):
-                key = part[int(astray[0])][0]
-                why = f"partition {source.place[0]} holds the key {key!r}, whose tuples go to another one"
-                raise _cannot(self._operator, name, f"{why}: it is not kept by the key of the input port")
-
-
-def _table(keys: Sequence[PartitionKeys]) -> _Divided:
-    mask = max(one.mask for one in keys)
-    values = np.arange(mask + 1)
-    owner = np.full(mask + 1, -1, np.int64)
-    for number, one in enumerate(keys):
-        owner[np.isin(values & one.mask, list(one.keys))] = number
-    return _Divided(mask, owner)
-
-
-def _owners(keys: Sequence[Any], divided: _Divided) -> Owners:
-    if not keys or divided.mask == 0:
-        return np.zeros(len(keys), np.int64)
-    owners: Owners = divided.owner[(_hashes(keys) & np.uint64(divided.mask)).astype(np.int64)]
-    return owners
-
-
-def _hashes(keys: Sequence[Any]) -> npt.NDArray[np.uint64]:
-    """The stable hashes of keys; of one plain type all at once."""
-    kinds = set(map(type, keys))
-    if len(kinds) == 1 and kinds <= {int, str, bytes, float}:
-        try:
-            return hash_column(pa.array(keys)).astype(np.uint64, copy=False)
-        except (pa.ArrowInvalid, OverflowError):
-            pass  # an integer of more than 64 bits
-    return np.fromiter(map(stable_hash, keys), np.uint64, len(keys))
-
-
-def _numbered_anew(pairs: Sequence[Sequence[tuple[Any, Any]]]) -> list[list[tuple[Any, Any]]]:
-    """The timers of all partitions, with other numbers, which say which of two that are due came first."""
-    order = sorted(
-        (when, number, partition, at)
-        for partition, part in enumerate(pairs)
-        for at, (_, (when, number)) in enumerate(part)
-    )
-    numbered = [list(part) for part in pairs]
-    for number, (when, _, partition, at) in enumerate(order):
-        numbered[partition][at] = numbered[partition][at][0], (when, number)
-    return numbered

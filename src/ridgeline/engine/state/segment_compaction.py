@@ -24,6 +24,7 @@ class Entries(NamedTuple):
     key_column: Column
     value_column: Column
     size_bytes: int
+    own: npt.NDArray[np.bool_] | None = None
 
 
 Source = Segment | Entries
@@ -68,6 +69,8 @@ class Merge:
             [source.hashes[start:stop] for source, (start, stop) in zip(self._sources, ranges, strict=True)]
         )
         kept = np.argsort(hashes, kind="stable")
+        if any(source.own is not None for source in self._sources):
+            kept = kept[self._own(ranges)[kept]]
         hashes = hashes[kept]
         later = np.flatnonzero(hashes[1:] == hashes[:-1]) + 1
         if len(later):
@@ -75,6 +78,15 @@ class Merge:
         if self._oldest:
             kept = kept[self._gathered(_Chunk(ranges, kept), _orders).array != TOMBSTONE]
         return _Chunk(ranges, kept.astype(np.uint32))
+
+    def _own(self, ranges: list[tuple[int, int]]) -> npt.NDArray[np.bool_]:
+        """Which entries of a chunk belong to whom it is written for."""
+        return np.concatenate(
+            [
+                np.ones(stop - start, np.bool_) if source.own is None else source.own[start:stop]
+                for source, (start, stop) in zip(self._sources, ranges, strict=True)
+            ]
+        )
 
     def _newest(
         self, ranges: list[tuple[int, int]], kept: Places, hashes: Hashes, later: Places
@@ -84,7 +96,7 @@ class Merge:
         All entries of a hash are compared with the first one. Those of another key are then compared with the
         first one of them, and so on.
         """
-        everything = np.arange(len(kept))
+        everything = np.arange(sum(stop - start for start, stop in ranges))
         leaves = [
             self._gathered(_Chunk(ranges, everything), leaf) for leaf in _leaves(_key_column, self._key_kind)
         ]

@@ -22,6 +22,8 @@ class SegmentFiles:
         self.storage = storage
         self._open: WeakValueDictionary[str, Segment] = WeakValueDictionary()
         self._tier = LocalTier(storage, folder_of(run_id))
+        self._held: dict[int, frozenset[str]] = {}
+        """The segments of operators, of which several may share one."""
 
     def open(self, name: str, epoch: int = 0) -> Segment:
         """A segment by the name of its state file.
@@ -53,5 +55,11 @@ class SegmentFiles:
 
     def retire(self, operator: int, version: StateVersion) -> None:
         """Remove the host's copies of an operator's segments that its `version` has not any more."""
-        if state_files.segments_of(version):
-            self._tier.retain(lambda name: name in version or not state_files.belongs_to(name, operator))
+        segments = frozenset(state_files.segments_of(version))
+        left = self._held.get(operator, frozenset()) - segments
+        if segments:
+            self._held[operator] = segments
+            held = frozenset().union(*self._held.values())
+            self._tier.retain(
+                lambda name: name in held or not (name in left or state_files.belongs_to(name, operator))
+            )

@@ -198,15 +198,16 @@ class _KeyedBefore:
         values: Mapping[Any, Any] = {}
         if isinstance(change, SegmentsChange):  # what is there shows through
             self._whole, changed_in, changed = True, change.application_window, change.changed
+            values = change.values or {}
         else:
             self._whole, changed_in, values, changed = change
-            names = list(values)
-            if (ones := one_nan(names)) is not names:
-                values = dict(zip(ones, values.values(), strict=True))
             if not self._whole:
                 if changed:
                     return False
                 changed = list(values)
+        names = list(values)
+        if (ones := one_nan(names)) is not names:
+            values = dict(zip(ones, values.values(), strict=True))
         if changed_in == application_window:
             self._changed.append(one_nan(changed))
         found = [key for key in self._left if key in values]

@@ -9,6 +9,7 @@ from ridgeline.api.cell import StateCell
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.keyed_segments import Segment, Segments, SegmentsChange
 from ridgeline.engine.state.segment_files import SegmentFiles
+from ridgeline.engine.state.shared_segments import SharedSegments
 from ridgeline.engine.state.undo import Touched, take_back
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
@@ -74,10 +75,19 @@ def _missing(wanted: StateVersion, held: StateVersion | None) -> StateVersion | 
     return wanted[len(covered) - covered[::-1].index(reached) :]
 
 
+def attach(cell: Any, change: SegmentsChange, segments: Mapping[str, Segment]) -> None:
+    """Fill an empty cell with what a snapshot says that it has of some segments, by name."""
+    if change.parts:
+        base: Segments = SharedSegments(
+            [([segments[name] for name in part.names], part.keys) for part in change.parts]
+        )
+    else:
+        base = Segments([segments[name] for name in change.names])
+    cell.attach(base, change.application_window, change.changed, change.values, change.removed)
+
+
 def _apply(cell: Any, change: Sequence[Any], segments: Mapping[str, Segment]) -> None:
     if isinstance(change, SegmentsChange):
-        cell.attach(
-            Segments([segments[name] for name in change.names]), change.application_window, change.changed
-        )
+        attach(cell, change, segments)
     else:
         cell.apply(change)

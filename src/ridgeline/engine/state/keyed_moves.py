@@ -1,0 +1,282 @@
+"""Keyed states of an operator's partitions, divided anew: by the hash that divides its tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.api.cell import Change, StateCell
+from ridgeline.api.codec import ColumnCodec, FunctionCodec, Hashes
+from ridgeline.api.errors import StateError, shorten
+from ridgeline.api.keyed_state import KeyedCell
+from ridgeline.api.nan import one_nan
+from ridgeline.api.operator import operator_type
+from ridgeline.api.partitioner import PartitionKeys, assign_keys
+from ridgeline.api.timer_cell import TimerCell
+from ridgeline.engine.state.keyed_segment import TOMBSTONE, Segment
+from ridgeline.engine.state.keyed_segments import Part, SegmentsChange
+from ridgeline.engine.state.segment_files import SegmentFiles
+from ridgeline.engine.state.shared_segments import belong, both, either, routed, routed_segment
+from ridgeline.engine.state.versions import attach
+from ridgeline.plan.physical import PhysicalOperator
+
+Owners = npt.NDArray[np.int64]
+_AT_A_BORDER = -1
+
+
+class KeyedSource:
+    """What the cell of one partition holds: parts of segments, and what lies beside; nothing is looked up."""
+
+    def __init__(self, partition: int) -> None:
+        self.partition = partition
+        self.parts: tuple[Part, ...] = ()
+        self.values: dict[Any, Any] = {}
+        """What is set beside segments, in order."""
+        self.removed: dict[Any, None] = {}
+        """What may be removed from segments, before values are set."""
+
+    def apply(self, change: Change) -> None:
+        """Add a snapshot's or a window's values."""
+        if isinstance(change, SegmentsChange):
+            self.parts = change.parts or (Part(change.names, None),)
+            values, removed = change.values or {}, change.removed
+            self.values, self.removed = {}, {}
+        else:
+            full, _, values, removed = change
+            if full:
+                self.parts, self.values, self.removed = (), {}, {}
+                removed = ()
+        for key in one_nan(list(removed)):
+            self.values.pop(key, None)
+            if self.parts:
+                self.removed[key] = None
+        self.values.update(zip(one_nan(list(values)), values.values(), strict=True))
+
+    @property
+    def empty(self) -> bool:
+        """True if it holds nothing."""
+        return not self.parts and not self.values
+
+
+class KeyedMove:
+    """Divides the keyed states of one operator. `partitions`: how many there were."""
+
+    def __init__(
+        self,
+        operator: PhysicalOperator,
+        files: SegmentFiles,
+        partitions: int,
+        targets: Sequence[PhysicalOperator],
+    ) -> None:
+        self._operator = operator
+        self._files = files
+        self._partitions = partitions
+        self._targets = targets
+        self._custom = bool(operator.attributes.get("partitioner") or operator.operator.partitioner_default)
+        self._routed: dict[str, Hashes] = {}
+        self._segments: dict[str, Segment] = {}
+
+    def divide(
+        self, name: str, sources: Sequence[KeyedSource], into: Sequence[StateCell]
+    ) -> list[SegmentsChange | None]:
+        """Give each key to the partition that its tuples go to: by a change, or in the cell, for each target.
+
+        Raises StateError.
+        """
+        nothing: list[SegmentsChange | None] = [None] * len(into)
+        if all(source.empty for source in sources):
+            return nothing
+        after = self._after(name)
+        try:
+            beside = [routed(list(source.values)) for source in sources]
+            self._check(name, sources, beside)
+            if isinstance(into[0], TimerCell) and len(sources) > 1:
+                return self._divide_timers(sources, into, after)
+            gone = [routed(list(source.removed)) for source in sources]
+        except TypeError as error:
+            raise self._cannot(name, f"it has a key that no port can have: {error}") from None
+        for number, (cell, keys) in enumerate(zip(into, after, strict=True)):
+            parts = _parts(sources, keys)
+            values: dict[Any, Any] = {}
+            for source, hashes in zip(sources, beside, strict=True):
+                values.update(_of(list(source.values.items()), hashes, keys))
+            if parts:
+                pairs = [list(source.removed.items()) for source in sources]
+                removed = [
+                    key
+                    for some, hashes in zip(pairs, gone, strict=True)
+                    for key, _ in _of(some, hashes, keys)
+                ]
+                names = tuple(dict.fromkeys(name for part in parts for name in part.names))
+                nothing[number] = SegmentsChange(_AT_A_BORDER, names, [], parts, values, removed)
+            else:
+                cell.apply((True, _AT_A_BORDER, values, []))
+        return nothing
+
+    def _after(self, name: str) -> list[PartitionKeys | None]:
+        """Which keys each target gets; None: all. Raises StateError if that is not known."""
+        if len(self._targets) == 1:
+            return [None]
+        ports = [port for port in self._targets[0].keys if self._is_by_value(port)]
+        if not ports:
+            why = "no input port says by the value of its key which partition gets its tuples"
+            raise self._cannot(name, f"{why}; give the port a `key`")
+        found = [_table([target.keys[port] for target in self._targets]) for port in ports]
+        size = max(map(len, found))
+        if any((np.resize(one, size) != np.resize(found[0], size)).any() for one in found[1:]):
+            why = "its ports are divided by different keys"
+            raise self._cannot(name, f"{why}; give them the same keys")
+        return [target.keys[ports[0]] for target in self._targets]
+
+    def _is_by_value(self, port: str) -> bool:
+        codec = operator_type(type(self._operator.operator)).inputs[port].codec
+        return type(codec) in {ColumnCodec, FunctionCodec}
+
+    # Is it kept by the key of the port? ---------------------------------------------------------------------
+
+    def _check(self, name: str, sources: Sequence[KeyedSource], beside: Sequence[Hashes]) -> None:
+        """Raise StateError if a state is kept by something else than the port's key: keys are astray.
+
+        Raises TypeError for a key that cannot be that of a port.
+        """
+        if self._partitions == 1:
+            for segment in self._opened(sources[0]):
+                if "p" in segment.key_column.kind:
+                    self._hashes(segment)
+            return
+        if self._custom:
+            self._refuse_twice(name, sources)
+            return
+        before = _table(assign_keys(self._partitions))
+        for source, hashes in zip(sources, beside, strict=True):
+            astray = np.flatnonzero(_owners(hashes, before) != source.partition)
+            if len(astray):
+                raise self._astray(name, source, list(source.values)[int(astray[0])])
+            for part in source.parts:
+                for segment in map(self._open, part.names):
+                    found = self._hashes(segment)
+                    other = (_owners(found, before) != source.partition) & (segment.orders != TOMBSTONE)
+                    if part.keys is not None:
+                        other &= belong(found, part.keys)
+                    if other.any():
+                        place = int(np.flatnonzero(other)[0])
+                        raise self._astray(name, source, segment.key_column.one(place))
+
+    def _refuse_twice(self, name: str, sources: Sequence[KeyedSource]) -> None:
+        """Raise StateError if two partitions hold the same key."""
+        cells = [self._attached(source) for source in sources]
+        hashes = [routed(list(cell)) for cell in cells]
+        every = np.concatenate(hashes)
+        ordered = np.sort(every)
+        twice = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
+        seen: set[Any] = set()
+        for cell, some in zip(cells, hashes, strict=True):
+            keys = list(cell) if twice else []
+            for place in np.flatnonzero(np.isin(some, list(twice))).tolist() if twice else ():
+                if keys[place] in seen:
+                    why = f"several partitions hold the key {shorten(keys[place])}"
+                    raise self._cannot(name, f"{why}, so it is not kept by the key of the input port")
+                seen.add(keys[place])
+
+    def _astray(self, name: str, source: KeyedSource, key: object) -> StateError:
+        why = f"partition {source.partition} holds the key {shorten(key)}, whose tuples go to another one"
+        return self._cannot(name, f"{why}: it is not kept by the key of the input port")
+
+    def _cannot(self, name: str, why: str) -> StateError:
+        return StateError(
+            f"state `{name}` of operator `{self._operator.name}` cannot be moved to other partitions: {why}"
+        )
+
+    # Segments -----------------------------------------------------------------------------------------------
+
+    def _open(self, name: str) -> Segment:
+        segment = self._segments.get(name)
+        if segment is None:
+            segment = self._segments[name] = self._files.open(name)
+        return segment
+
+    def _opened(self, source: KeyedSource) -> list[Segment]:
+        return [self._open(name) for part in source.parts for name in part.names]
+
+    def _hashes(self, segment: Segment) -> Hashes:
+        found = self._routed.get(segment.name)
+        if found is None:
+            found = self._routed[segment.name] = routed_segment(segment)
+        return found
+
+    def _attached(self, source: KeyedSource) -> KeyedCell[Any, Any]:
+        """What a partition holds, as a mapping."""
+        cell: KeyedCell[Any, Any] = TimerCell("", object)
+        if source.parts:
+            names = tuple(name for part in source.parts for name in part.names)
+            removed = list(source.removed)
+            change = SegmentsChange(_AT_A_BORDER, names, [], source.parts, source.values, removed)
+            self._opened(source)
+            attach(cell, change, self._segments)
+        else:
+            cell.apply((True, _AT_A_BORDER, source.values, []))
+        return cell
+
+    # Timers -------------------------------------------------------------------------------------------------
+
+    def _divide_timers(
+        self,
+        sources: Sequence[KeyedSource],
+        into: Sequence[StateCell],
+        after: Sequence[PartitionKeys | None],
+    ) -> list[SegmentsChange | None]:
+        """Give timers to partitions, with other numbers: they say which of two that are due came first."""
+        pairs: list[tuple[Any, tuple[int, int]]] = []
+        for source in sources:
+            pairs += self._attached(source).pairs()
+        numbers = np.fromiter((number for _, (_, number) in pairs), np.int64, len(pairs))
+        ranks = np.empty(len(pairs), np.int64)
+        ranks[np.argsort(numbers, kind="stable")] = np.arange(len(pairs))
+        renumbered = [
+            (key, (when, rank)) for (key, (when, _)), rank in zip(pairs, ranks.tolist(), strict=True)
+        ]
+        hashes = routed([key for key, _ in pairs])
+        for cell, keys in zip(into, after, strict=True):
+            cell.apply((True, _AT_A_BORDER, dict(_of(renumbered, hashes, keys)), []))
+        return [None] * len(into)
+
+
+def _parts(sources: Sequence[KeyedSource], keys: PartitionKeys | None) -> tuple[Part, ...]:
+    """What a target gets of the segments of all sources; segments that several share are one part."""
+    parts: dict[tuple[str, ...], PartitionKeys | None] = {}
+    for source in sources:
+        for names, held in source.parts:
+            common = both(held, keys)
+            if common is not None and not common.keys:
+                continue
+            parts[names] = either(parts[names], common) if names in parts else common
+    return tuple(Part(names, held) for names, held in parts.items())
+
+
+def _of(
+    pairs: Sequence[tuple[Any, Any]], hashes: Hashes, keys: PartitionKeys | None
+) -> Sequence[tuple[Any, Any]]:
+    """Those of some pairs whose keys belong to a partition."""
+    if keys is None:
+        return pairs
+    return [pairs[place] for place in np.flatnonzero(belong(hashes, keys)).tolist()]
+
+
+def _table(keys: Sequence[PartitionKeys]) -> Owners:
+    """The number of the partition for all values of the lowest bits of a hash that count."""
+    mask = 0
+    for one in keys:
+        mask |= one.mask
+    values = np.arange(1 << mask.bit_length(), dtype=np.uint64)
+    owners = np.full(len(values), -1, np.int64)
+    for number, one in enumerate(keys):
+        owners[belong(values, one)] = number
+    return owners
+
+
+def _owners(hashes: Hashes, table: Owners) -> Owners:
+    owners: Owners = table[(hashes & np.uint64(len(table) - 1)).astype(np.int64)]
+    return owners

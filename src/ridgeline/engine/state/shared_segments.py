@@ -1,0 +1,188 @@
+"""Segments that several cells have a part of each: by the hashes of their keys, as tuples are divided.
+
+When partitions of an operator are divided anew, no entry is copied. Each cell gets the segments in which its
+keys are, and which hashes are its own. What is not its own is hidden until a compaction leaves it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ridgeline.api.codec import Hashes, hash_column, stable_hash
+from ridgeline.api.keyed_overlay import Mask
+from ridgeline.api.partitioner import PartitionKeys
+from ridgeline.engine.state import keyed_hash
+from ridgeline.engine.state.keyed_columns import FixedLeaf, Leaf, Places, VaryingLeaf
+from ridgeline.engine.state.keyed_hash import Keys
+from ridgeline.engine.state.keyed_segment import TOMBSTONE, Segment, Wanted
+from ridgeline.engine.state.keyed_segments import Segments
+
+_INVERSE = np.uint64(pow(keyed_hash.SPREAD, -1, 1 << 64))
+
+
+# By which hash keys are divided -----------------------------------------------------------------------------
+
+
+def routed(keys: Sequence[object]) -> Hashes:
+    """The stable hashes of keys, by which tuples go to partitions. Raises TypeError for one that has none."""
+    kinds = set(map(type, keys))
+    if len(kinds) == 1 and kinds <= {int, str, bytes, float}:
+        try:
+            return hash_column(pa.array(keys)).astype(np.uint64, copy=False)
+        except (pa.ArrowInvalid, UnicodeEncodeError, OverflowError):
+            pass  # an integer of more than 64 bits, half a character
+    return np.fromiter(map(stable_hash, keys), np.uint64, len(keys))
+
+
+def routed_segment(segment: Segment) -> Hashes:
+    """The stable hashes of the keys of a segment's entries. Raises TypeError as `routed`.
+
+    Those of whole numbers and texts follow from the hashes by which the segment is sorted.
+    """
+    column = segment.key_column
+    if column.kind in {"i", "b"}:
+        return _mixed(segment.hashes * _INVERSE)
+    if column.kind in {"s", "y"}:
+        return _mixed((segment.hashes * _INVERSE) & np.uint64(0xFFFFFFFF))
+    if column.kind.startswith("("):
+        total, *others = map(_routed_leaf, column.leaves)
+        for part in others:
+            total = _mixed(total * np.uint64(31) + part)
+        return total
+    return _routed_leaf(column.leaves[0]) if column.leaves else np.empty(0, np.uint64)
+
+
+def _routed_leaf(leaf: Leaf) -> Hashes:
+    if isinstance(leaf, FixedLeaf):
+        found = hash_column(pa.array(leaf.array))
+    elif isinstance(leaf, VaryingLeaf) and leaf.code != "p":
+        found = hash_column(leaf.array)
+    else:
+        assert isinstance(leaf, VaryingLeaf)  # noqa: S101  the only other leaf
+        keys = leaf.many(np.arange(len(leaf.array))).tolist()
+        found = np.fromiter(map(stable_hash, keys), np.uint64, len(keys))
+    return found.astype(np.uint64, copy=False)
+
+
+def _mixed(bits: Hashes) -> Hashes:
+    """The stable hash of whole numbers of 64 bits."""
+    return hash_column(pa.array(bits.view(np.int64)))
+
+
+# Hashes of a partition --------------------------------------------------------------------------------------
+
+
+def both(one: PartitionKeys | None, other: PartitionKeys | None) -> PartitionKeys | None:
+    """What belongs to both; None: everything does."""
+    if one is None or other is None:
+        return one or other
+    mask = one.mask | other.mask
+    values = _spread(one, mask)
+    return PartitionKeys(mask, frozenset(key for key in values if key & other.mask in other.keys))
+
+
+def either(one: PartitionKeys | None, other: PartitionKeys | None) -> PartitionKeys | None:
+    """What belongs to one of two; None: everything does."""
+    if one is None or other is None:
+        return None
+    mask = one.mask | other.mask
+    return PartitionKeys(mask, frozenset(_spread(one, mask)) | frozenset(_spread(other, mask)))
+
+
+def _spread(keys: PartitionKeys, mask: int) -> list[int]:
+    """The same keys under a mask that has more bits."""
+    found = list(keys.keys)
+    more = mask & ~keys.mask
+    while more:
+        bit = more & -more
+        found += [key | bit for key in found]
+        more ^= bit
+    return found
+
+
+def belong(hashes: Hashes, keys: PartitionKeys) -> Mask:
+    """Which hashes belong to a partition."""
+    size = 1 << keys.mask.bit_length()
+    table = np.zeros(size, np.bool_)
+    table[list(keys.keys)] = True
+    found: Mask = table[(hashes & np.uint64(keys.mask)).astype(np.int64)]
+    return found
+
+
+# Segments ---------------------------------------------------------------------------------------------------
+
+
+class _Own(Segment):
+    """A segment of which one cell has the entries with some keys; the others seem removed.
+
+    `first`: what is added to the places in the order of insertion.
+    """
+
+    def __init__(self, segment: Segment, keys: PartitionKeys | None, first: int) -> None:
+        vars(self).update(vars(segment))
+        self._segment = segment  # which is open as long as this is
+        orders: npt.NDArray[np.int64] = segment.orders
+        if first:
+            orders = np.where(orders == TOMBSTONE, TOMBSTONE, orders + first)
+        if keys is not None:
+            self.own = belong(routed_segment(segment), keys)
+            orders = np.where(self.own, orders, TOMBSTONE)
+        self.orders = orders
+        self._order_view = orders.data
+
+
+class _Part(Segments):
+    """What a cell has of the segments of one other cell, oldest first."""
+
+    def _count(self) -> int:
+        return sum(int(np.count_nonzero(seen)) for seen in self.visible())
+
+
+class SharedSegments(Segments):
+    """The parts that a cell has of the segments of others, as one mapping. No key is in two of them."""
+
+    whole = False
+
+    def __init__(self, parts: Sequence[tuple[Sequence[Segment], PartitionKeys | None]]) -> None:
+        self._parts: list[_Part] = []
+        first = 0
+        for segments, keys in parts:
+            self._parts.append(_Part([_Own(segment, keys, first) for segment in segments]))
+            first += segments[-1].next_order
+        self._next_order = first
+        super().__init__([segment for part in self._parts for segment in part.segments])
+
+    @property
+    def next_order(self) -> int:
+        """The place of the next new key."""
+        return self._next_order
+
+    def _count(self) -> int:
+        return sum(map(len, self._parts))
+
+    def __contains__(self, key: object) -> bool:
+        return any(key in part for part in self._parts)
+
+    def find(self, key: object, default: object) -> object:
+        """The value of a key, a new object if it can change in place; `default` if there is none."""
+        for part in self._parts:
+            value = part.find(key, _NOTHING)
+            if value is not _NOTHING:
+                return value
+        return default
+
+    def _entries(self, keys: Keys) -> Iterator[tuple[Segment, Places, Places]]:
+        wanted, every = Wanted(keys), np.arange(len(keys))
+        for part in self._parts:
+            yield from part.entries_of(wanted, every)
+
+    def visible(self) -> list[Mask]:
+        """Of each segment, the entries of keys that exist, are its own, and that no newer segment has."""
+        return [seen for part in self._parts for seen in part.visible()]
+
+
+_NOTHING = object()
