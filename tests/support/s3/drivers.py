@@ -104,8 +104,8 @@ def run(context, uri, windows):
     for given in ({"numbers.count": "100000"}, {}):
         app = sum_application(count=1)
 
-        def make(kept, app=app, given=given):
-            return plan_application(app, {**kept, **given}, {"windows_in_flight": "1"})
+        def make(values, _kept, _edits, app=app, given=given):
+            return plan_application(app, {**values, **given}, {"windows_in_flight": "1"})
 
         ran = run_on_spark(app, context, uri, windows=windows, planner=Planner(make, given))
         collected += [number.value for number in ran.collected("store")]

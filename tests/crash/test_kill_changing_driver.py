@@ -1,0 +1,122 @@
+"""Kill the driver around a change of its plan: after that the change is wholly there, or wholly not."""
+
+import random
+import threading
+import time
+
+import pytest
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.cli.asking.client import Client
+from ridgeline.cli.load import load_application
+from ridgeline.testing import run_local
+from support.crash.processes import committed
+from support.crash.rows import Reader, multisets
+from support.paths import SUPPORT
+from support.ports import free_port
+
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
+
+APPLICATION = SUPPORT / "crash" / "changing.py"
+LIVES = 8
+TOKEN = "secret-of-the-test"
+ADDED = (
+    {"do": "add-operator", "name": "audit", "spec": {"class": "changing.Audit"}},
+    {"do": "add-sink", "stream": "numbers", "sink": "audit.input"},
+)
+
+
+class Application:
+    """One driver after the other on one checkpoint."""
+
+    def __init__(self, start, wait_until, tmp_path):
+        self.port = free_port()
+        self.client = Client(f"http://127.0.0.1:{self.port}", TOKEN)
+        self.output, self.checkpoint = tmp_path / "output", tmp_path / "checkpoint"
+        self._start, self._wait_until = start, wait_until
+
+    def begin(self):
+        """Another driver, which has committed a window."""
+        before = committed(self.checkpoint)
+        arguments = ["--output", self.output, "--checkpoint", self.checkpoint, "--master", "local[2]"]
+        arguments += ["--port", str(self.port), "--token", TOKEN, "--quiet"]
+        driver = self._start(APPLICATION, *arguments)
+        self._wait_until(
+            lambda: committed(self.checkpoint) > before or driver.exit_code is not None, "a window"
+        )
+        assert driver.exit_code is None, driver.text
+        return driver
+
+    def plan(self):
+        """How many partitions each operator has, and what its properties are."""
+        operators = self.client.get("/logicalPlan")["operators"]
+        return {one["name"]: one for one in operators}
+
+
+def change(chance, partitions):
+    """Edits that all belong together, and the partitions that they lead to."""
+    sums = chance.choice([one for one in (1, 2, 3) if one != partitions.get("sums")])
+    same = chance.choice([one for one in (1, 2, 3) if one != partitions.get("same")])
+    edits = [
+        {"do": "repartition", "operator": "sums", "partitions": sums},
+        {"do": "set-property", "operator": "numbers", "property": "name", "value": f"{sums} and {same}"},
+        {"do": "repartition", "operator": "same", "partitions": same},
+    ]
+    after = {**partitions, "sums": sums, "same": same}
+    if "audit" in partitions:
+        edits.append({"do": "remove-operator", "name": "audit"})
+        del after["audit"]
+    else:
+        edits += ADDED
+        after["audit"] = 1
+    return edits, after
+
+
+def test_a_change_is_wholly_there_after_a_kill_or_wholly_not(start, wait_until, tmp_path):
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    application = Application(start, wait_until, tmp_path)
+    reader = Reader(application.output, application.checkpoint)
+    reader.start()
+    partitions = {"numbers": 1, "same": 2, "sums": 2, "store": 1}
+    there = 0
+    for life in range(LIVES):
+        driver = application.begin()
+        edits, after = change(chance, partitions)
+        answers = []
+
+        def ask(edits=edits, answers=answers):
+            try:
+                answers.append(application.client.post("/changes", edits=edits, wait=30))
+            except RidgelineError as error:  # the driver was killed before it answered
+                answers.append(error)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        moment = time.monotonic() + chance.uniform(0.0, 0.6)
+        wait_until(lambda moment=moment: time.monotonic() > moment, "the moment", every=0.001)
+        driver.kill()
+        asking.join()
+        driver = application.begin()
+        found = count(application.plan())
+        assert found in (partitions, after), f"life {life}: {found}"
+        if isinstance(answers[0], dict) and answers[0]["state"] == "APPLIED":
+            assert found == after
+        there += found == after
+        partitions = found
+        driver.kill()
+    survivor = application.begin()
+    application.client.post("/shutdown")
+    assert survivor.wait() == 0, survivor.text
+    reader.finish()
+    print(f"{there} of {LIVES} changes were there after the kill")
+    windows = committed(application.checkpoint) + 1
+    whole = tmp_path / "whole"
+    run_local(load_application(str(APPLICATION), ["--output", str(whole)]), windows=windows)
+    assert multisets(application.output) == multisets(whole)
+
+
+def count(plan):
+    """The number of partitions of each operator."""
+    return {name: one["attributes"]["partitions"] for name, one in plan.items()}
