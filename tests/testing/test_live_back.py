@@ -1,6 +1,7 @@
 """Changes that cannot be: the application goes on as if nobody had asked; and deaths while one is made."""
 
 import contextlib
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from ridgeline import (
 from ridgeline.engine.driver.planning import read_last
 from ridgeline.engine.state.storage import MemoryStorage
 from ridgeline.measure.events import ApplicationPlanned
+from ridgeline.operators import FileOutput
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
@@ -111,13 +113,34 @@ class Closed(Operator):
         return Shut()
 
 
-def application(partitions: int = 1) -> Application:
+class Choking(Publisher):
+    """Cannot stage a window."""
+
+    def stage(self, _window_id: int, _values: Sequence[object]) -> None:
+        msg = "disk full"
+        raise OSError(msg)
+
+    def publish(self, _window_id: int) -> None: ...
+
+
+class Choked(Closed):
+    """Its publisher cannot stage a window."""
+
+    def publisher(self) -> Publisher:
+        return Choking()
+
+
+def application(partitions: int = 1, folder: str = "") -> Application:
     app = Application("back", window="10ms")
     numbers = app.add_operator("numbers", Numbers())
     sums = app.add_operator("sums", Sums(), partitions=partitions)
     sink = app.add_operator("sink", CollectorSink(Number))
     app.add_stream("numbers", numbers.output, sums.input)
-    app.add_stream("sums", sums.output, sink.input)
+    inputs = [sink.input]
+    if folder:
+        output = FileOutput(path=folder, format="jsonl")
+        inputs.append(app.add_operator("files", output, partitions=2).input)
+    app.add_stream("sums", sums.output, *inputs)
     return app
 
 
@@ -153,6 +176,8 @@ def added(kind: type[Operator]) -> list[Edit]:
         (added(Closed), "no such folder"),
         ([ReplaceOperator("sink", {"class": f"{__name__}.Closed"})], "no such folder"),
         ([Repartition("sums", 4), *added(Closed)], "no such folder"),
+        (added(Choked), "disk full"),
+        ([ReplaceOperator("sink", {"class": f"{__name__}.Choked"}), Repartition("sums", 1)], "disk full"),
     ],
 )
 def test_a_change_that_cannot_be_leaves_all_as_it_was(edits: list[Edit], why: str, seed: int | None) -> None:
@@ -193,6 +218,15 @@ def test_a_taken_back_change_keeps_the_state_of_operators_that_it_removed() -> N
     (asked,) = run.changes
     assert asked.state == "REFUSED"
     assert sorted(run.collected("sink")) == flat(by_hand())
+
+
+def test_files_have_each_row_once_when_an_output_refuses_a_window(tmp_path: Any) -> None:
+    app = application(2, str(tmp_path / "out"))
+    changes = {3: added(Choked), 6: [Repartition("files", 3)], 9: [*added(Choked), Repartition("files", 1)]}
+    run = run_local(app, changes=changes, checkpoint=tmp_path / "checkpoint")
+    assert "".join(one.state[0] for one in run.changes) == "RAR"
+    lines = [line for file in (tmp_path / "out").glob("*.jsonl") for line in file.read_text().splitlines()]
+    assert sorted(Number(**json.loads(line)) for line in lines) == flat(by_hand())
 
 
 # Deaths -----------------------------------------------------------------------------------------------------

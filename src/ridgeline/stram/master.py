@@ -139,6 +139,9 @@ class Master:
         self._alone = self._committed + 1
         self._compactions.follow(before._compactions)
         self._attempts = before._attempts | {one.window_id: one.attempt for one in before._flights.values()}
+        if before._pending is not None:
+            for window_id, reports in before._pending.reports.items():
+                self._attempts[window_id] = max(report.window.attempt for report in reports)
 
     @property
     def recordings(self) -> tuple[Recording, ...]:

@@ -102,8 +102,8 @@ class LocalRun(MetricTables):
             if before is publisher:
                 continue
             if isinstance(publisher, Collector):
-                if isinstance(before, Collector) and before is not publisher:
-                    publisher.windows = before.windows
+                if name in self.collectors:
+                    publisher.windows = self.collectors[name].windows
                 self.collectors[name] = publisher
             elif isinstance(publisher, ResultPublisher) and isinstance(before, ResultPublisher):
                 publisher.result = before.result

@@ -12,7 +12,6 @@ from dataclasses import replace
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import (
     ApplicationKilledError,
-    Failure,
     RidgelineError,
     described,
 )
@@ -248,8 +247,11 @@ class ChangingRun(ABC):
         if self.planned_event is not None:
             self._reporter.tell(self.planned_event(plan))
 
-    def _switch_back(self, failure: Failure) -> None:
-        """The first window of a plan cannot be committed: go back to the plan before, and run it there."""
+    def _switch_back(self, failure: object, *, staged: bool = False) -> None:
+        """The first window of a plan cannot be committed: go back to the plan before, and run it there.
+
+        `staged`: outputs were about to stage it.
+        """
         switch, self._switched = self._switched, None
         assert switch is not None  # noqa: S101  the caller has looked
         switch.take_back()
@@ -257,7 +259,8 @@ class ChangingRun(ABC):
         last = self.checkpoint.last()
         before = replace(switch.plan, version=self.plan.version + 1, next_ids=following_ids(self.plan))
         self._executor.change(before)
-        self._outputs.change(before, {} if last is None else last.publishers, self.master.committed)
+        shown = {} if last is None else last.publishers
+        self._outputs.change(before, shown, self.master.committed, void=staged)
         states = staying(before)
         self._take_plan(before, NOTHING if last is None else moved(before, self.checkpoint, last, states))
         self._refused(switch.asked, f"its first window failed, so it was taken back: {failure}")

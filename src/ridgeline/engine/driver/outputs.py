@@ -59,13 +59,22 @@ class Outputs:
         states: Mapping[str, object],
         committed: int,
         before: Mapping[str, object] | None = None,
+        *,
+        void: bool = False,
     ) -> None:
-        """Publish for another plan from now on; all windows are published.
+        """Publish for another plan from now on; all windows are published that are committed.
 
         Publishers of operators that are the same stay as they are. Others show all that they hold back, and
         are closed; new ones are opened, with the states as of the last committed window. If one raises, those
-        of the plan before go on, with the states `before`.
+        of the plan before go on, with the states `before`. `void`: a window was staged that is not committed.
+        Then all are opened anew, as after a crash.
         """
+        if void:
+            self._visible.clear()
+            self._take(plan, _publishers(plan, {}))
+            for name, publisher in self.publishers.items():
+                self._open(name, publisher, states.get(name), committed)
+            return
         operators = {logical.name: logical.operator for logical in self.plan.logical.operators}
         old = dict(self.publishers)
         stay = {

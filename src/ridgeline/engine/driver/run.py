@@ -213,7 +213,8 @@ class ApplicationRun(ChangingRun):
             case CheckStates():
                 return (*self._repair.repair(self.master.states), StatesChecked())
             case Commit():
-                self._commit(instruction)
+                if not self._commits(instruction):
+                    return ()
                 written = self._committer.finished()
                 return (written,) if written else ()
             case Publish(window_id, before):
@@ -276,6 +277,17 @@ class ApplicationRun(ChangingRun):
             self._reporter.tell(WindowPlanned(window.began, window_id, self.plan.version, due))
         self._reporter.tell(WindowStarted(window.planned, window_id, attempt))
         window.launched = self._executor.begin(self.tails.asked(request), window.source)
+
+    def _commits(self, commit: Commit) -> bool:
+        """Begin to commit windows; False if outputs refuse the first one of a plan: it is given up."""
+        try:
+            self._commit(commit)
+        except OperatorError as error:
+            if self._switched is None:
+                raise
+            self._switch_back(error.failure, staged=True)
+            return False
+        return True
 
     def _commit(self, commit: Commit) -> None:
         """Let the outputs stage the windows, then begin to write a record with the small changes of state."""
