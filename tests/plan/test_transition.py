@@ -64,6 +64,7 @@ def test_what_a_change_does_in_lines() -> None:
         "  + sink of payments: audit.input",
         "  > state of balances: 3 partitions -> 2",
         "  > state of tops: that of top_store/0/1",
+        "  ! instances made anew, over the same state: 1",
         "  containers: 3 start, 3 stop, 7 change, 0 go on as they are",
     ]
     assert found.to_json()["repartitioned"] == [{"where": "balances", "before": 3, "after": 2}]

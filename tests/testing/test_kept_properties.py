@@ -19,10 +19,16 @@ from ridgeline import (
     ValidationError,
 )
 from ridgeline.engine.driver.journal import Journal
-from ridgeline.engine.driver.kept_properties import NOTHING_KEPT
-from ridgeline.engine.driver.planning import read_kept
+from ridgeline.engine.driver.kept_properties import NOTHING_KEPT, KeptProperties
+from ridgeline.engine.driver.planning import read_last
 from ridgeline.engine.state.storage import LocalStorage, MemoryStorage
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+
+
+def read_kept(storage: Any, application: str) -> KeptProperties:
+    """The properties that a checkpoint keeps now."""
+    last = read_last(storage, application)
+    return NOTHING_KEPT if last is None else last.properties
 
 
 class Number(NamedTuple):

@@ -1,6 +1,7 @@
 """Plans as data: logical, physical, execution. No Spark, no I/O."""
 
 from ridgeline.api.duration import parse_duration
+from ridgeline.plan.editing import edited
 from ridgeline.plan.execution import Container, ExecutionPlan, Plan, Stage
 from ridgeline.plan.fusing import build_execution
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
@@ -29,6 +30,7 @@ __all__ = [
     "build_execution",
     "build_physical",
     "describe",
+    "edited",
     "find_faults",
     "find_notes",
     "parse_duration",

@@ -87,6 +87,8 @@ class PlanDifference:
             *(f"- sink of {name}" for name in self.sinks_removed),
             *map(_moved, self.moves),
         ]
+        if self.made_anew:
+            changes.append(f"! instances made anew, over the same state: {len(self.made_anew)}")
         if not changes:
             changes = ["nothing changes"]
         begins = f"with a multiple of {self.aligned} windows" if self.aligned > 1 else "with any window"

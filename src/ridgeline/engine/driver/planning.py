@@ -52,12 +52,6 @@ def read_last(storage: DriverStorage, application: str) -> Manifest | None:
     return None if run_id is None else Journal(storage, run_id, appends=False).last
 
 
-def read_kept(storage: DriverStorage, application: str) -> KeptProperties:
-    """The properties that a checkpoint keeps now; none without a run. Raises as `read_last`."""
-    last = read_last(storage, application)
-    return NOTHING_KEPT if last is None else last.properties
-
-
 class Planner:
     """Plans an application with the properties that its checkpoint keeps.
 
