@@ -22,7 +22,7 @@ from benchmarks.launches import ridgeline_run
 GAP = "gap seconds"
 USUAL = "usual gap seconds"
 PER_SECOND, KEYS = 2_000, 1_000
-TIMES = 6
+TIMES = 5
 _BEFORE_SECONDS, _AFTER_SECONDS = 0.05, 0.5
 _PATIENCE_SECONDS = 60.0
 _TWO = {"parallelism.default": 2}
@@ -49,19 +49,38 @@ def ours(of_round: Round) -> Figures:
 
     path = of_round.folder / "seen.txt"
     app = application(str(path))
-    gaps, spans = [], []
+    gaps: dict[str, list[float]] = {}
+    spans = []
     with app.start("local[2]", checkpoint=str(of_round.folder / "checkpoint"), quiet=True) as handle:
         _wait_for(path, 300)
         usual = _usual(_seen(path)[100:])
         for number in range(2 if of_round.quick else TIMES):
-            begin = time.time()
-            handle.repartition("sums", 3 - number % 2)
-            end = time.time()
-            time.sleep(2 * _AFTER_SECONDS)
-            gaps.append(longest(_seen(path), begin, end))
-            spans.append(end - begin)
-    of_round.note(f"asked for until committed: {statistics.median(spans):.3f} s at the median")
-    return {GAP: gaps, USUAL: [usual]}
+            for kind, edits in _changes(3 - number % 2, str(of_round.folder / "added.txt")).items():
+                begin = time.time()
+                handle.change(*edits)
+                end = time.time()
+                time.sleep(2 * _AFTER_SECONDS)
+                gaps.setdefault(kind, []).append(longest(_seen(path), begin, end))
+                if kind == GAP:
+                    spans.append(end - begin)
+    of_round.note(f"repartition, from asked for to committed: {statistics.median(spans):.3f} s at the median")
+    return {**gaps, USUAL: [usual]}
+
+
+def _changes(partitions: int, path: str) -> dict[str, Sequence[dict[str, object]]]:
+    """Each kind of change, by the figure of its gap."""
+    added = {"class": "benchmarks.apps.steady_sums.Seen", "properties": {"path": path}}
+    return {
+        GAP: [{"do": "repartition", "operator": "sums", "partitions": partitions}],
+        "property gap seconds": [
+            {"do": "set-property", "operator": "sums", "property": "offset", "value": partitions}
+        ],
+        "added gap seconds": [
+            {"do": "add-operator", "name": "added", "spec": added},
+            {"do": "add-sink", "stream": "sums", "sink": "added.input"},
+        ],
+        "removed gap seconds": [{"do": "remove-operator", "name": "added"}],
+    }
 
 
 def _wait_for(path: Path, lines: int) -> None:

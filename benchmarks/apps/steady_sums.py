@@ -35,12 +35,13 @@ class Sums(Operator):
 
     input = InputPort(Number, key="key")
     output = OutputPort(Number)
+    offset: int = 0
     sums = KeyedState(int, default=0)
 
     @input.process
     def add(self, number: Number) -> None:
         self.sums[number.key] += number.value
-        self.output.emit(Number(number.key, self.sums[number.key]))
+        self.output.emit(Number(number.key, self.sums[number.key] + self.offset))
 
 
 class Seen(Operator):
