@@ -296,3 +296,14 @@ def test_ids_are_not_used_again() -> None:
         seen |= fresh
         plan = following
     assert plan.version == 4
+
+
+def test_what_counts_from_the_start_of_a_run_is_refused() -> None:
+    edits = [SetAttribute("", "window", "1s"), SetAttribute("", "heartbeat_interval", "3s")]
+    assert refused(payments_app(), *edits, SetAttribute("", "windows_in_flight", 2)) == [
+        f"`{name}`: it counts from the start of a run, and cannot be changed while it runs; "
+        f"start the application anew with `--attribute {name}=...`"
+        for name in ("window", "heartbeat_interval")
+    ]
+    found = change(payments_app(), SetAttribute("", "windows_in_flight", 2))
+    assert [str(one) for one in found.difference.attributes] == ["windows_in_flight: 4 -> 2"]

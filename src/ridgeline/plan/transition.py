@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.plan.difference import PlanDifference, difference
 from ridgeline.plan.editing import dropped_by, renamed_by
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.overrides import WINDOW
 from ridgeline.plan.state_moves import StatePlan, plan_states
 from ridgeline.plan.succession import succeed
+
+_FROM_THE_START = ("heartbeat_interval", "stats_max_allowable_windows_lag", "throughput_calculation_interval")
+"""Attributes of the application that are read once in a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,7 @@ def transition(old: Plan, planned: Plan, edits: Sequence[Edit]) -> Transition:
     `planned` is as `plan_application` made it. Raises ValidationError with all that keeps the change from
     being made while the application runs.
     """
+    _check_application(old.logical, planned.logical)
     renamed, dropped = renamed_by(edits), dropped_by(edits)
     new = succeed(old, planned, others={*renamed.values(), *dropped})
     held = [one.state_key for one in old.physical.operators]
@@ -45,3 +52,20 @@ def transition(old: Plan, planned: Plan, edits: Sequence[Edit]) -> Transition:
     states = plan_states(held, new, old=old, dropped={*dropped, *gone}, renamed=renamed)
     found = difference(old, new, renamed=renamed, dropped=dropped, moves=states.moves)
     return Transition(new, states, found)
+
+
+def _check_application(old: LogicalPlan, new: LogicalPlan) -> None:
+    """Refuse other values of what counts from the start of a run. Raises ValidationError."""
+    changed = [name for name in _FROM_THE_START if old.attributes[name] != new.attributes[name]]
+    if old.window_seconds != new.window_seconds:
+        changed.insert(0, WINDOW)
+    faults = [
+        Fault(
+            name,
+            "it counts from the start of a run, and cannot be changed while it runs",
+            f"start the application anew with `--attribute {name}=...`",
+        )
+        for name in changed
+    ]
+    if faults:
+        raise ValidationError(new.application, faults)
