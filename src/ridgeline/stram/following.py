@@ -2,47 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from ridgeline.plan.execution import Plan
-from ridgeline.stram.placement import Placement
+from ridgeline.plan.placement_rule import PlacementRule
+from ridgeline.stram.placement import Offers, Placement, Wish
+from ridgeline.stram.rules import PlanRules
+
+_NOWHERE: Mapping[int, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class ComingPlacement:
-    """Where the containers of a plan will live. `files`: of the plan, for each slot; None before the start.
+def place_following(
+    new: Plan, placement: Placement, fresh: Sequence[int], where: Mapping[int, str] = _NOWHERE
+) -> Placement:
+    """Place the containers of a new plan. `fresh`: slots beside those of now. `where`: the hosts of slots.
 
-    `more`: how many slots Spark was asked for beside those that there are. `since`: when (monotonic).
+    A new container goes to the slot that hosts the fewest, of several slots to one where it breaks no rule.
     """
+    present = {container.id for container in new.execution.containers}
+    width = max([len(placement), *(slot + 1 for slot in fresh)])
+    kept = [tuple(one for one in hosted if one in present) for hosted in placement]
+    kept += [()] * (width - len(kept))
+    homes = {one for hosted in kept for one in hosted}
+    added = tuple(one.id for one in new.execution.containers if one.id not in homes)
+    usable = sorted({*fresh, *(slot for slot, hosted in enumerate(placement) if hosted)})
+    return PlanRules(new).move((*kept, added), usable, where)[:width]
 
-    plan: Plan
-    placement: Placement
-    files: Future[Sequence[Any]] | None
-    more: int
-    since: float = 0.0
 
-
-def place_following(new: Plan, placement: Placement, fresh: Iterable[int]) -> Placement:
-    """Place the containers of a new plan. `fresh`: slots that host nothing yet, and are to host something.
-
-    A new container goes to a fresh slot if there is one, else to the slot that hosts the fewest.
-    """
-    present = {container.id: container for container in new.execution.containers}
-    slots = [[one for one in hosted if one in present] for hosted in placement]
-    fresh = list(fresh)
-    while len(slots) <= max(fresh, default=-1):
-        slots.append([])
-    home = {one: slot for slot, hosted in enumerate(slots) for one in hosted}
-    active = [slot for slot, hosted in enumerate(placement) if hosted]
-    empty = [slot for slot in fresh if not slots[slot]]
-    usable = sorted({*active, *fresh})
-    for container in new.execution.containers:
-        if container.id in home:
-            continue
-        slot = empty.pop(0) if empty else min(usable, key=lambda one: (len(slots[one]), one))
-        slots[slot].append(container.id)
-        home[container.id] = slot
-    return tuple(tuple(hosted) for hosted in slots)
+def strict_rules_broken(
+    new: Plan,
+    placement: Placement,
+    offers: Offers,
+    where: Mapping[int, str],
+    wished: Mapping[int, Wish],
+) -> Sequence[PlacementRule]:
+    """The strict rules that would be broken by slots where they are, or should be; none on one machine."""
+    if not offers:
+        return ()
+    hosts = {slot: wish.hosts[0] for slot, wish in wished.items() if wish.hosts} | dict(where)
+    at = {slot: host for slot, host in hosts.items() if slot < len(placement) and placement[slot]}
+    return [rule for rule in PlanRules(new).broken(placement, at, offers) if not rule.relax]

@@ -331,7 +331,7 @@ def _containers_on_one(
         if rule.near and rule.locality in localities:
             together = [container for name in rule.operators for container in homes[name]]
             edges += [(together[0], container) for container in together[1:]]
-    return _components(len(containers), edges)
+    return _components([container.id for container in containers], edges)
 
 
 def _readers(plan: Plan) -> Mapping[int, frozenset[str]]:
@@ -355,12 +355,12 @@ def _slots_on_one(localities: frozenset[Locality], plan: Plan, placement: Placem
         for group in _containers_on_one(localities, plan)
         for container in group[1:]
     ]
-    return _components(len(placement), edges)
+    return _components(range(len(placement)), edges)
 
 
-def _components(count: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]:
-    """The connected components of so many nodes, each sorted, by their lowest node."""
-    parents = list(range(count))
+def _components(nodes: Iterable[int], edges: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """The connected components of nodes, each sorted, by their lowest node."""
+    parents = {node: node for node in sorted(nodes)}
 
     def root(node: int) -> int:
         while parents[node] != node:
@@ -372,6 +372,6 @@ def _components(count: int, edges: Iterable[tuple[int, int]]) -> list[list[int]]
         low, high = sorted((root(first), root(second)))
         parents[high] = low
     found: dict[int, list[int]] = {}
-    for node in range(count):
+    for node in parents:
         found.setdefault(root(node), []).append(node)
     return list(found.values())

@@ -71,9 +71,13 @@ class GiveUpSlot:
 
 @dataclass(frozen=True, slots=True)
 class RetireSlot:
-    """End this slot for good, whether it is there or not: its containers live in others now."""
+    """End this slot, whether it is there or not: its containers live in others now, or nowhere.
+
+    `orderly`: no window is under way, so it has the time to tear down what it hosts.
+    """
 
     slot: int
+    orderly: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,29 +149,54 @@ class Slots:
         self._failed_jobs = [0] * len(placement)
         self._reasons = [""] * len(placement)
         self._ever_joined: set[int] = set()
-        self._unstarted: set[int] = set()
-        """Slots without containers whose job has ended: they need another one before they host any."""
+        self._ending: set[int] = set()
+        """Slots that were retired, whose jobs have not ended yet."""
+        self._free: set[int] = set()
+        """Slots that host nothing and whose jobs have ended: they can be started again."""
 
-    def reserve(self, count: int) -> Sequence[SlotInstruction]:
-        """Start so many slots more, which host nothing before `change`."""
-        first = len(self.placement)
-        self.placement = (*self.placement, *((),) * count)
-        for values, value in ((self._asks, 0), (self._jobs, 0), (self._failed_jobs, 0)):
-            values.extend([value] * count)
-        self._reasons.extend([""] * count)
-        return [self._start(slot) for slot in range(first, first + count)]
+    # Another plan -------------------------------------------------------------------------------------------
 
-    def change(self, placement: Placement, rules: Rules) -> Sequence[SlotInstruction]:
+    def numbers(self, count: int) -> Sequence[int]:
+        """The numbers of so many slots that could be started beside those that there are."""
+        known = sorted(self._free)[:count]
+        return [*known, *range(len(self.placement), len(self.placement) + count - len(known))]
+
+    def reserve(self, numbers: Sequence[int], wishes: Mapping[int, Wish]) -> Sequence[SlotInstruction]:
+        """Start slots of these `numbers`, which host nothing before `change`."""
+        more = max(0, max(numbers, default=-1) + 1 - len(self.placement))
+        self.placement = (*self.placement, *((),) * more)
+        for values in (self._asks, self._jobs, self._failed_jobs):
+            values.extend([0] * more)
+        self._reasons.extend([""] * more)
+        for slot in numbers:
+            self._asks[slot] = self._failed_jobs[slot] = 0
+            self._wishes[slot] = wishes.get(slot, Wish())
+        self._free.difference_update(numbers)
+        return [self._start(slot) for slot in numbers]
+
+    def give_back(self, numbers: Sequence[int]) -> Sequence[SlotInstruction]:
+        """End slots that were reserved, and are not needed after all. The others do not notice."""
+        unused = (slot for slot in numbers if not self.placement[slot])
+        return self._retire([slot for slot in unused if slot not in self._free | self._ending])
+
+    def change(
+        self, placement: Placement, rules: Rules, recovery_attempts: int | None = None
+    ) -> Sequence[SlotInstruction]:
         """Other containers live in the slots from now on. Those that host nothing any more are retired."""
-        before = set(range(len(self.placement)))
         self.placement, self._rules = placement, rules
-        retired = [slot for slot in sorted(before) if not placement[slot] and slot in self._members]
-        for slot in retired:
+        self._recovery_attempts = self._recovery_attempts if recovery_attempts is None else recovery_attempts
+        empty = {slot for slot, hosted in enumerate(placement) if not hosted}
+        retired = self._retire(sorted(empty - self._free - self._ending))
+        started = [self._start(slot) for slot in self.active if slot in self._free]
+        self._free &= empty
+        return *retired, *started, *self._go_on()
+
+    def _retire(self, slots: Sequence[int]) -> Sequence[RetireSlot]:
+        for slot in slots:
             self._members.pop(slot, None)
             self._wishes.pop(slot, None)
-        started = [self._start(slot) for slot in self.missing if slot in self._unstarted]
-        self._unstarted.clear()
-        return *map(RetireSlot, retired), *started, *self._go_on()
+        self._ending.update(slots)
+        return [RetireSlot(slot, orderly=True) for slot in slots]
 
     @property
     def members(self) -> Mapping[int, Member]:
@@ -315,12 +344,13 @@ class Slots:
 
         Nothing follows for a slot that was retired.
         """
-        if not self.placement[slot]:
-            self._unstarted.add(slot)
-            self._members.pop(slot, None)
-            return ()
         self._members.pop(slot, None)
         self._jobs[slot] += 1
+        if not self.placement[slot]:
+            self._ending.discard(slot)
+            self._moving.discard(slot)
+            self._free.add(slot)
+            return ()
         if slot in self._moving:
             self._moving.discard(slot)
             return (self._start(slot),)
@@ -354,6 +384,7 @@ class Slots:
         self.placement, self._wishes = placement, dict(wishes)
         for slot in retired:
             self._members.pop(slot, None)
+        self._ending.update(retired)
         return *map(RetireSlot, retired), *self._go_on()
 
     def _arrangements(self, places: int) -> Iterator[tuple[Placement, Mapping[int, Wish]]]:

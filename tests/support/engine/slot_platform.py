@@ -12,6 +12,7 @@ from rich.console import Console
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.driver.slot_executor import SlotExecutor
 from ridgeline.engine.driver.slot_jobs import JobEnded
@@ -22,6 +23,7 @@ from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.state.storage import LocalStorage
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.plan.planner import plan_application
+from ridgeline.stram.changes import PlanChange
 from ridgeline.stram.placement import Offer
 from support.engine.fed_slots import MicroBatches, ProcessFeed
 from support.engine.forked_slots import PROCESSES, no_slot, slot
@@ -190,6 +192,13 @@ class ProcessSlots:
         return str(error)
 
 
+def _planner(app, attributes):
+    def make(kept, before, edits):
+        return plan_application(app, {}, attributes, kept=before, edits=edits)
+
+    return Planner(make, {})
+
+
 def run_in_processes(
     app,
     folder,
@@ -206,6 +215,7 @@ def run_in_processes(
     heartbeats=None,
     hosts=(),
     full=(),
+    changes=None,
     **attributes,
 ):
     """Run an application in slots that are processes; returns as `run_on_spark`.
@@ -213,16 +223,24 @@ def run_in_processes(
     `seen(run, event)` follows each event, `each(run, committed)` each commit. `attributes` are those of the
     application. `stillborn`: no process ever becomes a slot. `batches`: what Spark has for each window.
     `hosts`: names for where slots run, those of `full` have no core. `started(run)` is called before the
-    first. `heartbeats`: what takes those of the slots.
+    first. `heartbeats`: what takes those of the slots. `changes`: the edits that are asked for once a window
+    is committed, by window; `run.asked` has what became of them.
     """
-    plan, stop = plan_application(app, {}, attributes), stop or threading.Event()
+    planner = _planner(app, attributes)
+    plan, stop = planner.settled(None), stop or threading.Event()
+    asking = dict(changes or {})
     run, clock = SparkRun(plan), SystemClock()
+    run.asked, run.claimed = [], []
     checkpoint = Checkpoint(LocalStorage(str(folder)), plan.logical.application)
 
     def observe(event):
         run.events.append(event)
         if seen:
             seen(run, event)
+        if isinstance(event, WindowCommitted):
+            run.claimed.append(run.platform.claimed)
+        if isinstance(event, WindowCommitted) and event.window_id in asking:
+            run.asked.append(run.run.changes.ask(PlanChange(tuple(asking.pop(event.window_id))), "test"))
         if each and isinstance(event, WindowCommitted):
             each(run, event)
 
@@ -241,6 +259,8 @@ def run_in_processes(
 
     run.platform = ProcessSlots(places, checkpoint.epoch, no_slot if stillborn else slot, plan)
     run.platform.hosts, run.platform.full = hosts, set(full)
+    if changes:
+        run.platform.patience_seconds = PATIENCE_SECONDS  # new slots take a while to start
     executor = SlotExecutor(
         run.platform,
         plan,
@@ -252,7 +272,7 @@ def run_in_processes(
         heartbeats=heartbeats,
     )
     with raises(expect) as caught:
-        run.run = ApplicationRun(plan, checkpoint, executor, clock, context, observe)
+        run.run = ApplicationRun(plan, checkpoint, executor, clock, context, observe, planner=planner)
         orderly = False
         if started:
             started(run)

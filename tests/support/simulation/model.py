@@ -25,7 +25,7 @@ from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.storage import Storage
 from ridgeline.engine.worker.container import Container
-from ridgeline.engine.worker.messages import Host
+from ridgeline.engine.worker.messages import Host, Prepare
 from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
@@ -212,6 +212,10 @@ class Containers:
         self._storage = storage
         self._tag = tag
         self._containers: dict[int, Container | LightContainer] = {}
+
+    def prepare(self, message: Prepare) -> None:
+        """Nothing is read before."""
+        self._process.check()
 
     def host(self, message: Host) -> None:
         """Host these."""

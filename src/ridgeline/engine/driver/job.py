@@ -96,8 +96,8 @@ class SparkExecutor:
 
     def _take(self, plan: Plan) -> None:
         """Have the containers of a plan. Raises RidgelineError, OSError."""
-        self._specs = container_specs(plan)
-        self._plan = plan_distribution.distribute(self._storage, self._specs)
+        specs = container_specs(plan)
+        self._plan, self._specs = plan_distribution.distribute(self._storage, specs), specs
         self._stages = [[container.id for container in stage.containers] for stage in plan.execution.stages]
         self._next = [partial(next_stage, number) for number in range(len(self._stages))]
         self._commits = [spec.id for spec in self._specs if spec.wants_commit]

@@ -14,6 +14,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError
 from ridgeline.api.operator import SparkSource
 from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
+from ridgeline.engine.driver.slot_changing import SlotChanging
 from ridgeline.engine.driver.slot_feed import FeedError, Feeds
 from ridgeline.engine.driver.slot_group import (
     AllThere,
@@ -41,6 +42,7 @@ from ridgeline.engine.worker.messages import (
     FromSlot,
     Heartbeat,
     Host,
+    Prepared,
     Reported,
     Run,
     Unreachable,
@@ -51,12 +53,11 @@ from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, InputAwake
-from ridgeline.stram.following import ComingPlacement, place_following
 from ridgeline.stram.in_flight import InFlight
 from ridgeline.stram.needs import Need, needs_of, not_given, place_within
 from ridgeline.stram.placement import Placement, broken_rules, most_slots, place, wishes
 from ridgeline.stram.rules import PlanRules, describe_given_up
-from ridgeline.stram.slots import Member, RetireSlot, Slots
+from ridgeline.stram.slots import Member, RetireSlot, SlotInstruction, Slots
 
 _HOST = socket.gethostname()
 _LOOKS_AT_THE_START = 3
@@ -70,8 +71,6 @@ _PLANS_AT_ONCE = 8
 """So many plan files are written at the same time: on an object store each takes a while."""
 _NAMED = 8
 """How many operators of a slot are named."""
-_PREPARATION_SECONDS = 20.0
-"""So long a change waits for slots that Spark was asked for; they are awaited after it, too."""
 
 
 class SlotExecutor:
@@ -110,7 +109,6 @@ class SlotExecutor:
         self._containers = {container.id: container.operators for container in plan.execution.containers}
         self._sharing = platform.open_sharing()
         self._cleaner = ThreadPoolExecutor(1, "ridgeline-cleaner")
-        self._writer = ThreadPoolExecutor(1, "ridgeline-plan-files")
         self._told = self._shared = -1
         """The last window that slots were told of, and the last with blocks by reference to be removed."""
         self._unsaid: int | None = None
@@ -121,7 +119,7 @@ class SlotExecutor:
         self._watchdog = Watchdog(hangs, self._heartbeats.workers, self._end_stuck, clock)
         self._group: SlotGroup | None = None
         self._slots: Slots
-        self._needs: Sequence[Need]
+        self._needs: dict[int, Need]
         self._plan_files: Sequence[plan_distribution.PlanFile]
         self._home: dict[int, int] = {}
         self._events: deque[ExecutorEvent] = deque()
@@ -137,8 +135,7 @@ class SlotExecutor:
         """When to see whether there are places for all slots, since not all were there."""
         self._looks_left = _LOOKS_AT_THE_START
         self._warned = False
-        self._coming: ComingPlacement | None = None
-        """What a plan that is prepared needs, None if there is none."""
+        self._changing: SlotChanging | None = None
 
     # Windows ------------------------------------------------------------------------------------------------
 
@@ -211,7 +208,8 @@ class SlotExecutor:
         finally:
             self._platform.release()  # also what was claimed for slots that could not be started
         self._heartbeats.close()
-        self._writer.shutdown(wait=False, cancel_futures=True)
+        if self._changing is not None:
+            self._changing.close()
         self._cleaner.shutdown(wait=True)
         self._sharing.close()
         return failures
@@ -219,68 +217,46 @@ class SlotExecutor:
     # Another plan -------------------------------------------------------------------------------------------
 
     def prepare(self, plan: Plan) -> None:
-        """Place the containers of a plan, ask Spark for more slots if it has room, write the plan files.
-
-        Containers that stay live where they are. Raises RidgelineError if rules on hosts cannot be kept.
-        """
-        self.abandon()
-        if self._group is None:
-            self._coming = ComingPlacement(plan, (), None, 0)
-            return
-        wanted = most_slots(plan) - len(self._slots.active)
-        more = self._platform.claim_more(wanted) if wanted > 0 else 0
-        first = len(self._slots.placement)
-        if more:
-            for event in self._group.follow(self._slots.reserve(more)):
-                self._take(self._group, event)
-        placement = place_following(plan, self._slots.placement, range(first, first + more))
-        try:
-            self._needs = [*self._needs, *[Need()] * more]
-            self._check_rules_of(plan, placement)
-        except RidgelineError:
-            self._platform.release(more)
-            raise
-        files = self._writer.submit(self._distribute, plan, placement)
-        self._coming = ComingPlacement(plan, placement, files, more, self._clock.monotonic())
+        """Get the slots ready for a plan, see `SlotChanging`: containers that stay live where they are."""
+        if self._changing is not None:
+            self._changing.prepare(plan)
 
     @property
     def prepared(self) -> bool:
-        """True once the plan files are written and slots that were asked for are there, or late."""
-        coming = self._coming
-        if coming is None or coming.files is None:
-            return coming is not None
-        late = self._clock.monotonic() - coming.since > _PREPARATION_SECONDS
-        there = all(slot in self._slots.members for slot, hosted in enumerate(coming.placement) if hosted)
-        return coming.files.done() and (there or late)
+        """True once all slots have read what they will host."""
+        return self._changing is None or self._changing.prepared
 
     def abandon(self) -> None:
         """Give back what was taken for a plan that is not used."""
-        coming, self._coming = self._coming, None
-        if coming is not None and coming.more and self._group is not None:
-            placement = (*self._slots.placement,)
-            self._change_slots(self._group, self._plan, placement)
-            self._platform.release(coming.more)
+        if self._changing is not None:
+            self._changing.abandon()
 
     def change(self, plan: Plan) -> None:
-        """Tell the slots what lives in them from now on. Raises RidgelineError if it cannot be sent."""
-        coming, self._coming = self._coming, None
-        if self._group is None:
+        """Tell the slots what lives in them from now on. Raises RidgelineError if that cannot be."""
+        if self._group is None or self._changing is None:
             self._take_plan(plan)
             return
-        if coming is None or coming.plan is not plan or coming.files is None:  # back to the plan before
-            placement = place_following(plan, self._slots.placement, ())
-            files = self._distribute(plan, placement)
-        else:
-            placement, files = coming.placement, coming.files.result()
+        if plan is self._plan:
+            self._changing.abandon()
+            return
+        following = self._changing.take(plan)
+        self._say_committed()
+        given_back = [slot for slot in self._slots.active if not following.placement[slot]]
+        self._platform.release(sum(self._needs[slot].vcores for slot in given_back))
         self._take_plan(plan)
-        self._plan_files = files
-        self._home = _homes(placement)
-        before = len(self._slots.active)
-        self._needs = needs_of(plan, placement, self._platform.given)
-        self._change_slots(self._group, plan, placement)
-        retired = before + (coming.more if coming is not None else 0) - len(self._slots.active)
-        if retired > 0:
-            self._platform.release(retired)
+        assert following.files is not None  # noqa: S101  it was taken
+        self._plan_files = following.files.result()
+        self._home = _homes(following.placement)
+        self._needs.update(enumerate(following.needs))
+        self._follow(self._slots.change(following.placement, PlanRules(plan), _attempts(plan)))
+        if not self._group.complete:
+            self._look_again_at = self._clock.monotonic() + self._platform.patience_seconds
+
+    def _follow(self, instructions: Iterable[SlotInstruction]) -> None:
+        """Carry out what follows for slots."""
+        if self._group is not None:
+            for event in self._group.follow(instructions):
+                self._take(self._group, event)
 
     def _take_plan(self, plan: Plan) -> None:
         self._plan = plan
@@ -290,10 +266,6 @@ class SlotExecutor:
         self._watchdog.follow(plan)
         self.capacity = max(2, int(plan.logical.attributes["windows_in_flight"]))
 
-    def _change_slots(self, group: SlotGroup, plan: Plan, placement: Placement) -> None:
-        for event in group.follow(self._slots.change(placement, PlanRules(plan))):
-            self._take(group, event)
-
     # The start ----------------------------------------------------------------------------------------------
 
     def _start(self) -> SlotGroup:
@@ -301,8 +273,8 @@ class SlotExecutor:
         fed = [one for one in self._plan.physical.operators if isinstance(one.operator, SparkSource)]
         placement = self._place(len(fed))
         self._home = _homes(placement)
-        attempts = max(one.attributes["recovery_attempts"] for one in self._plan.logical.operators)
-        self._slots = Slots(placement, int(attempts), PlanRules(self._plan), self._platform.offers())
+        rules, offers = PlanRules(self._plan), self._platform.offers()
+        self._slots = Slots(placement, _attempts(self._plan), rules, offers)
         self._plan_files = self._distribute(self._plan, placement)
         self._look_again_at = self._clock.monotonic() + self._platform.patience_seconds
         self._group = SlotGroup(
@@ -312,6 +284,16 @@ class SlotExecutor:
             self._describe,
             lambda slot: self._needs[slot],
             self._clock,
+        )
+        self._changing = SlotChanging(
+            self._platform,
+            self._slots,
+            self._group,
+            self._storage.uri,
+            self._clock,
+            self._distribute,
+            self._follow,
+            lambda: self._needs,
         )
         return self._group
 
@@ -324,26 +306,26 @@ class SlotExecutor:
         apart = place(self._plan, most_slots(self._plan))
         claimed = self._platform.claim(sum(need.vcores for need in needs_of(self._plan, apart, given)), fed)
         placement = place_within(self._plan, min(claimed, len(apart)), claimed, given)
-        self._needs = needs_of(self._plan, placement, given)
-        for need in self._needs:
+        self._needs = dict(enumerate(needs_of(self._plan, placement, given)))
+        for need in self._needs.values():
             self._platform.check(need)
-        taken = sum(need.vcores for need in self._needs)
+        taken = sum(need.vcores for need in self._needs.values())
         if taken > claimed:
             what = f"a slot needs {taken} cores (`vcores`); Spark has {claimed} for slots"
             msg = f"{what}; give Spark more cores, or the operators fewer"
             raise RidgelineError(msg)
-        self._check_rules_of(self._plan, placement)
+        self._check_rules(placement)
         if claimed > taken:
             self._platform.release(claimed - taken)
         return placement
 
-    def _check_rules_of(self, plan: Plan, placement: Placement) -> None:
+    def _check_rules(self, placement: Placement) -> None:
         """Refuse a start that breaks strict affinity rules on hosts; on one machine, and if relaxed, warn.
 
         Raises RidgelineError.
         """
         offers = self._platform.offers()
-        rules = broken_rules(plan, placement, wishes(plan, placement, offers), offers)
+        rules = broken_rules(self._plan, placement, wishes(self._plan, placement, offers), offers)
         strict = [rule for rule in rules if not rule.relax]
         if strict and offers:
             raise RidgelineError(describe_given_up(strict[0], sorted(offers), len(placement)))
@@ -376,7 +358,7 @@ class SlotExecutor:
 
     def _describe(self, slot: int) -> str:
         """What Spark's UI shows of a slot's job. Called by the thread of the jobs."""
-        hosted = self._names(slot)
+        hosted = self._names(slot) or "for a plan that follows"
         return f"{self._application}: slot {slot + 1} of {len(self._slots.placement)} ({hosted})"
 
     def _names(self, slot: int) -> str:
@@ -384,7 +366,8 @@ class SlotExecutor:
         titles = [
             self._operators[operator].title
             for container in self._slots.placement[slot]
-            for operator in self._containers[container]
+            for operator in self._containers.get(container, ())
+            if operator in self._operators  # the plan may change meanwhile
         ]
         more = f" and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
         return ", ".join(titles[:_NAMED]) + more
@@ -449,6 +432,8 @@ class SlotExecutor:
             case SlotGone(slot, member, reason, ended):
                 self._heartbeats.lost(slot)
                 self._observe(SlotLost(self._clock.wall(), slot, member.host, member.pid, reason))
+                if not self._slots.placement[slot]:
+                    return
                 self._look_again_at = self._clock.monotonic() + self._platform.patience_seconds
                 self._fail(failure or self._failure(slot, member, reason, ended=ended))
             case SlotMoved(slot, hosts) | SlotElsewhere(slot, _, hosts):
@@ -476,6 +461,8 @@ class SlotExecutor:
                 self._heartbeats.take(slot, data)
             case Awake():
                 self._events.append(InputAwake())
+            case Prepared() if self._changing is not None:
+                self._changing.heard(slot, message)
             case Failed(_, window_id, attempt, failure) if attempt >= 0:
                 self._events.append(AttemptFailed(window_id, attempt, failure))
             case Failed(_, window_id, _, failure) if window_id >= 0:
@@ -543,7 +530,8 @@ class SlotExecutor:
 
     def _process_of(self, container: int) -> Process | None:
         """Host and process of a container's slot. Called by the watchdog's thread."""
-        member = self._slots.members.get(self._home[container]) if self._group is not None else None
+        home = self._home.get(container, -1)
+        member = self._slots.members.get(home) if self._group is not None else None
         return None if member is None else (member.host, member.pid)
 
     def _look(self, group: SlotGroup) -> None:
@@ -560,6 +548,8 @@ class SlotExecutor:
             elif now >= due:
                 del self._suspects[peer]
                 self._fail(failure)
+        if self._changing is not None:
+            self._changing.look()
         if now >= self._look_again_at:
             self._looks_left -= 1
             self._look_at_places(group)
@@ -573,7 +563,8 @@ class SlotExecutor:
         instructions = self._slots.make_do(places) if self._looks_left <= 0 else ()
         if any(isinstance(one, RetireSlot) for one in instructions):
             self._platform.release(sum(taken[slot] for slot in taken.keys() - set(self._slots.active)))
-            self._needs = needs_of(self._plan, self._slots.placement, self._platform.given)
+            needs = needs_of(self._plan, self._slots.placement, self._platform.given)
+            self._needs.update(enumerate(needs))
             self._home = _homes(self._slots.placement)
             self._plan_files = self._distribute(self._plan, self._slots.placement)
             self._observe(SlotsReduced(self._clock.wall(), places, before))
@@ -592,6 +583,11 @@ class SlotExecutor:
         remedy = "has it enough free cores and memory?"
         text = f"Spark has not started the tasks of all slots yet (missing: {missing}); {remedy}"
         self._observe(StateWarning(self._clock.wall(), -1, text))
+
+
+def _attempts(plan: Plan) -> int:
+    """How many new jobs a slot gets."""
+    return max(int(one.attributes["recovery_attempts"]) for one in plan.logical.operators)
 
 
 def _homes(placement: Placement) -> dict[int, int]:

@@ -152,6 +152,10 @@ class SlotGroup:
         self._job_numbers: dict[int, int] = {}
         self._cancelled: dict[int, int] = {}
         """The last job of a slot that was cancelled, by slot."""
+        self._leaving: set[Peer] = set()
+        """Slots that were told to end while the application goes on."""
+        self._left: list[Failure] = []
+        """What has failed in their `teardown`."""
         self._jobs = platform.open_jobs(self._task, describe, need, self._network.wake)
         self.follow(slots.start())
 
@@ -178,6 +182,10 @@ class SlotGroup:
         peer = self._peers.get(slot)
         if peer is not None:
             self._network.send(peer, *encode(message))
+
+    def peer(self, slot: int) -> Peer | None:
+        """The process that is a slot now, None if there is none."""
+        return self._peers.get(slot)
 
     def send_all(self, message: ToSlot) -> None:
         """Send one message to all slots, encoded once."""
@@ -229,7 +237,7 @@ class SlotGroup:
 
         A slot that does not answer in time is ended by Spark, which gives its containers 5 s.
         """
-        failures: list[Failure] = []
+        failures = self._left
         waiting = set(self._peers)
         self.send_all(End())
         deadline = self._clock.monotonic() + _ENDING_SECONDS
@@ -278,6 +286,8 @@ class SlotGroup:
                 case Introduce():
                     self._introduce()
                     events.append(AllThere())
+                case RetireSlot(slot, orderly) if orderly and slot in self._peers:
+                    self._let_go(slot)
                 case RetireSlot(slot):
                     self._end_job(slot)
                 case GiveUpSlot(slot, reason, jobs):
@@ -297,6 +307,9 @@ class SlotGroup:
             return self._lost(peer.slot, str(error)) if self.has(peer) else ()
         if isinstance(message, Joined):
             return self._joined(peer, message)
+        if isinstance(message, Ended) and peer in self._leaving:
+            self._leaving.discard(peer)
+            self._left += message.failures
         return (Said(peer.slot, message),) if self.has(peer) else ()
 
     def _joined(self, peer: Peer, joined: Joined) -> list[GroupEvent]:
@@ -331,9 +344,19 @@ class SlotGroup:
             self._jobs.disconnected(slot)
             self._network.hang_up(peer)
 
+    def _let_go(self, slot: int) -> None:
+        """Tell a slot to tear its containers down and to end; no later process of the job is one."""
+        self.send(slot, End())
+        self._cancelled[slot] = self._job_numbers[slot]
+        self._leaving.add(self._peers.pop(slot))
+        self._jobs.disconnected(slot)
+
     def _introduce(self) -> None:
-        peers = {self._peers[slot]: str(member.address) for slot, member in self._slots.members.items()}
-        for slot in self._peers:
+        """Tell all slots that host containers; others wait for theirs."""
+        active = self._slots.active
+        members = self._slots.members
+        peers = {self._peers[slot]: str(members[slot].address) for slot in active}
+        for slot in active:
             self.send(slot, self._host(slot, peers))
 
     def _lost(self, slot: int, reason: str, *, ended: bool = False) -> list[GroupEvent]:

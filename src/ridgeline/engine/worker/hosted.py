@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import TypeAlias
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.engine.state.storage import Storage, open_storage
@@ -24,6 +25,8 @@ from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.protocol import WindowRequest
 
 CLOCK = SystemClock()
+Specs: TypeAlias = tuple[ContainerSpec, ...]
+"""Of the containers in a plan's file."""
 _living: list[Hosted] = []
 """All that have containers in this process."""
 _at_work = False
@@ -41,13 +44,13 @@ class Hosted:
         plan: plan_distribution.PlanFile,
         run_id: str,
         on_wake: Callable[[], None] | None = None,
+        read: Specs | None = None,
     ) -> None:
-        """Read the plan. Raises what `plan_distribution.receive` raises."""
+        """Read the plan, unless it was `read` before. Raises what `plan_distribution.receive` raises."""
         self._on_wake = on_wake
         self.storage: Storage = open_storage(checkpoint)
-        self.specs: dict[int, ContainerSpec] = {
-            spec.id: spec for spec in plan_distribution.receive(self.storage, plan)
-        }
+        found = plan_distribution.receive(self.storage, plan) if read is None else read
+        self.specs: dict[int, ContainerSpec] = {spec.id: spec for spec in found}
         self._run_id = run_id
         self._containers: dict[int, Container] = {}
         _living.append(self)
@@ -63,14 +66,17 @@ class Hosted:
             self._containers[container_id] = container
         return container
 
-    def change(self, plan: plan_distribution.PlanFile) -> list[Failed]:
+    def change(self, plan: plan_distribution.PlanFile, read: Specs | None = None) -> list[Failed]:
         """Have the containers of another plan: those that are here already go on as far as they can.
 
-        Returns what failed in `deactivate` and `teardown`. Raises what `plan_distribution.receive` raises.
+        `read`: what is in its file, if that is known. Returns what failed in `deactivate` and `teardown`.
+        Raises what `plan_distribution.receive` raises.
         """
         global _closing  # noqa: PLW0603  as below
-        self.specs = {spec.id: spec for spec in plan_distribution.receive(self.storage, plan)}
-        failed = self.close(self._containers.keys() - self.specs.keys())
+        found = plan_distribution.receive(self.storage, plan) if read is None else read
+        specs = {spec.id: spec for spec in found}
+        failed = self.close(self._containers.keys() - specs.keys())
+        self.specs = specs
         _closing = True
         try:
             for container_id, container in self._containers.items():

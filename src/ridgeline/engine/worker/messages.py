@@ -60,6 +60,14 @@ class Host:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepare:
+    """Read a plan that a `Host` may name later. Answered by `Prepared`; windows go on."""
+
+    checkpoint: str
+    plan: PlanFile
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """Run an attempt at a window.
 
@@ -88,7 +96,7 @@ class End:
     """Tear all containers down, answer with `Ended` and go."""
 
 
-ToSlot: TypeAlias = Host | Run | Committed | End
+ToSlot: TypeAlias = Host | Prepare | Run | Committed | End
 
 
 # From a slot to STRAM ---------------------------------------------------------------------------------------
@@ -132,6 +140,14 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan of this name was read, and all of its code imported. `failure`: why it could not be."""
+
+    plan: str
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Awake:
     """Inputs that had nothing to emit, as the last reports say, have something now."""
 
@@ -162,7 +178,7 @@ class Ended:
     failures: tuple[Failure, ...] = ()
 
 
-FromSlot: TypeAlias = Joined | Reported | Awake | Heartbeat | Failed | Unreachable | Ended
+FromSlot: TypeAlias = Joined | Prepared | Reported | Awake | Heartbeat | Failed | Unreachable | Ended
 
 
 # Between slots ----------------------------------------------------------------------------------------------
@@ -242,7 +258,7 @@ class Taken:
 AnyMessage: TypeAlias = ToSlot | FromSlot | Between | Fed | Taken
 _KINDS: tuple[type[AnyMessage], ...] = (
     Host, Run, Committed, End, Joined, Reported, Awake, Heartbeat, Failed, Unreachable,
-    Ended, Blocks, Finished, Fed, Taken,
+    Ended, Blocks, Finished, Fed, Taken, Prepare, Prepared,
 )  # fmt: skip
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
 _HEARTBEAT = _NUMBERS[Heartbeat]

@@ -30,6 +30,8 @@ from ridgeline.engine.worker.messages import (
     Finished,
     FromSlot,
     Host,
+    Prepare,
+    Prepared,
     Reported,
     Run,
     ToSlot,
@@ -51,6 +53,9 @@ class Hosting(Protocol):
 
     def host(self, message: Host) -> None:
         """Host these containers from now on; those that are here already stay. Raises what reading raises."""
+
+    def prepare(self, message: Prepare) -> None:
+        """Read what a later `Host` may name, so that it takes no time then. Raises what reading raises."""
 
     def run(
         self,
@@ -192,6 +197,8 @@ class Slot:
                 self._committed(window_id)
             case Host():
                 self._host(message)
+            case Prepare():
+                self._prepare(message)
             case End():
                 self.close(self._call_committed())
 
@@ -253,6 +260,7 @@ class Slot:
 
     def _host(self, message: Host) -> None:
         """Host other containers. None of them goes on before a `Run` with states."""
+        self._to_stram += self._call_committed()  # some may be gone then
         self._void()
         self._next, self._slots, self._waiting = {}, message.slots, frozenset()
         self._wiring = Wiring(self._number, {}, {})
@@ -266,6 +274,15 @@ class Slot:
             self._next = dict.fromkeys(specs, _NOT_READY)
             self._waiting = frozenset(number for number, spec in specs.items() if spec.waits_for_tuples)
             self._wants_commits = any(spec.wants_commit for spec in specs.values())
+
+    def _prepare(self, message: Prepare) -> None:
+        """Read a plan that may follow, and say whether that could be done."""
+        failure = None
+        try:
+            self._hosting.prepare(message)
+        except Exception as error:  # noqa: BLE001  reported
+            failure = hosting_failure(error, message.checkpoint)
+        self._to_stram.append(Prepared(message.plan.name, failure))
 
     def _begin(self, run: Run) -> None:
         """STRAM begins an attempt."""

@@ -23,11 +23,12 @@ from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Network, Peer
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.exchange.sockets import Sockets
-from ridgeline.engine.worker import process_start, stacks
+from ridgeline.engine.state.storage import open_storage
+from ridgeline.engine.worker import plan_distribution, process_start, stacks
 from ridgeline.engine.worker.feeding import FedRows
 from ridgeline.engine.worker.heartbeat import HeartbeatSender, Send
-from ridgeline.engine.worker.hosted import CLOCK, Hosted, end_orderly
-from ridgeline.engine.worker.messages import Address, Heartbeat, Host, Joined, encode
+from ridgeline.engine.worker.hosted import CLOCK, Hosted, Specs, end_orderly
+from ridgeline.engine.worker.messages import Address, Heartbeat, Host, Joined, Prepare, encode
 from ridgeline.engine.worker.pauses import short_pauses, spare_loaded
 from ridgeline.engine.worker.slot import Slot
 from ridgeline.engine.worker.slot_loop import SlotLoop
@@ -128,6 +129,8 @@ class Containers:
         self._tag = tag
         self._hosted: Hosted | None = None
         self._plan: tuple[str, str, str] | None = None
+        self._coming: tuple[str, Specs] | None = None
+        """A plan that may follow, by the name of its file."""
         self._heartbeats: HeartbeatSender | None = None
         self._heartbeat_seconds: float | None = None
         self._failures: list[Failure] = []
@@ -139,14 +142,26 @@ class Containers:
         plan = (message.checkpoint, message.plan.name, message.run_id)
         if self._hosted is None or self._plan is None or plan[::2] != self._plan[::2]:
             self._tear_down(None)
-            self._hosted = Hosted(message.checkpoint, message.plan, message.run_id, self.on_wake)
+            specs = self._read(message)
+            self._hosted = Hosted(message.checkpoint, message.plan, message.run_id, self.on_wake, specs)
         else:
             self._tear_down(self.specs.keys() - set(message.containers))
             if plan != self._plan:
-                self._failures += [failed.failure for failed in self._hosted.change(message.plan)]
+                failed = self._hosted.change(message.plan, self._read(message))
+                self._failures += [one.failure for one in failed]
         self._plan = plan
         self.specs = {number: self._hosted.specs[number] for number in message.containers}
         spare_loaded()
+
+    def prepare(self, message: Prepare) -> None:
+        """As `Hosting.prepare`."""
+        storage = open_storage(message.checkpoint) if self._hosted is None else self._hosted.storage
+        self._coming = message.plan.name, plan_distribution.receive(storage, message.plan)
+
+    def _read(self, message: Host) -> Specs | None:
+        """What was read before of the plan that is to be hosted now."""
+        coming, self._coming = self._coming, None
+        return coming[1] if coming is not None and coming[0] == message.plan.name else None
 
     def run(
         self,

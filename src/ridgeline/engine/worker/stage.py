@@ -32,7 +32,7 @@ from ridgeline.engine.worker import plan_distribution, process_start, source_row
 from ridgeline.engine.worker.black_box import victims
 from ridgeline.engine.worker.failures import NOT_RUN, Failed, InputLostError, failure_of
 from ridgeline.engine.worker.heartbeat_line import HeartbeatAddress, sender_of
-from ridgeline.engine.worker.hosted import CLOCK, Hosted, end_orderly
+from ridgeline.engine.worker.hosted import CLOCK, Hosted, Specs, end_orderly
 from ridgeline.plan.protocol import WindowRequest
 
 PROPERTY = "ridgeline.window.secret"
@@ -84,17 +84,20 @@ class StageHost(Hosted):
         self.by_stage: dict[int, list[int]] = {}
         for spec in self.specs.values():
             self.by_stage.setdefault(spec.stage, []).append(spec.id)
+        self._positions = {one: at for stage in self.by_stage.values() for at, one in enumerate(stage)}
 
-    def change(self, plan: plan_distribution.PlanFile) -> list[Failed]:
+    def change(self, plan: plan_distribution.PlanFile, read: Specs | None = None) -> list[Failed]:
         """As `Hosted.change`."""
-        failed = super().change(plan)
+        failed = super().change(plan, read)
         self._find_stages()
         return failed
 
     def address(self, destination: int, stage: int, slots: int) -> int:
         """The number of the task, in the stage after `stage`, that runs or forwards to `destination`."""
         following = self.by_stage.get(stage + 1, [0])
-        position = destination - following[0] if destination in following else max(destination, 0)
+        spec = self.specs.get(destination)
+        its = spec is not None and spec.stage == stage + 1
+        position = self._positions[destination] if its else max(destination, 0)
         return position % min(slots, len(following))
 
     def post(self, envelopes: Iterable[Envelope], stage: int, slots: int) -> Iterator[bytes]:
@@ -129,8 +132,13 @@ def _task() -> tuple[Task, StageHost, Any]:
     key = _key(task)
     before = next((one for one in _hosts if (one[0], one[2]) == (key[0], key[2])), key)
     if key not in _hosts and before in _hosts:  # the application has another plan
-        _hosts[key] = _hosts.pop(before)
-        _hosts[key].change(task.plan)  # what fails in `teardown` loses nothing
+        host = _hosts.pop(before)
+        try:
+            host.change(task.plan)  # what fails in `teardown` loses nothing
+        except BaseException:
+            host.close()
+            raise
+        _hosts[key] = host
     if key not in _hosts:
         while len(_hosts) >= _HOSTS_KEPT:
             _hosts.pop(next(iter(_hosts))).close()

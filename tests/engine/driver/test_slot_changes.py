@@ -1,0 +1,242 @@
+"""Changes of the plan in slots that are real processes; only Spark is not there."""
+
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ridgeline.measure.events import SlotJoined, SlotLost
+from ridgeline.plan.edits import (
+    AddOperator,
+    AddSink,
+    RemoveOperator,
+    Repartition,
+    SetAttribute,
+    SetProperty,
+)
+from support.engine.slot_platform import kill, run_in_processes
+from support.engine.staying import staying
+from support.service.live import TUPLES, application
+
+WINDOWS_AFTER = 20
+
+
+@pytest.fixture
+def run(tmp_path):
+    """`run(app, changes, **options)`: as `run_in_processes`, until some windows after the last change."""
+
+    def run(app, changes, each=None, **options):
+        stop, decided = threading.Event(), []
+
+        def each_window(found, event):
+            if each is not None:
+                each(found, event)
+            if len(found.asked) == len(changes) and all(asked.done.is_set() for asked in found.asked):
+                decided.append(event)
+            if len(decided) > WINDOWS_AFTER:
+                stop.set()
+
+        folder = tmp_path / "checkpoint"
+        found = run_in_processes(app, folder, changes=changes, each=each_window, stop=stop, **options)
+        assert found.ids == list(range(len(found.ids)))
+        assert collected(found) == by_hand(len(found.ids))
+        return found
+
+    return run
+
+
+def by_hand(windows):
+    """All that the sink gets: how often each sum of a key comes."""
+    sums, found = Counter(), Counter()
+    for number in range(TUPLES * windows):
+        sums[number % 7] += number
+        found[number % 7, sums[number % 7]] += 1
+    return found
+
+
+def collected(found):
+    return Counter(map(tuple, found.collected("sink")))
+
+
+def states(found):
+    return [(asked.state, asked.reason) for asked in found.asked]
+
+
+APPLIED = ("APPLIED", "")
+
+
+@pytest.mark.parametrize("places", [2, 6])
+def test_repartitions_lose_and_double_nothing(run, places):
+    parts = [3, 2, 4, 1]
+    changes = {10 + 40 * number: [Repartition("sums", count)] for number, count in enumerate(parts)}
+    found = run(application("2ms"), places=places, changes=changes)
+    assert states(found) == [APPLIED] * len(parts)
+    assert not found.retries
+    assert not found.of_type(SlotLost)
+
+
+def test_slots_come_and_go_with_the_containers_and_their_numbers_are_used_again(run):
+    changes = {10 + 20 * number: [Repartition("sums", 3 - number % 2 * 2)] for number in range(8)}
+    claimed = []
+    found = run(
+        application("2ms"),
+        places=6,
+        changes=changes,
+        each=lambda found, _: claimed.append(found.platform.claimed),
+    )
+    assert states(found) == [APPLIED] * 8
+    assert max(claimed) <= 6
+    assert claimed[-1] == claimed[0]
+    numbers = {joined.slot for joined in found.of_type(SlotJoined)}
+    assert max(numbers) < 12
+
+
+def test_what_a_change_does_not_touch_keeps_process_instance_and_connection(run, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    changes = {5 + 10 * number: [Repartition("sums", 1 + number % 3)] for number in range(1, 21)}
+    found = run(staying(folder), places=4, changes=changes)
+    assert states(found) == [APPLIED] * 20
+    assert len(list(folder.glob("setup-*"))) == len(list(folder.glob("teardown-*"))) == 1
+    assert len(list(folder.glob("lives-*"))) == 1
+
+
+def test_an_operator_gets_properties_where_it_is_and_attributes_by_a_new_instance(run, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    changes = {
+        10: [SetProperty("holder", "mark", "second")],
+        60: [SetAttribute("holder", "recovery_attempts", 7)],
+    }
+    found = run(staying(folder), places=4, changes=changes)
+    assert states(found) == [APPLIED, APPLIED]
+    assert len(list(folder.glob("setup-*"))) == 3  # it has used its properties in `setup`
+    assert len({path.name.split("-")[1] for path in folder.glob("setup-*")}) == 1
+    marks = {path.name.split("-")[3] for path in folder.glob("lives-*")}
+    assert marks == {"first", "second"}
+
+
+def test_code_of_a_new_operator_reaches_the_slots(run, tmp_path, monkeypatch):
+    module = tmp_path / "code" / "never_sent_before.py"
+    module.parent.mkdir()
+    source = Path(sys.modules["support.service.live"].__file__).read_text()
+    module.write_text(source)
+    monkeypatch.syspath_prepend(str(module.parent))
+    add = AddOperator("audit", {"class": "never_sent_before.Audit"})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delitem(sys.modules, "never_sent_before", raising=False)
+        found = run(
+            application("2ms"),
+            windows=100,
+            places=4,
+            changes={10: [add, AddSink("numbers", "audit.input")], 60: [RemoveOperator("audit")]},
+        )
+    assert states(found) == [APPLIED, APPLIED]
+    assert not found.of_type(SlotLost)
+
+
+def test_code_that_slots_cannot_import_is_refused_and_costs_no_slot(run, tmp_path, monkeypatch):
+    module = tmp_path / "code" / "only_on_the_driver.py"
+    module.parent.mkdir()
+    source = Path(sys.modules["support.service.live"].__file__).read_text()
+    check = (
+        "import multiprocessing\nif multiprocessing.parent_process():\n    raise ImportError('no library')\n"
+    )
+    module.write_text(source + check)
+    monkeypatch.syspath_prepend(str(module.parent))
+    add = AddOperator("audit", {"class": "only_on_the_driver.Audit"})
+    found = run(application("2ms"), places=6, changes={10: [add, AddSink("numbers", "audit.input")]})
+    [(state, reason)] = states(found)
+    assert state == "REFUSED"
+    assert "no library" in reason
+    assert not found.of_type(SlotLost)
+    assert not found.retries
+
+
+def test_a_change_that_is_withdrawn_gives_its_slots_back(run):
+    claimed = []
+
+    def seen(found, event):
+        if isinstance(event, SlotJoined) and event.slot > 2 and found.asked:
+            claimed.append(found.platform.claimed)
+            found.run.changes.withdraw(found.asked[0].change.number)
+
+    found = run(application("2ms"), places=6, changes={10: [Repartition("sums", 4)]}, seen=seen)
+    assert states(found)[0][0] == "WITHDRAWN"
+    assert claimed[0] == 6
+    assert found.claimed[-1] == found.claimed[0]
+    assert not found.retries
+
+
+def test_slots_that_spark_does_not_start_are_not_waited_for(run):
+    def more_places_than_cores(found):
+        found.platform.places += 3
+        found.platform.patience_seconds = 0.2
+
+    found = run(
+        application("2ms"),
+        places=3,
+        started=more_places_than_cores,
+        changes={10: [Repartition("sums", 4)], 300: [Repartition("sums", 2)]},
+    )
+    assert states(found) == [APPLIED, APPLIED]
+    assert not found.of_type(SlotLost)
+
+
+def test_a_new_slot_that_dies_before_the_change_costs_no_window(run):
+    killed = []
+
+    def kill_new(found, event):
+        if isinstance(event, SlotJoined) and event.containers == 0 and not killed:
+            killed.append(event.pid)
+            kill(event.pid)
+
+    found = run(application("2ms"), places=6, changes={10: [Repartition("sums", 4)]}, seen=kill_new)
+    assert states(found) == [APPLIED]
+    assert killed
+    assert not found.retries
+
+
+@pytest.mark.parametrize("which", ["one", "all"])
+def test_slots_that_die_while_a_change_is_under_way(run, which):
+    """Right after the change was asked for, and again with the commit that makes it official."""
+    killed = []
+
+    def each(found, event):
+        if event.window_id in {10, 60} or (found.asked and found.asked[0].window == event.window_id):
+            pids = {joined.slot: joined.pid for joined in found.of_type(SlotJoined)}
+            gone = {lost.pid for lost in found.of_type(SlotLost)} | set(killed)
+            living = [pid for slot, pid in pids.items() if pid not in gone and slot < 3]
+            chosen = living if which == "all" else living[:1]
+            killed.extend(chosen)
+            kill(*chosen)
+
+    found = run(
+        application("2ms"),
+        places=6,
+        changes={10: [Repartition("sums", 4)], 60: [Repartition("sums", 2)]},
+        each=each,
+    )
+    assert states(found) == [APPLIED, APPLIED]
+
+
+def test_a_change_whose_first_window_fails_is_taken_back(run):
+    add = AddOperator("bad", {"class": "support.engine.staying.Bad"})
+    found = run(
+        application("2ms"),
+        places=6,
+        changes={10: [add, AddSink("numbers", "bad.input")], 70: [Repartition("sums", 2)]},
+    )
+    (first, reason), second = states(found)
+    assert (first, second) == ("REFUSED", APPLIED)
+    assert "it never works" in reason
+
+
+def test_the_teardown_of_what_is_removed_is_called(run, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    found = run(staying(folder), places=4, changes={10: [RemoveOperator("holder")]})
+    assert states(found) == [APPLIED]
+    assert len(list(folder.glob("setup-*"))) == len(list(folder.glob("teardown-*"))) == 1
