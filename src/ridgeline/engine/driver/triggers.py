@@ -87,10 +87,13 @@ class TickTrigger:
             begins = max(due, began + IDLE_WINDOW_SECONDS) if master.idle and master.may_wait else due
             if not (limits.may_begin and run.may_begin):
                 waits = limits.may_begin and not (master.can_begin and master.held)
-                if waits or not run.commit_held():
+                held = held or run.paused
+                if run.paused and not master.under_way:
+                    run.rest(_READ_SECONDS, self._stop)
+                elif waits or not run.commit_held():
                     run.bring_on(IDLE_SECONDS)
             elif now >= begins:
-                if held:  # it is not late: there was nothing to do
+                if held:  # it is not late: there was nothing to do, or nobody wanted it
                     due, held = now, False
                 began = now
                 run.begin(master.next_window, due=self._clock.wall() - (now - due))

@@ -1,0 +1,99 @@
+"""Pausing, going on, shutting down and killing an application, by the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ridgeline.api.errors import ApplicationKilledError
+from ridgeline.engine.driver.changes import Asked
+from ridgeline.measure.events import ApplicationChanged, WindowCommitted, WindowPlanned, WindowStarted
+from ridgeline.stram.changes import Kill, Pause, PlanChange, Resume, Shutdown, What
+from support.engine.driven import WIDTH, Driven, Tick
+
+
+class Controlled(Driven):
+    """A run that is asked for something once a window has begun."""
+
+    def __init__(self, seconds: float = 0.0, in_flight: int = 3) -> None:
+        self.asks: dict[int, list[What]] = {}
+        self.asked: list[Asked] = []
+        self.after_pause: Callable[[], None] = lambda: None
+        super().__init__(seconds, in_flight)
+
+    def observe(self, event) -> None:
+        super().observe(event)
+        if isinstance(event, WindowStarted):
+            for what in self.asks.pop(event.window_id, []):
+                self.ask(what)
+
+    def ask(self, what: What) -> None:
+        self.asked.append(self.run.changes.ask(what, "test"))
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.25])
+def test_no_window_begins_while_the_application_is_paused(seconds):
+    driven = Controlled(seconds)
+    driven.asks[4] = [Pause()]
+    rest, paused = driven.run.rest, []
+
+    def resting(*arguments):
+        """The pause: an hour later somebody asks to go on."""
+        if driven.run.paused:
+            paused.append((driven.run.master.under_way, len(driven.of(WindowPlanned))))
+            if len(paused) == 3:
+                driven.clock.advance(3600.0)
+                driven.ask(Resume())
+        rest(*arguments)
+
+    driven.run.rest = resting
+    assert driven.drive(windows=9) == list(range(9))
+    assert [one.state for one in driven.asked] == ["APPLIED", "APPLIED"]
+    assert paused == [(0, paused[0][1])] * 3, "what had begun is committed, and nothing begins"
+    planned = driven.of(WindowPlanned)
+    assert all(event.at - event.due < 10 * WIDTH + 1 for event in planned), "none was due in the pause"
+    assert driven.run.publishers["sink"].tuples(None) == [Tick(number) for number in range(9)]
+    told = [(event.what, event.state) for event in driven.of(ApplicationChanged)]
+    assert told == [("pause", "APPLIED"), ("resume", "APPLIED")]
+
+
+def test_who_shuts_an_application_down_has_all_that_began_committed():
+    driven = Controlled(seconds=0.25)
+    driven.asks[5] = [Shutdown()]
+    committed = driven.drive()
+    assert committed == list(range(len(driven.of(WindowPlanned))))
+    assert committed[-1] >= 5
+    assert driven.asked[0].state == "APPLIED"
+
+
+def test_what_is_under_way_when_an_application_is_killed_is_void():
+    driven = Controlled(seconds=0.25)
+    driven.asks[5] = [Kill()]
+    with pytest.raises(ApplicationKilledError, match="killed by test; it goes on from its last commit"):
+        driven.drive()
+    committed = [event.window_id for event in driven.of(WindowCommitted)]
+    assert committed == list(range(len(committed)))
+    assert len(committed) < len(driven.of(WindowPlanned))
+    assert driven.asked[0].state == "APPLIED"
+
+
+def test_a_paused_application_can_be_shut_down_and_killed():
+    for what in (Shutdown(), Kill()):
+        driven = Controlled()
+        driven.asks[3] = [Pause(), what]
+        if isinstance(what, Kill):
+            with pytest.raises(ApplicationKilledError):
+                driven.drive()
+        else:
+            driven.drive()
+        assert {one.state for one in driven.asked} == {"APPLIED"}
+
+
+def test_a_run_that_was_given_a_plan_refuses_to_change_it():
+    driven = Controlled()
+    driven.asks[2] = [PlanChange(())]
+    assert driven.drive(windows=8) == list(range(8))
+    driven.run.close(orderly=True)
+    assert driven.asked[0].state == "REFUSED"
+    assert driven.run.changes.ask(Pause(), "late").reason == "the application has ended"
