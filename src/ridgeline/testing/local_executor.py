@@ -209,6 +209,8 @@ class LocalExecutor:
                 container = before.pop(spec.id, None)
                 if container is not None:
                     errors += container.change(spec)
+                    if self._striker is not None:
+                        self._striker.clock_of(spec, self._clock)
                 self._containers.append(container or self._make(spec))
             for container in before.values():
                 try:

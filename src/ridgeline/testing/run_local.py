@@ -295,6 +295,8 @@ class _Run:
                 except DriverGoneError:
                     pass
                 finally:
+                    if not orderly:
+                        self._ask_again(result)
                     run.close(orderly=orderly)
                     result.keep(run)
                 if not orderly:
@@ -308,6 +310,14 @@ class _Run:
             owned.close()
             self._observe(result, ApplicationEnded(self._clock.wall(), outcome, reason))
         return result
+
+    def _ask_again(self, result: LocalRun) -> None:
+        """Ask the next driver, before its first window, for the changes that wait while this one dies."""
+        lost = [asked for asked in result.changes if not asked.done.is_set()]
+        result.changes = [asked for asked in result.changes if asked not in lost]
+        for number, asked in enumerate(lost):
+            if isinstance(asked.change.what, PlanChange):
+                self._edits[number - len(lost)] = asked.change.what.edits
 
     def _planned_again(self, result: LocalRun, owned: Checkpoint) -> Plan:
         """The plan of a driver after another one. It is told where changes were made, or are lost with it."""

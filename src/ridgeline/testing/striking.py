@@ -79,8 +79,6 @@ class Striker:
         """By operator: a clock that is off stays so."""
         self._struck: set[Fault] = set()
         self._failures: Counter[int] = Counter()
-        attempts = [operator.attributes["recovery_attempts"] for operator in plan.physical.operators]
-        self._most = min(_MOST_FAILURES, *attempts)
         self._turns: dict[int, tuple[WindowRequest, int]] = {}
         """By operator the attempt that it runs, and how many calls it has had in it."""
         faults.struck = []
@@ -88,11 +86,14 @@ class Striker:
     def planned(self, plan: Plan) -> None:
         """The plan has changed: its operators may be struck from now on."""
         self._operators = {operator.id: operator for operator in plan.physical.operators}
+        attempts = [operator.attributes["recovery_attempts"] for operator in plan.physical.operators]
+        self._most = min(_MOST_FAILURES, *attempts)
 
     def clock_of(self, spec: ContainerSpec, clock: Clock) -> Clock:
         """The clock of a container, which may jump."""
-        jumping = self._clocks.get(spec.operators[0].id) or JumpingClock(clock)
-        self._clocks.update({operator.id: jumping for operator in spec.operators})
+        ids = [operator.id for operator in spec.operators]
+        jumping = next((self._clocks[one] for one in ids if one in self._clocks), None) or JumpingClock(clock)
+        self._clocks.update(dict.fromkeys(ids, jumping))
         return jumping
 
     def inspect(self, runtime: OperatorRuntime) -> Inspector:
