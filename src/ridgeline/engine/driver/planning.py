@@ -121,7 +121,7 @@ class Planner:
             found, edits = _before(edits, found), ()
         known = same(found.picture(), self._found.picture()) and edits == self._edits
         if self._plan is None or self._made or not known:
-            self._made = ()  # the checkpoint has those that were committed
+            self._made = self._noted = ()  # the checkpoint has those that were committed
             self._plan = self._planned(found, edits)
             self._found, self._edits = found, edits
             self._note_edits()
