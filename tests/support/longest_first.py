@@ -51,6 +51,8 @@ SECONDS = {
     "tests/cli/running/test_spark_logs.py": 20,
     "tests/crash/test_two_drivers.py": 20,
     "tests/engine/driver/test_spark_source.py": 20,
+    "tests/plan/test_random_edits.py": 18,
+    "tests/testing/test_random_live_edits.py": 17,
 }
 """About how long files take on two cores, four at a time: `pytest --durations=0` shows it."""
 
