@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ridgeline.api.errors import shorten
 from ridgeline.api.pickling import pickled_by_values
 
 
@@ -223,3 +224,28 @@ class RoundRobinPartitioner(Partitioner):
         """Divide the first connected port among all partitions."""
         connected = [port.name for port in ports if port.connected][:1]
         return [Partition({}, frozenset(connected)) for _ in range(count)]
+
+
+class SameStatePartitioner(StickyPartitioner):
+    """As the default, for operators whose states are the same in all partitions, such as a common position.
+
+    When the number of partitions changes, each begins with what all have held.
+
+    Example:
+        >>> from ridgeline.api.partitioner import SameStatePartitioner
+        >>> SameStatePartitioner().split_state("position", 7, 3)
+        [7, 7, 7]
+    """
+
+    def merge_state(self, name: str, values: Sequence[Any]) -> Any:
+        """What all hold. Raises ValueError if it is not the same."""
+        other = [value for value in values if value != values[0]]
+        if other:
+            text = f"{shorten(values[0])} and {shorten(other[0])}"
+            msg = f"the partitions hold {text}; it can be divided anew only while they hold the same"
+            raise ValueError(msg)
+        return values[0]
+
+    def split_state(self, name: str, value: Any, partitions: int) -> list[Any]:
+        """The same for each."""
+        return [value] * partitions

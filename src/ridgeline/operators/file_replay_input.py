@@ -17,6 +17,7 @@ from ridgeline.api.duration import duration_faults, parse_duration
 from ridgeline.api.errors import SchemaError
 from ridgeline.api.files import is_local, local_path
 from ridgeline.api.operator import InputOperator, port_schema
+from ridgeline.api.partitioner import SameStatePartitioner
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.schema_types import SchemaType
 from ridgeline.api.state import State
@@ -113,6 +114,7 @@ class FileReplayInput(InputOperator, Generic[T]):
     """
 
     progress_unit = "bytes"
+    partitioner_default = SameStatePartitioner()
     output = OutputPort[T](Any)
 
     path: str | Path | list[str | Path]

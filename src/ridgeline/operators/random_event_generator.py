@@ -10,6 +10,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from ridgeline.api import InputOperator, OutputPort, State
+from ridgeline.api.partitioner import SameStatePartitioner
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 
@@ -62,6 +63,7 @@ class RandomEventGenerator(InputOperator):
     """
 
     progress_unit = "records"
+    partitioner_default = SameStatePartitioner()
     integer_data = OutputPort(RandomInteger)
 
     minimum: int = Field(default=0, ge=-(2**62), le=2**62)

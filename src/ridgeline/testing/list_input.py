@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 from ridgeline.api.duration import duration_faults, parse_duration
 from ridgeline.api.errors import ContainerAbortError, SchemaError, shorten
 from ridgeline.api.operator import InputOperator
+from ridgeline.api.partitioner import SameStatePartitioner
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.schema import Schema, is_named_tuple, is_record, record_fields
 from ridgeline.api.schema_types import SchemaType
@@ -94,6 +95,7 @@ class ListInput(InputOperator, Generic[T]):
     """
 
     progress_unit = "records"
+    partitioner_default = SameStatePartitioner()
     output = OutputPort[T](Any)
 
     timestamp: str | None = None

@@ -69,9 +69,10 @@ class Compactions:
         self._in_thread = self._made()
         if self._compactor is not None and present - before:
             self._compactor.begin_again()
-        for operator in self._jobs.keys() - present:
-            del self._jobs[operator]
+        for operator in self._stems.keys() - present:  # also those that no window has named so far
+            self._jobs.pop(operator, None)
             self.discard(operator)
+            del self._stems[operator]
 
     @property
     def compactor_pid(self) -> int | None:

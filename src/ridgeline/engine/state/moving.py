@@ -157,9 +157,9 @@ def _by_partitioner(
     operator: PhysicalOperator, name: str, held: Sequence[StateCell], into: Sequence[StateCell]
 ) -> None:
     """Let the operator's partitioner merge what the partitions hold, and split it."""
-    partitioner: Partitioner = (
-        operator.attributes.get("partitioner") or operator.operator.partitioner_default or StickyPartitioner()
-    )
+    given = (operator.attributes.get("partitioner"), operator.operator.partitioner_default)
+    known: list[Partitioner] = [one for one in given if one is not None] or [StickyPartitioner()]
+    partitioner = next((one for one in known if _says_how(one)), known[0])
     try:
         merged = partitioner.merge_state(name, [_value(cell) for cell in held])
         parts = list(partitioner.split_state(name, merged, len(into))) if len(into) > 1 else [merged]
@@ -176,6 +176,10 @@ def _by_partitioner(
             _put(cell, value)
         except (StateError, TypeError) as error:
             raise _cannot(operator, name, f"its partitioner gave what it cannot hold: {error}") from error
+
+
+def _says_how(partitioner: Partitioner) -> bool:
+    return type(partitioner).merge_state is not Partitioner.merge_state
 
 
 def _value(cell: StateCell) -> Any:

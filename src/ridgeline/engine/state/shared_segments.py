@@ -129,7 +129,7 @@ class _Own(Segment):
         if first:
             orders = np.where(orders == TOMBSTONE, TOMBSTONE, orders + first)
         if keys is not None:
-            self.own = belong(routed_segment(segment), keys)
+            self.own = belong(routed_segment(self._segment), keys)
             orders = np.where(self.own, orders, TOMBSTONE)
         self.orders = orders
         self._order_view = orders.data

@@ -1,0 +1,262 @@
+"""How states move that are no keyed ones, what cannot move, and what becomes of the files."""
+
+from datetime import timedelta
+from unittest.mock import patch
+
+import pytest
+
+from ridgeline import StateError
+from ridgeline.api.codec import stable_hash
+from ridgeline.api.partitioner import PartitionKeys
+from ridgeline.api.state import ENDED, METRICS, WATERMARK
+from ridgeline.engine.state import keyed_segments, state_files
+from ridgeline.engine.state.shared_segments import SharedSegments, both, either
+from ridgeline.engine.state.storage import LocalStorage
+from support.engine.moves import Moved, Uneven, partitions_of
+
+
+@pytest.fixture
+def moved(tmp_path, monkeypatch):
+    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 20)
+    monkeypatch.setattr("os.fsync", lambda _file: None)
+    return Moved(LocalStorage(str(tmp_path)), partitions_of(2))
+
+
+def change(moved, partition, **values):
+    moved.window += 1
+    cells = moved.cells(partition)
+    for cell in cells.values():
+        cell.begin(moved.window)
+    for given, value in values.items():
+        name = {"watermark": WATERMARK, "ended": ENDED, "metrics": METRICS}.get(given, given)
+        if name == "recent":
+            cells[name].extend(value)
+        elif isinstance(value, dict):
+            cells[name].update(value)
+        else:
+            cells[name].set(value)
+    moved.commit(partition, cells)
+
+
+def own(partition, partitions, keys):
+    return {key: key for key in keys if stable_hash(key) % partitions == partition}
+
+
+def hold(moved, number=200):
+    """Both partitions hold keys, in segments."""
+    for partition in range(2):
+        change(moved, partition, totals=own(partition, 2, range(number)))
+        moved.compact(partition)
+
+
+def test_no_segment_is_written_or_copied_for_a_move(moved, tmp_path):
+    hold(moved)
+    before = {one.name for one in (tmp_path / "state").iterdir()}
+    segments = {name for name in before if state_files.is_segment(name)}
+    moved.repartition(partitions_of(4))
+    after = {one.name for one in (tmp_path / "state").iterdir()}
+    assert {name for name in after if state_files.is_segment(name)} == segments
+    assert all(isinstance(moved.cells(one)["totals"].held().base, SharedSegments) for one in range(4))
+    assert {name for version in moved.versions.values() for name in version} >= segments
+
+
+def test_a_compaction_leaves_out_what_others_have(moved):
+    hold(moved)
+    moved.repartition(partitions_of(3))
+    shared = {name for version in moved.versions.values() for name in version if state_files.is_segment(name)}
+    for partition in range(3):
+        before = dict(moved.cells(partition)["totals"])
+        moved.compact(partition)
+        cell = moved.cells(partition)["totals"]
+        assert list(cell.items()) == list(before.items())
+        [segment] = cell.held().base.segments
+        assert segment.keys == segment.live == len(cell)
+    left = {name for version in moved.versions.values() for name in version}
+    assert not left & shared
+
+
+def test_segments_of_many_moves_are_named_once(moved):
+    hold(moved)
+    shared = set()
+    for number in [3, 5, 7, 2, 6, 1, 4, 3] * 4:
+        moved.repartition(partitions_of(number))
+        for version in moved.versions.values():
+            segments = state_files.segments_of(version)
+            assert len(segments) == len(set(segments)) <= 2
+            shared |= set(segments)
+        found = {}
+        for partition in range(number):
+            found |= dict(moved.cells(partition)["totals"])
+        assert found == {key: key for key in range(200)}
+    assert len(shared) == 2
+
+
+def test_order_of_one_partition_is_kept(moved):
+    hold(moved)
+    change(moved, 0, totals={10_000: 1} if stable_hash(10_000) % 2 == 0 else {10_001: 1})
+    before = list(moved.cells(0)["totals"])
+    moved.repartition(partitions_of(4))
+    for partition in (0, 2):
+        assert list(moved.cells(partition)["totals"]) == [
+            key for key in before if stable_hash(key) % 4 == partition
+        ]
+
+
+def test_a_partitioner_merges_and_splits_states(tmp_path):
+    moved = Moved(LocalStorage(str(tmp_path)), partitions_of(2, Uneven()))
+    change(moved, 0, seen=3, recent=[1, 2])
+    change(moved, 1, seen=4, recent=[3])
+    moved.repartition(partitions_of(3, Uneven()))
+    assert [moved.cells(one)["seen"].get() for one in range(3)] == [7, 0, 0]
+    assert [list(moved.cells(one)["recent"]) for one in range(3)] == [[1, 2, 3], [], []]
+
+
+class Seeing(Uneven):
+    def __init__(self):
+        self.values = []
+
+    def merge_state(self, name, values):
+        self.values.append(values)
+        return 9
+
+
+def test_a_partition_that_holds_nothing_counts_with_its_default(tmp_path):
+    moved = Moved(LocalStorage(str(tmp_path)), partitions_of(2, Uneven()))
+    change(moved, 1, seen=4, watermark=(5, 5), ended=True)
+    partitioner = Seeing()
+    moved.repartition(partitions_of(1, partitioner))
+    assert partitioner.values == [[0, 4]]
+    cells = moved.cells(0)
+    assert cells["seen"].get() == 9
+    assert (cells[WATERMARK].get(), cells[ENDED].get()) == (None, None)
+
+
+def test_platform_states(moved):
+    change(moved, 0, watermark=(5, 3), ended=True, metrics=(1,))
+    change(moved, 1, watermark=(4, 4), ended=True)
+    moved.repartition(partitions_of(3))
+    for partition in range(3):
+        cells = moved.cells(partition)
+        assert cells[WATERMARK].get() == (4, 3)
+        assert cells[ENDED].get() is True
+        assert cells[METRICS].get() is None
+
+
+class Raising(Uneven):
+    def merge_state(self, name, values):
+        msg = "no such thing"
+        raise KeyError(msg)
+
+
+class TooFew(Uneven):
+    def split_state(self, name, value, partitions):
+        return [value]
+
+
+class Odd(Uneven):
+    def split_state(self, name, value, partitions):
+        return ["text"] * partitions
+
+
+@pytest.mark.parametrize(
+    ("partitioner", "values", "reason"),
+    [
+        (None, {"seen": 3}, "its partitioner does not say how: override `merge_state`"),
+        (None, {"recent": [3]}, "state `recent` of operator `accounts` .*override `merge_state`"),
+        (Raising(), {"seen": 3}, "its partitioner `Raising` raised .*no such thing"),
+        (TooFew(), {"seen": 3}, "gave 1 parts for 3 partitions"),
+        (Odd(), {"recent": [3]}, "gave what it cannot hold: .*'t'|gave what it cannot hold"),
+    ],
+)
+def test_what_a_partitioner_does_not_say(tmp_path, partitioner, values, reason):
+    moved = Moved(LocalStorage(str(tmp_path)), partitions_of(2, partitioner))
+    change(moved, 1, **values)
+    files = set((tmp_path / "state").iterdir())
+    with pytest.raises(StateError, match=reason):
+        moved.repartition(partitions_of(3, partitioner))
+    assert set((tmp_path / "state").iterdir()) == files
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_keys_that_are_not_the_ports(moved, compact):
+    change(moved, 0, totals=dict.fromkeys(range(50), 1))
+    if compact:
+        moved.compact(0)
+    with pytest.raises(StateError, match=r"partition 0 holds the key .*not kept by the key"):
+        moved.repartition(partitions_of(3))
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_one_key_in_two_partitions(tmp_path, monkeypatch, compact):
+    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 20)
+    moved = Moved(LocalStorage(str(tmp_path)), partitions_of(2, Uneven()))
+    for partition in range(2):
+        change(moved, partition, totals={key + 30 * partition: 1 for key in range(50)})
+        if compact:
+            moved.compact(partition)
+    with pytest.raises(StateError, match="several partitions hold the key"):
+        moved.repartition(partitions_of(3, Uneven()))
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_keys_that_no_port_can_have(tmp_path, monkeypatch, compact):
+    monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 20)
+    moved = Moved(LocalStorage(str(tmp_path)), partitions_of(1))
+    change(moved, 0, totals={timedelta(key): 1 for key in range(50)})
+    if compact:
+        moved.compact(0)
+    with pytest.raises(StateError, match="it has a key that no port can have: a timedelta cannot be a key"):
+        moved.repartition(partitions_of(2))
+
+
+def test_a_segment_that_is_damaged_is_named_and_nothing_moves(moved, tmp_path):
+    hold(moved)
+    [segment] = state_files.segments_of(next(iter(moved.versions.values())))
+    path = tmp_path / "state" / segment
+    data = bytearray(path.read_bytes())
+    data[100] ^= 1
+    path.chmod(0o600)
+    path.write_bytes(data)
+    moved.files = type(moved.files)(moved.storage, "run")
+    with pytest.raises(StateError, match=f"{segment}.*corrupt"):
+        moved.repartition(partitions_of(4))
+    path.unlink()
+    moved.files = type(moved.files)(moved.storage, "run")
+    with pytest.raises(StateError, match=f"{segment}.*missing"):
+        moved.repartition(partitions_of(4))
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_a_full_disk_leaves_the_old_states(moved, at):
+    hold(moved)
+    before = dict(moved.versions)
+    write, calls = moved.storage.write, []
+
+    def full(name, data):
+        calls.append(name)
+        if len(calls) > at:
+            raise OSError(28, "No space left on device")
+        write(name, data)
+
+    with patch.object(moved.storage, "write", full), pytest.raises(OSError, match="No space"):
+        moved.repartition(partitions_of(4))
+    assert moved.versions == before
+    assert dict(moved.cells(0)["totals"]) == own(0, 2, range(200))
+    moved.repartition(partitions_of(4))
+    assert sum(len(moved.cells(one)["totals"]) for one in range(4)) == 200
+
+
+@pytest.mark.parametrize("masks", [(1, 3), (0b1010, 0b0110), (0, 7), (4, 4)])
+def test_keys_of_both_and_of_either(masks):
+    for seed in range(20):
+        one, other = (
+            PartitionKeys(mask, frozenset(v & mask for v in range(16) if stable_hash((seed, v & mask)) & 1))
+            for mask in masks
+        )
+        for value in range(32):
+            inside = [value & each.mask in each.keys for each in (one, other)]
+            meet, join = both(one, other), either(one, other)
+            assert (value & meet.mask in meet.keys) == all(inside)
+            assert (value & join.mask in join.keys) == any(inside)
+    assert both(None, one) == both(one, None) == one
+    assert either(None, one) is None
