@@ -19,7 +19,9 @@ from ridgeline import (
     PublisherContext,
     State,
 )
-from ridgeline.engine.driver.planning import read_last
+from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.planning import Planner, read_last
+from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.state.storage import MemoryStorage
 from ridgeline.measure.events import ApplicationPlanned
 from ridgeline.operators import FileOutput
@@ -33,7 +35,10 @@ from ridgeline.plan.edits import (
     ReplaceOperator,
     SetProperty,
 )
-from ridgeline.testing import CollectorSink, LocalRun, run_local
+from ridgeline.plan.planner import plan_application
+from ridgeline.stram.changes import PlanChange
+from ridgeline.testing import CollectorSink, LocalRun, SteppingClock, run_local
+from ridgeline.testing.local_executor import LocalExecutor
 
 WINDOWS = 14
 
@@ -377,3 +382,32 @@ def test_the_secrets_of_a_new_operator_stay_out_of_the_checkpoint(tmp_path: Any)
     assert {one["key"] for one in again.collected("seen")} == {3}
     run = run_local(application(), checkpoint=tmp_path, windows=1, reset_changes=True)
     assert "seen" not in run.collectors
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_whoever_waits_for_a_change_is_told_when_the_run_dies(at: int) -> None:
+    storage = Dying(at, done=False)
+    run_local(application(2), checkpoint=storage, windows=5)
+    checkpoint = Checkpoint(storage, "back")
+    planner = Planner(
+        lambda values, kept, edits: plan_application(application(2), values, kept=kept, edits=edits), {}
+    )
+    plan = planner.settled(checkpoint.last())
+    clock = SteppingClock()
+    executor = LocalExecutor(plan, storage, clock, checkpoint.run_id)
+    run = ApplicationRun(plan, checkpoint, executor, clock, lambda _name: Any, planner=planner)
+    asked = [run.changes.ask(PlanChange((Repartition("sums", count),)), "test") for count in (4, 5)]
+
+    def go() -> None:
+        for window in (5, 6, 7, 8):
+            run.take_changes(wait=True)
+            run.window(window)
+
+    storage.armed = True
+    with pytest.raises(CheckpointError):
+        go()
+    storage.armed = False
+    with contextlib.suppress(CheckpointError):
+        run.close(orderly=False)
+    assert all(one.done.is_set() and one.state in {"REFUSED", "APPLIED"} for one in asked)
+    assert asked[1].state == "REFUSED"

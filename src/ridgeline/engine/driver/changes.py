@@ -13,6 +13,8 @@ from ridgeline.plan.edit_texts import shown_edit
 from ridgeline.stram.changes import Change, PlanChange, What
 
 QUEUED, APPLIED, REFUSED, WITHDRAWN = "QUEUED", "APPLIED", "REFUSED", "WITHDRAWN"
+ENDED = "the application has ended"
+"""Why a change that waits is refused at the end."""
 _MOST_QUEUED = 1_000
 _MOST_KEPT = 1_000
 _LONGEST_NAME = 200
@@ -124,7 +126,7 @@ class Changes:
     def close(self) -> None:
         """No window begins any more: refuse what waits, and what is still asked for."""
         with self._lock:
-            self._closed = "the application has ended"
+            self._closed = ENDED
         for asked in self.take():
             _settle(asked, REFUSED, reason=self._closed)
 

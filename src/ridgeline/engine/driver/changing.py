@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ridgeline.api.errors import ChangeError
 from ridgeline.api.operator import SparkSource
-from ridgeline.engine.driver.changes import Asked, Changes, refused
+from ridgeline.engine.driver.changes import ENDED, Asked, Changes
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.plan.difference import PlanDifference
@@ -128,8 +128,7 @@ class PlanChanges:
         try:
             future = self._thread.submit(preview, edits, plan, self._planner)
         except RuntimeError:
-            msg = "the application has ended"
-            raise ChangeError(msg) from None
+            raise ChangeError(ENDED) from None
         return future.result()
 
     def due(self, window_id: int) -> PlannedChange | None:
@@ -149,7 +148,7 @@ class PlanChanges:
         waiting += [self._next.asked] if self._next is not None else []
         for asked in waiting:
             if not asked.done.is_set():
-                refused(asked, "the application has ended")
+                self._refuse(asked, ENDED)
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _plan(self, asked: Asked, plan: Plan) -> PlannedChange:

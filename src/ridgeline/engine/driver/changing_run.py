@@ -16,7 +16,7 @@ from ridgeline.api.errors import (
     described,
 )
 from ridgeline.api.publisher import PublisherContext
-from ridgeline.engine.driver.changes import Asked, Changes, applied, refused
+from ridgeline.engine.driver.changes import ENDED, Asked, Changes, applied, refused
 from ridgeline.engine.driver.changing import PlanChanges, PlannedChange, Switch
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.committing import CommitHere, Committer
@@ -59,6 +59,9 @@ from ridgeline.stram.control import (
     WindowDue,
 )
 from ridgeline.stram.master import Master
+
+UNSURE = f"{ENDED} while the first window of the change ran: a restart goes on with it if that was committed"
+"""Why nobody can say what has become of a change."""
 
 
 class ChangingRun(ABC):
