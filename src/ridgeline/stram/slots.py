@@ -163,16 +163,22 @@ class Slots:
 
     def reserve(self, numbers: Sequence[int], wishes: Mapping[int, Wish]) -> Sequence[SlotInstruction]:
         """Start slots of these `numbers`, which host nothing before `change`."""
-        more = max(0, max(numbers, default=-1) + 1 - len(self.placement))
-        self.placement = (*self.placement, *((),) * more)
-        for values in (self._asks, self._jobs, self._failed_jobs):
-            values.extend([0] * more)
-        self._reasons.extend([""] * more)
+        self._know(max(numbers, default=-1) + 1)
         for slot in numbers:
             self._asks[slot] = self._failed_jobs[slot] = 0
             self._wishes[slot] = wishes.get(slot, Wish())
         self._free.difference_update(numbers)
         return [self._start(slot) for slot in numbers]
+
+    def _know(self, count: int) -> None:
+        """There are so many numbers; those that are new are of slots that were never started."""
+        first = len(self.placement)
+        more = max(0, count - first)
+        self.placement = (*self.placement, *((),) * more)
+        for values in (self._asks, self._jobs, self._failed_jobs):
+            values.extend([0] * more)
+        self._reasons.extend([""] * more)
+        self._free.update(range(first, first + more))
 
     def give_back(self, numbers: Sequence[int]) -> Sequence[SlotInstruction]:
         """End slots that were reserved, and are not needed after all. The others do not notice."""
@@ -183,6 +189,7 @@ class Slots:
         self, placement: Placement, rules: Rules, recovery_attempts: int | None = None
     ) -> Sequence[SlotInstruction]:
         """Other containers live in the slots from now on. Those that host nothing any more are retired."""
+        self._know(len(placement))
         self.placement, self._rules = placement, rules
         self._recovery_attempts = self._recovery_attempts if recovery_attempts is None else recovery_attempts
         empty = {slot for slot, hosted in enumerate(placement) if not hosted}

@@ -1,0 +1,162 @@
+"""Where the containers of a changed plan live, and which slots come and go for it."""
+
+import pytest
+
+from ridgeline import AffinityRule, Application
+from ridgeline.plan.edits import AddOperator, AddSink, Edit, Repartition
+from ridgeline.plan.planner import plan_application
+from ridgeline.plan.succession import succeed
+from ridgeline.stram.following import place_following, strict_rules_broken
+from ridgeline.stram.placement import Offer, most_slots, place, wishes
+from ridgeline.stram.rules import PlanRules, Rules
+from ridgeline.stram.slots import Introduce, Member, RetireSlot, Slots, StartSlot
+from support.stram.plans import Counter, Source
+
+
+def application(partitions=2, *rules):
+    app = Application("app")
+    source = app.add_operator("source", Source())
+    step = app.add_operator("step", Counter(), partitions=partitions)
+    app.add_stream("items", source.out, step.data)
+    for rule in rules:
+        app.add_affinity(rule)
+    return app
+
+
+def changed(app, old, *edits: Edit):
+    return succeed(old, plan_application(app, edits=edits))
+
+
+def member(number):
+    return Member("host", 100 + number, f"address {number}")
+
+
+def there(*numbers, of):
+    for number in numbers:
+        last = of.joined(number, member(number))
+    return last
+
+
+def homes(placement):
+    return {container: slot for slot, hosted in enumerate(placement) for container in hosted}
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+@pytest.mark.parametrize("fresh", [0, 1, 2])
+@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+def test_containers_that_stay_stay_where_they_are(slots, fresh, partitions):
+    app = application()
+    old = plan_application(app)
+    before = place(old, min(slots, most_slots(old)))
+    new = changed(app, old, Repartition("step", partitions))
+    after = place_following(new, before, range(len(before), len(before) + fresh))
+    was, now = homes(before), homes(after)
+    assert now.keys() == {container.id for container in new.execution.containers}
+    assert all(now[container] == slot for container, slot in was.items() if container in now)
+    sizes = [len(hosted) for slot, hosted in enumerate(after) if slot >= len(before)]
+    assert max(sizes, default=0) <= max(map(len, after))
+
+
+def test_a_changed_plan_has_wishes_like_any_other():
+    """Its ids are not those that a plan has at the start."""
+    app = application(2, AffinityRule("AFFINITY", ["source", "step"]))
+    old = plan_application(app)
+    new = changed(
+        app,
+        old,
+        Repartition("step", 3),
+        AddOperator("more", {"class": "support.stram.plans.Counter"}),
+        AddSink("items", "more.data"),
+    )
+    placement = place_following(new, place(old, 2), [2, 3])
+    offers = {"one": Offer(4), "two": Offer(4)}
+    wished = wishes(new, placement, offers)
+    assert wished.keys() == {slot for slot, hosted in enumerate(placement) if hosted}
+    assert PlanRules(new).place(2) is not None
+
+
+def test_strict_rules_that_cannot_be_kept_are_found_before():
+    rule = AffinityRule("ANTI_AFFINITY", ["step", "step"])
+    app = application(2, rule)
+    old = plan_application(app)
+    offers, where = {"one": Offer(4), "two": Offer(4)}, {0: "one", 1: "two"}
+    new = changed(app, old, Repartition("step", 3))
+    placement = place_following(new, place(old, 2), [])
+    assert strict_rules_broken(new, placement, offers, where, {})
+    assert not strict_rules_broken(new, placement, {}, where, {})
+
+
+def two_slots():
+    slots = Slots(((0,), (1,)), 1)
+    slots.start()
+    assert there(0, 1, of=slots) == (Introduce(),)
+    return slots
+
+
+def test_reserved_slots_come_without_a_word_and_host_from_the_change_on():
+    slots = two_slots()
+    assert slots.numbers(2) == [2, 3]
+    assert slots.reserve([2, 3], {}) == [StartSlot(2, 0), StartSlot(3, 0)]
+    assert not there(3, 2, of=slots)
+    assert slots.active == [0, 1]
+    assert slots.change(((0,), (1,), (2,), (3,)), Rules()) == (Introduce(),)
+
+
+def test_numbers_without_containers_are_of_no_slot():
+    slots = two_slots()
+    slots.reserve([3], {})
+    assert slots.numbers(2) == [2, 4]
+    there(3, of=slots)
+    assert slots.change(((0,), (1,), (), (2,), ()), Rules()) == (Introduce(),)
+    assert slots.numbers(3) == [2, 4, 5]
+    assert slots.change(((0, 2), (1,), (), (), ()), Rules()) == (RetireSlot(3, orderly=True), Introduce())
+
+
+def test_a_change_waits_for_slots_that_are_not_there():
+    slots = two_slots()
+    slots.reserve([2], {})
+    assert not slots.change(((0,), (1,), (2,)), Rules())
+    assert slots.missing == [2]
+    assert there(2, of=slots) == (Introduce(),)
+
+
+def test_slots_are_given_back_whether_they_have_come_or_not():
+    slots = two_slots()
+    slots.reserve([2, 3], {})
+    there(2, of=slots)
+    assert slots.give_back([2, 3]) == [RetireSlot(2, orderly=True), RetireSlot(3, orderly=True)]
+    assert not slots.give_back([2, 3])
+    assert slots.members.keys() == {0, 1}
+
+
+def test_a_number_is_used_again_once_its_job_has_ended():
+    slots = two_slots()
+    assert slots.change(((0, 1), ()), Rules()) == (RetireSlot(1, orderly=True), Introduce())
+    assert slots.numbers(1) == [2]
+    assert not slots.job_ended(1, "")
+    assert slots.numbers(2) == [1, 2]
+    assert slots.reserve([1], {}) == [StartSlot(1, 1)]
+    assert slots.numbers(1) == [2]
+
+
+def test_a_slot_that_is_lost_while_its_containers_go_is_not_awaited():
+    slots = two_slots()
+    slots.lost(1, "killed")
+    assert slots.change(((0, 1), ()), Rules()) == (RetireSlot(1, orderly=True), Introduce())
+
+
+def test_a_reserved_slot_whose_job_has_ended_is_started_again_if_it_is_needed():
+    slots = two_slots()
+    slots.reserve([2], {})
+    assert not slots.job_ended(2, "it cannot start")
+    assert slots.change(((0,), (1,), (2,)), Rules()) == (StartSlot(2, 1),)
+
+
+def test_the_loss_of_places_leaves_reserved_slots_alone():
+    slots = two_slots()
+    slots.reserve([2], {})
+    there(2, of=slots)
+    slots.lost(1, "killed")
+    assert slots.make_do(1) == (RetireSlot(1), Introduce())
+    assert slots.placement == ((0, 1), (), ())
+    assert 2 in slots.members
