@@ -1,8 +1,6 @@
 """Changes of the plan in slots that are real processes; only Spark is not there."""
 
 import sys
-import threading
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,11 +14,10 @@ from ridgeline.plan.edits import (
     SetAttribute,
     SetProperty,
 )
+from support.engine.decided import APPLIED, UntilDecided, assert_nothing_lost, states
 from support.engine.slot_platform import kill, run_in_processes
 from support.engine.staying import staying
-from support.service.live import TUPLES, application
-
-WINDOWS_AFTER = 20
+from support.service.live import application
 
 
 @pytest.fixture
@@ -28,43 +25,13 @@ def run(tmp_path):
     """`run(app, changes, **options)`: as `run_in_processes`, until some windows after the last change."""
 
     def run(app, changes, each=None, **options):
-        stop, decided = threading.Event(), []
-
-        def each_window(found, event):
-            if each is not None:
-                each(found, event)
-            if len(found.asked) == len(changes) and all(asked.done.is_set() for asked in found.asked):
-                decided.append(event)
-            if len(decided) > WINDOWS_AFTER:
-                stop.set()
-
+        until = UntilDecided(len(changes), each)
         folder = tmp_path / "checkpoint"
-        found = run_in_processes(app, folder, changes=changes, each=each_window, stop=stop, **options)
-        assert found.ids == list(range(len(found.ids)))
-        assert collected(found) == by_hand(len(found.ids))
+        found = run_in_processes(app, folder, changes=changes, each=until, stop=until.stop, **options)
+        assert_nothing_lost(found)
         return found
 
     return run
-
-
-def by_hand(windows):
-    """All that the sink gets: how often each sum of a key comes."""
-    sums, found = Counter(), Counter()
-    for number in range(TUPLES * windows):
-        sums[number % 7] += number
-        found[number % 7, sums[number % 7]] += 1
-    return found
-
-
-def collected(found):
-    return Counter(map(tuple, found.collected("sink")))
-
-
-def states(found):
-    return [(asked.state, asked.reason) for asked in found.asked]
-
-
-APPLIED = ("APPLIED", "")
 
 
 @pytest.mark.parametrize("places", [2, 6])
