@@ -96,6 +96,8 @@ def test_changes_with_slots_killed_around_them(spark_context, wait_until, tmp_pa
                     time.sleep(chance.uniform(0.0, 0.15))
                     kills += watched.kill(chance)
                 wait(asked.done.is_set, f"change {number}: {change}")
+                if (asked.state, asked.reason) == ("REFUSED", "the application has ended"):
+                    running.result()
                 assert (asked.state, asked.reason) == ("APPLIED", ""), change
                 made.setdefault(asked.window, []).append(change)
             last = watched.last
