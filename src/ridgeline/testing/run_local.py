@@ -16,7 +16,7 @@ from ridgeline.api.errors import CheckpointError, RidgelineError, ValidationErro
 from ridgeline.api.files import is_local
 from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type, port_schema
 from ridgeline.api.publisher import Publisher, PublisherContext
-from ridgeline.engine.driver.changes import Asked
+from ridgeline.engine.driver.changes import APPLIED, Asked
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.run import ApplicationRun
@@ -295,9 +295,9 @@ class _Run:
                 except DriverGoneError:
                     pass
                 finally:
-                    if not orderly:
-                        self._ask_again(result)
+                    waiting = [] if orderly else [one for one in result.changes if not one.done.is_set()]
                     run.close(orderly=orderly)
+                    self._ask_again(result, [one for one in waiting if one.state != APPLIED])
                     result.keep(run)
                 if not orderly:
                     owned = Checkpoint(self._storage, application)
@@ -311,9 +311,8 @@ class _Run:
             self._observe(result, ApplicationEnded(self._clock.wall(), outcome, reason))
         return result
 
-    def _ask_again(self, result: LocalRun) -> None:
-        """Ask the next driver, before its first window, for the changes that wait while this one dies."""
-        lost = [asked for asked in result.changes if not asked.done.is_set()]
+    def _ask_again(self, result: LocalRun, lost: Sequence[Asked]) -> None:
+        """Ask the next driver, before its first window, for the changes that waited when this one died."""
         result.changes = [asked for asked in result.changes if asked not in lost]
         for number, asked in enumerate(lost):
             if isinstance(asked.change.what, PlanChange):

@@ -283,6 +283,18 @@ class ChangingRun(ABC):
             self._reporter.change(switch.asked, held)
         self._published_at = now
 
+    def _settle_at_end(self) -> None:
+        """No window goes on: say what has become of a change whose first window was under way."""
+        if self._switched is None:
+            return
+        switch, self._switched = self._switched, None
+        last = self.checkpoint.last()
+        if last is not None and last.window_id >= switch.window_id:
+            applied(switch.asked, switch.window_id, "")
+            self._reporter.change(switch.asked)
+        else:
+            self._refused(switch.asked, UNSURE)
+
     # Events for subscribers ---------------------------------------------------------------------------------
 
     def warn(self, operator: int, text: str) -> None:

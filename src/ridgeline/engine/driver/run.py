@@ -13,7 +13,7 @@ from ridgeline.api.errors import (
     OperatorError,
 )
 from ridgeline.api.publisher import Publisher
-from ridgeline.engine.driver.changing_run import UNSURE, ChangingRun
+from ridgeline.engine.driver.changing_run import ChangingRun
 from ridgeline.engine.driver.manifest import Manifest, SourceOffsets, digest
 from ridgeline.engine.driver.window import Window
 from ridgeline.measure.events import (
@@ -368,8 +368,7 @@ class ApplicationRun(ChangingRun):
             self.changes.close()
             self._plan_changes.close()
             self._committer.close()
-            if self._switched is not None:
-                self._refused(self._switched.asked, UNSURE)
+            self._settle_at_end()
             self.compactions.close()
             for failure in self._executor.close():
                 self._reporter.teardown_failed(failure)
