@@ -93,13 +93,13 @@ class KeyedMove:
         try:
             beside = [routed(list(source.values)) for source in sources]
             self._check(name, sources, beside)
-            if isinstance(into[0], TimerCell) and len(sources) > 1:
+            if isinstance(into[0], TimerCell) and not self._stay_apart(sources, beside, after):
                 return self._divide_timers(sources, into, after)
             gone = [routed(list(source.removed)) for source in sources]
         except TypeError as error:
             raise self._cannot(name, f"it has a key that no port can have: {error}") from None
         for number, (cell, keys) in enumerate(zip(into, after, strict=True)):
-            parts = _parts(sources, keys)
+            parts = self._parts(sources, keys)
             values: dict[Any, Any] = {}
             for source, hashes in zip(sources, beside, strict=True):
                 values.update(_of(list(source.values.items()), hashes, keys))
@@ -130,6 +130,34 @@ class KeyedMove:
             why = "its ports are divided by different keys"
             raise self._cannot(name, f"{why}; give them the same keys")
         return [target.keys[ports[0]] for target in self._targets]
+
+    def _parts(self, sources: Sequence[KeyedSource], keys: PartitionKeys | None) -> tuple[Part, ...]:
+        """What a target gets of the segments of all sources; segments that several share are one part."""
+        parts: dict[tuple[str, ...], PartitionKeys | None] = {}
+        for source in sources:
+            before = None if self._custom else assign_keys(self._partitions)[source.partition]
+            for names, held in source.parts:
+                common = both(held, keys)
+                if (within := both(common, before)) is not None and not within.keys:
+                    continue
+                parts[names] = either(parts[names], common) if names in parts else common
+        return tuple(Part(names, held) for names, held in parts.items())
+
+    def _stay_apart(
+        self,
+        sources: Sequence[KeyedSource],
+        beside: Sequence[Hashes],
+        after: Sequence[PartitionKeys | None],
+    ) -> bool:
+        """True if each target gets what one source has, so that numbers stay unique."""
+        return all(
+            sum(
+                bool(self._parts([source], keys)) or bool(_of(list(source.values.items()), hashes, keys))
+                for source, hashes in zip(sources, beside, strict=True)
+            )
+            <= 1
+            for keys in after
+        )
 
     def _is_by_value(self, port: str) -> bool:
         codec = operator_type(type(self._operator.operator)).inputs[port].codec
@@ -242,18 +270,6 @@ class KeyedMove:
         for cell, keys in zip(into, after, strict=True):
             cell.apply((True, _AT_A_BORDER, dict(_of(renumbered, hashes, keys)), []))
         return [None] * len(into)
-
-
-def _parts(sources: Sequence[KeyedSource], keys: PartitionKeys | None) -> tuple[Part, ...]:
-    """What a target gets of the segments of all sources; segments that several share are one part."""
-    parts: dict[tuple[str, ...], PartitionKeys | None] = {}
-    for source in sources:
-        for names, held in source.parts:
-            common = both(held, keys)
-            if common is not None and not common.keys:
-                continue
-            parts[names] = either(parts[names], common) if names in parts else common
-    return tuple(Part(names, held) for names, held in parts.items())
 
 
 def _of(
