@@ -25,6 +25,7 @@ _NAMES = (
     "start",
     "restart",
     "recovery",
+    "repartition",
     "change",
     "scale",
     "measurement",
