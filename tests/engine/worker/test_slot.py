@@ -21,6 +21,8 @@ from ridgeline.engine.worker.messages import (
     Finished,
     Host,
     Joined,
+    Prepare,
+    Prepared,
     Reported,
     Run,
     Unreachable,
@@ -54,6 +56,13 @@ class Recording:
         self.silent: set[int] = set()
         self.report: Any = None
         self.closed = False
+        self.commits: list[tuple[int, int, object]] = []
+        self.cannot_read = ""
+
+    def prepare(self, message):
+        if message.plan.name == self.cannot_read:
+            msg = "no library"
+            raise ImportError(msg)
 
     def host(self, message):
         self.specs = {number: self._all[number] for number in message.containers}
@@ -74,16 +83,28 @@ class Recording:
         return {number: Message(container, "t", [block]) for number in consumers}, report
 
     def committed(self, container, window_id, states):
-        raise AssertionError
+        self.commits.append((container, window_id, states))
 
     def close(self):
         self.closed = True
         return [Failure("app", "x", 0, -1, "teardown", "too")]
 
 
-def slot_of(stages, home, sends=ALL, number=0):
+class WantsCommit:
+    """A spec whose operators want to hear of commits."""
+
+    wants_commit = True
+
+    def __init__(self, spec):
+        self._spec = spec
+
+    def __getattr__(self, name):
+        return getattr(self._spec, name)
+
+
+def slot_of(stages, home, sends=ALL, number=0, specs=None):
     """A slot that hosts its containers."""
-    containers = Recording(specs_of(stages, sends))
+    containers = Recording(specs or specs_of(stages, sends))
     slot = Slot(number, containers, SteppingClock())
     slots = dict(enumerate(home))
     peers = {Peer(other): "x" for other in set(home)}
@@ -125,6 +146,33 @@ def test_end_window_goes_once_to_each_slot_after_all_blocks_and_reports_go_toget
         assert to_it[-1].ended
     assert len(to_stram) == 1
     assert windows_of(to_stram) == [(0, 0), (1, 0), (2, 0), (6, 0)]
+
+
+def test_a_plan_is_read_while_windows_go_on():
+    slot, containers = slot_of((1, 1), (0, 0))
+    containers.cannot_read = "bad"
+    begin(slot, 0, states=True)
+    for name in ("good", "bad"):
+        slot.from_stram(Prepare("m", PlanFile(name)))
+    _, to_stram = work(slot)
+    good, bad = (message for message in to_stram if isinstance(message, Prepared))
+    assert good == Prepared("good")
+    assert bad.plan == "bad"
+    assert "no library" in bad.failure.error
+    assert windows_of(to_stram) == [(0, 0), (1, 0)]
+    begin(slot, 1)
+    assert windows_of(work(slot)[1]) == [(0, 1), (1, 1)]
+
+
+def test_a_commit_is_told_to_containers_before_they_go():
+    specs = {number: WantsCommit(spec) for number, spec in specs_of((1, 1), ALL).items()}
+    slot, containers = slot_of((1, 1), (0, 0), specs=specs)
+    begin(slot, 0, states=True)
+    work(slot)
+    slot.from_stram(Committed(0))
+    slot.from_stram(Host("m", PlanFile("next"), "run", 0, (1,), {1: 0}, {Peer(0): "x"}))
+    assert containers.commits == [(0, 0, None), (1, 0, None)]
+    assert not slot.ready
 
 
 def test_a_partition_that_waits_for_one_producer_does_not_wait_for_its_neighbour():
