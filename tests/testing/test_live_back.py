@@ -217,6 +217,12 @@ def test_changes_go_on_after_one_that_was_taken_back() -> None:
     assert versions == sorted(set(versions)), "each plan has a version of its own"
 
 
+def test_tuples_are_counted_through_all_plans() -> None:
+    changes = {3: [Repartition("sums", 4)], 6: [Repartition("sums", 3)], 9: [Repartition("sums", 1)]}
+    run = run_local(application(2), changes=changes)
+    assert run.tuples_in("sums") == run.tuples_out("sums") == run.tuples_in("sink") == 10 * WINDOWS
+
+
 def test_a_taken_back_change_keeps_the_state_of_operators_that_it_removed() -> None:
     edits = [RemoveOperator("sums"), *added(Broken)]
     run = run_local(application(2), changes={5: edits})

@@ -23,6 +23,7 @@ from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.state.storage import DriverStorage, LocalStorage, MemoryStorage
 from ridgeline.measure.events import (
     ApplicationEnded,
+    ApplicationPlanned,
     OperatorWindow,
     RunEvent,
     StateWarning,
@@ -160,9 +161,11 @@ class LocalRun(MetricTables):
 
     def _sum(self, operator: str, count: Callable[[OperatorWindow], int]) -> int:
         ids = {
-            physical.id
-            for physical in self.plan.physical.operators
-            if physical.name == operator and not physical.unifier
+            node.id
+            for planned in self.events
+            if isinstance(planned, ApplicationPlanned)
+            for node in planned.topology.operators
+            if node.name == operator and not node.unifier
         }
         return sum(
             count(event)
