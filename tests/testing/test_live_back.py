@@ -417,3 +417,26 @@ def test_whoever_waits_for_a_change_is_told_when_the_run_dies(at: int) -> None:
         run.close(orderly=False)
     assert all(one.done.is_set() and one.state in {"REFUSED", "APPLIED"} for one in asked)
     assert asked[1].state == "REFUSED"
+
+
+class Endless(InputOperator):
+    """Never finishes."""
+
+    output = OutputPort(Number)
+
+    def emit_tuples(self) -> None:
+        self.output.emit(Number(0, 0))
+
+
+@pytest.mark.parametrize("seed", [None, 4])
+def test_an_application_ends_when_the_last_input_that_goes_on_is_removed(seed: int | None) -> None:
+    app = application(2)
+    endless = app.add_operator("endless", Endless())
+    app.add_stream("rest", endless.output, app.add_operator("other", CollectorSink(Number)).input)
+    edits = [RemoveOperator("endless"), RemoveOperator("other")]
+    run = run_local(app, changes={WINDOWS + 3: edits}, windows=WINDOWS + 20, interleave=seed)
+    (asked,) = run.changes
+    assert (asked.state, asked.reason) == ("APPLIED", "")
+    assert run.window_ids == list(range(WINDOWS + 4)), "the first window of the plan is the last one"
+    assert sorted(run.collected("sink")) == flat(by_hand())
+    assert run.collected("other") == [Number(0, 0)] * (WINDOWS + 3)

@@ -134,7 +134,11 @@ class Master:
             self._follow(follows)
 
     def _follow(self, before: Master) -> None:
-        """Go on where another plan has ended. Its first window runs alone, and is committed at once."""
+        """Go on where another plan has ended. Its first window runs alone, and is committed at once.
+
+        It also runs if no input of the new plan goes on: then it is the last one.
+        """
+        self._ended = False
         self._time = before._time
         self._alone = self._committed + 1
         self._compactions.follow(before._compactions)
