@@ -55,9 +55,13 @@ class Watched:
         return 1
 
 
-@pytest.mark.parametrize(("changes", "killed"), [(300, 0.0), (60, 0.7)])
-def test_changes_with_slots_killed_around_them(spark_context, wait_until, tmp_path, changes, killed):
-    changes = int(os.environ.get("G_CHANGES", changes))
+@pytest.mark.parametrize(
+    ("execution", "changes", "killed"),
+    [(Execution.SLOTS, 300, 0.0), (Execution.SLOTS, 60, 0.7), (Execution.JOBS, 30, 0.0)],
+)
+def test_changes_with_slots_killed_around_them(
+    spark_context, wait_until, tmp_path, execution, changes, killed
+):
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
     chance, edits = random.Random(seed), RandomEdits(seed)
@@ -76,7 +80,7 @@ def test_changes_with_slots_killed_around_them(spark_context, wait_until, tmp_pa
             seen=watched.see,
             stop=stop,
             planner=planner,
-            execution=Execution.SLOTS,
+            execution=execution,
         )
 
         def wait(condition, what):
