@@ -160,6 +160,7 @@ class LocalRun(MetricTables):
         return self._sum(operator, lambda event: event.errors)
 
     def _sum(self, operator: str, count: Callable[[OperatorWindow], int]) -> int:
+        """The sum over all partitions that an operator has had, in all plans of the run."""
         ids = {
             node.id
             for planned in self.events
