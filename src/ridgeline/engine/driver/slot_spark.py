@@ -99,7 +99,7 @@ class SlotPlatform(Protocol):
         """
 
     def claim_more(self, places: int) -> int:
-        """Take up to so many places more, as far as there are any; how many."""
+        """Take up to so many places more, as far as there are any now; how many."""
 
     def release(self, places: int | None = None) -> None:
         """Give so many places back; None: all."""
@@ -195,9 +195,10 @@ class SparkSlots:
         return cores
 
     def claim_more(self, places: int) -> int:
-        """As `SlotPlatform.claim_more`."""
+        """As `SlotPlatform.claim_more`. Waits for no executor: windows go on meanwhile."""
         extra, held = extra_cores(self._context), held_cores(self._context) - self._claimed
-        cores = self._settled_cores(self._claimed + places + max(RESERVED_CORES, self._fed))
+        wanted = self._claimed + places + max(RESERVED_CORES, self._fed)
+        cores = count_cores(self._context, wanted)
         try:
             slots = count_slots(self._claimed + places, cores, extra, held, self._fed)
         except RidgelineError:
