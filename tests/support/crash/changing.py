@@ -1,90 +1,62 @@
-"""An application to be changed while it runs and is killed: its result does not depend on the changes."""
+"""A driver that changes its application over and over, to be killed: `python -m` it `OUTPUT CHECKPOINT SEED`.
 
-import time
-from typing import NamedTuple
+Each change sets the mark that the numbers carry, besides what else it does. So the windows say which changes
+they had. A driver goes on after the changes that the checkpoint has.
+"""
 
-from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
+import sys
+from pathlib import Path
+
+from ridgeline.engine.driver.execution_kind import Execution
+from ridgeline.engine.driver.launch import Options, launch
+from ridgeline.engine.driver.planning import Planner
+from ridgeline.measure.events import WindowCommitted
 from ridgeline.operators import FileOutput
+from ridgeline.plan.edits import SetProperty
+from ridgeline.plan.planner import plan_application
+from ridgeline.stram.changes import PlanChange
+from support.manifests import last_of
+from support.testing.edited import RandomEdits, application
 
-KEYS = 97
-
-
-class Number(NamedTuple):
-    key: int
-    value: int
-
-
-class Sum(NamedTuple):
-    key: int
-    value: int
-    sum: int
+WINDOWS = 400
+CHANGES = 60
 
 
-class Numbers(InputOperator):
-    """So many numbers a window; `name` changes nothing."""
-
-    output = OutputPort(Number)
-    per_window: int = 40
-    name: str = ""
-
-    count = State(0)
-
-    def emit_tuples(self) -> None:
-        for number in range(self.count, self.count + self.per_window):
-            self.output.emit(Number(number * 31 % KEYS, number))
-        self.count += self.per_window
+def collector(output):
+    """What publishes the windows of an operator, by its name."""
+    return lambda name: FileOutput(path=f"{output}/{name}", format="jsonl", roll_seconds=0)
 
 
-class Same(Operator):
-    """Passes numbers on, as they came for each key."""
-
-    input = InputPort(Number, key="key")
-    output = OutputPort(Number)
-
-    @input.process
-    def take(self, number: Number) -> None:
-        self.output.emit(number)
+def changes(seed, output):
+    """All changes, in order."""
+    edits = RandomEdits(seed, collector(output))
+    return [(*edits.change(), SetProperty("numbers", "mark", number + 1)) for number in range(CHANGES)]
 
 
-class Sums(Operator):
-    """Running sums by key; a window takes `pause_seconds` at least."""
+def drive(output, checkpoint, seed):
+    """Run until the numbers are over, and ask for one change after the other."""
+    app = application(WINDOWS, partitions=2, collector=collector(output), recovery_attempts=9)
+    planner = Planner(
+        lambda values, kept, edits: plan_application(app, values, {}, kept=kept, edits=edits), {}
+    )
+    last = last_of(checkpoint) if Path(checkpoint, "run.json").exists() else None
+    done = 0 if last is None else int(last.properties.values.get("numbers.mark", 0))
+    left = changes(seed, output)[done:]
+    runs, asked = [], []
 
-    input = InputPort(Number, key="key")
-    output = OutputPort(Sum)
-    pause_seconds: float = 0.0
+    def observe(event):
+        if isinstance(event, WindowCommitted) and runs and (not asked or asked[-1].done.is_set()):
+            for one in asked[-1:]:
+                assert one.state == "APPLIED", one.reason
+            if left and event.window_id < WINDOWS - 40:
+                asked.append(runs[0].changes.ask(PlanChange(left.pop(0)), "test"))
 
-    sums = KeyedState(int, default=0)
-
-    @input.process
-    def add(self, number: Number) -> None:
-        self.sums[number.key] += number.value
-        self.output.emit(Sum(number.key, number.value, self.sums[number.key]))
-
-    def end_window(self) -> None:
-        time.sleep(self.pause_seconds)
-
-
-class Audit(Operator):
-    """Numbers that it has seen; one that comes twice is an error."""
-
-    input = InputPort(Number)
-    last = State(-1)
-
-    @input.process
-    def see(self, number: Number) -> None:
-        if number.value <= self.last:
-            msg = f"{number.value} came after {self.last}"
-            raise ValueError(msg)
-        self.last = number.value
+    options = Options(master="local[2]", checkpoint=checkpoint, execution=Execution.SLOTS)
+    launch(
+        planner.first(checkpoint, app.name), options, planner=planner, observe=observe, started=runs.append
+    )
+    print("done")
 
 
-def application(output: str) -> Application:
-    app = Application("changing", window="5ms", recovery_attempts=1000)
-    numbers = app.add_operator("numbers", Numbers())
-    same = app.add_operator("same", Same(), partitions=2)
-    sums = app.add_operator("sums", Sums(), partitions=2)
-    store = app.add_operator("store", FileOutput(path=output, format="jsonl", roll_seconds=0.2))
-    app.add_stream("numbers", numbers.output, same.input)
-    app.add_stream("same", same.output, sums.input)
-    app.add_stream("sums", sums.output, store.input)
-    return app
+if __name__ == "__main__":
+    drive(sys.argv[1], sys.argv[2], int(sys.argv[3]))

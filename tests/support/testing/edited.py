@@ -13,6 +13,7 @@ from random import Random
 from typing import NamedTuple
 
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
+from ridgeline.plan.editing import spec_of_operator
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
@@ -30,8 +31,15 @@ from ridgeline.plan.edits import (
 from ridgeline.testing import CollectorSink
 
 KEYS = 11
+MARK = 99
+"""The key of marks."""
 MOST_PARTITIONS = 5
-_COLLECTOR = {"class": "ridgeline.testing.CollectorSink"}
+Collector = Callable[[str], Operator]
+
+
+def collector(_name: str) -> Operator:
+    """What reads an operator's output, by its name."""
+    return CollectorSink(Number)
 
 
 class Number(NamedTuple):
@@ -40,11 +48,12 @@ class Number(NamedTuple):
 
 
 class Numbers(InputOperator):
-    """`per_window` numbers a window, counted from 1."""
+    """`per_window` numbers a window, counted from 1; and a `mark` unless that is 0."""
 
     output = OutputPort(Number)
     per_window: int = 10
     windows: int = 20
+    mark: int = 0
 
     count = State(0)
     window = State(0)
@@ -52,6 +61,8 @@ class Numbers(InputOperator):
     def emit_tuples(self) -> None:
         for number in range(self.count + 1, self.count + self.per_window + 1):
             self.output.emit(Number(number % KEYS, number))
+        if self.mark:
+            self.output.emit(Number(MARK, self.mark))
         self.count += self.per_window
         self.window += 1
         if self.window == self.windows:
@@ -157,7 +168,7 @@ class Model:
     """The application in plain Python, as edits leave it."""
 
     def __init__(self) -> None:
-        self.per_window, self.count = 10, 0
+        self.per_window, self.count, self.mark = 10, 0, 0
         self.numbers = "numbers"
         """The name of its stream."""
         self.nodes: dict[str, Node] = {
@@ -173,6 +184,7 @@ class Model:
         given = [
             (number % KEYS, number) for number in range(self.count + 1, self.count + self.per_window + 1)
         ]
+        given += [(MARK, self.mark)] if self.mark else []
         self.count += self.per_window
         out = {"numbers": given}
         left = dict(self.nodes)
@@ -183,10 +195,12 @@ class Model:
         for name, source in self.collectors.items():
             self.expected.setdefault(name, {})[window] = Counter(out[source])
 
-    def make(self, edits: Sequence[Edit]) -> None:
+    def make(self, edits: Sequence[Edit]) -> None:  # noqa: C901  one case for each kind
         """What edits do."""
         for edit in edits:
             match edit:
+                case SetProperty("numbers", "mark", value):
+                    self.mark = value
                 case SetProperty("numbers", _, value):
                     self.per_window = value
                 case SetProperty(name, _, value):
@@ -253,7 +267,9 @@ def _node(spec: Mapping[str, object]) -> Node:
     return Node(kind, properties["factor"], "", "", attributes.get("application_window_count", 1))
 
 
-def application(windows: int, *, partitions: int = 1, **attributes: object) -> Application:
+def application(
+    windows: int, *, partitions: int = 1, collector: Collector = collector, **attributes: object
+) -> Application:
     """The application as it begins; `Model()` is the same in plain Python."""
     app = Application("edited", window="10ms", **attributes)
     numbers = app.add_operator("numbers", Numbers(windows=windows))
@@ -261,7 +277,7 @@ def application(windows: int, *, partitions: int = 1, **attributes: object) -> A
     spans = app.add_operator("spans", Spans(factor=3), application_window_count=2)
     scaled = app.add_operator("scaled", Scaled(factor=2), partitions=partitions)
     sinks = {
-        name: app.add_operator(f"c_{name}", CollectorSink(Number))
+        name: app.add_operator(f"c_{name}", collector(f"c_{name}"))
         for name in ("numbers", "sums", "spans", "scaled")
     }
     app.add_stream("numbers", numbers.output, sums.input, scaled.input, sinks["numbers"].input)
@@ -274,7 +290,8 @@ def application(windows: int, *, partitions: int = 1, **attributes: object) -> A
 class RandomEdits:
     """Draws changes that can be made, one after the other; `made` is what they have drawn by kind."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, collector: Collector | None = None) -> None:
+        self._collector = collector
         self.random = Random(seed)
         self.model = Model()
         self.made: Counter[str] = Counter()
@@ -336,19 +353,27 @@ class RandomEdits:
             "attributes": attributes,
         }
 
+    def _collects(self, name: str) -> Mapping[str, object]:
+        if self._collector is None:
+            return {"class": "ridgeline.testing.CollectorSink"}
+        return spec_of_operator(name, self._collector(name))
+
     def _add(self) -> list[Edit]:
         source = self.random.choice(["numbers", *sorted(self.model.nodes)])
         name, collector = self._name("o"), self._name("c")
         return [
             AddOperator(name, self._spec(self.random.choice(_KINDS))),
-            AddOperator(collector, _COLLECTOR),
+            AddOperator(collector, self._collects(collector)),
             AddSink(self.model.stream_of(source), f"{name}.input"),
             AddStream(f"s_{name}", f"{name}.output", (f"{collector}.input",)),
         ]
 
     def _collect(self, source: str) -> list[Edit]:
         name = self._name("c")
-        return [AddOperator(name, _COLLECTOR), AddSink(self.model.stream_of(source), f"{name}.input")]
+        return [
+            AddOperator(name, self._collects(name)),
+            AddSink(self.model.stream_of(source), f"{name}.input"),
+        ]
 
     def _remove(self, one: str) -> list[Edit]:
         readers = self.model.readers(one)
@@ -365,7 +390,7 @@ class RandomEdits:
     def _rewire(self, one: str) -> list[Edit]:
         """Let an operator or a collector read another one."""
         model = self.model
-        reader = self.random.choice([one, *sorted(model.collectors)])
+        reader = self.random.choice([one, *sorted(model.collectors.keys() - {"c_numbers"})])
         before = model.collectors[reader] if reader in model.collectors else model.nodes[reader].source
         below, found = {reader}, {reader}
         while found:
