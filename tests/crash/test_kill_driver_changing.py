@@ -1,4 +1,4 @@
-"""Kill the driver at random moments while its application changes: each change is there as a whole, or not."""
+"""Kill the driver at random moments while its application changes: each change is there, or it is not."""
 
 import json
 import os
