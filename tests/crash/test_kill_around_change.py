@@ -17,11 +17,11 @@ from support.ports import free_port
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
-APPLICATION = SUPPORT / "crash" / "changing.py"
+APPLICATION = SUPPORT / "crash" / "steady.py"
 LIVES = 9
 TOKEN = "secret-of-the-test"
 ADDED = (
-    {"do": "add-operator", "name": "audit", "spec": {"class": "changing.Audit"}},
+    {"do": "add-operator", "name": "audit", "spec": {"class": "steady.Audit"}},
     {"do": "add-sink", "stream": "numbers", "sink": "audit.input"},
 )
 
