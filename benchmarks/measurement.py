@@ -197,7 +197,7 @@ BENCHMARKS = (
             for name in ("hop", "sum")
             for variant in VARIANTS[1:]
         ],
-        budget_seconds=300,
+        budget_seconds=230,
         part_of_all=False,
     ),
 )

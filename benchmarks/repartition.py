@@ -112,6 +112,6 @@ BENCHMARKS = (
             Goal(figure=MOVE, of=name, at_most=1.0 if number == 3 else 0.3)
             for name, (_, number) in CASES.items()
         ],
-        budget_seconds=150,
+        budget_seconds=40,
     ),
 )

@@ -96,7 +96,6 @@ def test_code_of_a_new_operator_reaches_the_slots(run, tmp_path, monkeypatch):
         patch.delitem(sys.modules, "never_sent_before", raising=False)
         found = run(
             application("2ms"),
-            windows=100,
             places=4,
             changes={10: [add, AddSink("numbers", "audit.input")], 60: [RemoveOperator("audit")]},
         )

@@ -219,27 +219,20 @@ def test_checkpoint_of_another_application_is_refused(spark_context, tmp_path):
     )
 
 
-def test_other_partitions_of_an_operator_with_state_are_refused(spark_context, tmp_path):
-    checkpoint = tmp_path / "checkpoint"
-    run_on_spark(payments_application(), spark_context, checkpoint, windows=2)
-
-    _, error = run_on_spark(
-        payments_application(),
-        spark_context,
-        checkpoint,
-        attributes={"balances.partitions": "2"},
-        expect=CheckpointError,
-    )
+def test_other_partitions_of_operators_take_their_states_over(spark_context, tmp_path):
+    checkpoint, whole = tmp_path / "checkpoint", tmp_path / "whole"
+    app = payments_application()
+    first = run_on_spark(app, spark_context, checkpoint, windows=2)
+    attributes = {"balances.partitions": "2", "check.partitions": "2"}
     going_on = run_on_spark(
-        payments_application(), spark_context, checkpoint, attributes={"check.partitions": "2"}, windows=1
+        payments_application(), spark_context, checkpoint, attributes=attributes, windows=2
     )
+    undisturbed = run_on_spark(payments_application(), spark_context, whole, windows=4)
 
-    assert (
-        f"checkpoint folder `{checkpoint}` holds state of `balances`, partition 0 of 3, "
-        f"which this application has not" in str(error)
+    assert going_on.ids == [2, 3]
+    assert sorted([*first.collected("balance_store"), *going_on.collected("balance_store")]) == sorted(
+        undisturbed.collected("balance_store")
     )
-    assert "run it with the same operators and partitions, or give another `--checkpoint`" in str(error)
-    assert going_on.ids == [2]  # operators without state may be partitioned as one likes
 
 
 class LargeSum(Sum):
