@@ -1,0 +1,1 @@
+"""The figures that listeners, policies, promises and advice decide by."""

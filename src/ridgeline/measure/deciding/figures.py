@@ -1,0 +1,174 @@
+"""What those who decide see of an application: figures over a period, by logical operator and partition."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How a duration was distributed over the windows of a period, in seconds; all None without windows."""
+
+    mean_seconds: float | None = None
+    p50_seconds: float | None = None
+    p90_seconds: float | None = None
+    p99_seconds: float | None = None
+    max_seconds: float | None = None
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFigures:
+    """One partition of an operator over a period.
+
+    `useful_seconds` is the time in which it worked: callbacks, and moving of tuples and state (compute and
+    transfer), without waiting. `utilization` is its share of the period. `true_rate`: tuples in (inputs: out)
+    for each useful second (DS2); None if it had none. `queue`: tuples that waited when its turn came, mean.
+    """
+
+    id: int
+    partition: int
+    host: str | None
+    container: int
+    slot: int | None
+    tuples_in: int
+    tuples_out: int
+    useful_seconds: float
+    utilization: float
+    true_rate: float | None
+    latency: Spread
+    compute: Spread
+    wait: Spread
+    transfer: Spread
+    queue: float | None
+    errors: int
+    state_bytes: int
+    critical_path_share: float
+
+
+class OperatorFigures(ABC):
+    """A logical operator over a period: since `at - seconds`, as far as there are windows.
+
+    Latencies are those of its slowest partition with its slowest unifiers, window by window. Rates are per
+    second. `busiest` is the partition with the highest utilization; `imbalance` its tuples as a multiple of
+    the mean. `true_rate` is what the operator could do: that of the busiest partition times the number of
+    partitions (not the mean: under skew it promises too much). `critical_path_share`: in which share of the
+    windows it was on the critical path. `slack_seconds`: by how much it could have been slower, mean.
+    `metrics`: the last values of metrics that it declares. `cooling_down`: a policy has changed it lately.
+    """
+
+    name: str
+    at: float
+    seconds: float
+    windows: int
+    partitions: int
+    is_input: bool
+    is_output: bool
+    tuples_in: int
+    tuples_out: int
+    tuples_in_per_second: float
+    tuples_out_per_second: float
+    utilization: float
+    true_rate: float | None
+    imbalance: float
+    latency: Spread
+    compute: Spread
+    wait: Spread
+    transfer: Spread
+    record_age: Spread
+    queue: float | None
+    errors: int
+    critical_path_share: float
+    slack_seconds: float | None
+    metrics: Mapping[str, Any]
+    by_partition: Sequence[PartitionFigures]
+    unifier_seconds: float
+    """Useful time of its unifiers in a window, mean: what another partition costs."""
+
+    @abstractmethod
+    def for_seconds(self, seconds: float) -> OperatorFigures:
+        """The same over another period, which ends at the same time; at most 15 minutes are kept."""
+
+    @property
+    def busiest(self) -> PartitionFigures | None:
+        """The partition that worked for the largest share of the period."""
+        return max(self.by_partition, key=lambda one: one.utilization, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFigures:
+    """An input over a period: what arrives and what is taken, in records a second; None: not known.
+
+    `backlog`: records that wait there. `grows_per_second`: by how much the backlog grows.
+    """
+
+    operator: str
+    arriving_per_second: float | None
+    taken_per_second: float
+    backlog: float | None
+    grows_per_second: float | None
+    caught_up_in_seconds: float | None
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A stream between two logical operators, with the tuples that went over it in the period."""
+
+    stream: str
+    source: str
+    sink: str
+    tuples: int
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseState:
+    """A promise of the application: `kept` None until it can be said; `since`: STRAM's wall clock.
+
+    `kind`: `latency`, `caught_up_within`, ... `figure` and `limit` in `unit`. `operator` "": the application.
+    """
+
+    name: str
+    kind: str
+    operator: str
+    kept: bool | None
+    since: float | None
+    figure: float | None
+    limit: float
+    unit: str
+
+
+class ApplicationFigures(ABC):
+    """An application over a period; `operators` by name, in topological order, without unifiers.
+
+    `window_latency`: trigger to commit. `late_seconds`: how late the next window is by the schedule.
+    `slots` and `slots_free`: of the executor, None where not known. `changing`: a change is under way.
+    """
+
+    name: str
+    at: float
+    seconds: float
+    window_seconds: float
+    windows: int
+    plan_version: int
+    committed: int | None
+    operators: Mapping[str, OperatorFigures]
+    edges: Sequence[Edge]
+    sources: Sequence[SourceFigures]
+    window_latency: Spread
+    late_seconds: float
+    caught_up_in_seconds: float | None
+    verdict: str
+    slots: int | None
+    slots_free: int | None
+    changing: bool
+    blame: Mapping[str, float]
+    """Seconds of the mean window by what they were spent on, as the blame chain names it."""
+    promises: Sequence[PromiseState]
+
+    @abstractmethod
+    def for_seconds(self, seconds: float) -> ApplicationFigures:
+        """The same over another period, which ends at the same time; at most 15 minutes are kept."""
