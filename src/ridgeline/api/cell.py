@@ -8,6 +8,7 @@ restored to a version equals the cell that processed the windows up to there, th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
@@ -83,6 +84,15 @@ def checked_scope(scope: StateScope) -> StateScope:
         msg = f"the `scope` of a state says how long it lives; got {shorten(scope)}; give "
         raise StateError(msg + " or ".join(f'"{known}"' for known in get_args(StateScope)))
     return scope
+
+
+def checked_merge(merge: Callable[[Any, Any], Any] | None, scope: StateScope) -> Any:
+    """How a declaration merges. Raises StateError for what cannot be called, or another scope."""
+    if merge is not None and (scope != "window" or not callable(merge)):
+        what = "`merge` makes one value of the values of two slides of an application window"
+        msg = f'{what}; got {shorten(merge)} with `scope="{scope}"`; give a function of two values, and '
+        raise StateError(msg + '`scope="window"`')
+    return merge
 
 
 def cell_of(operator: Operator, declaration: Declaration) -> StateCell:

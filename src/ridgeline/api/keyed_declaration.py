@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, get_args, ov
 
 import typing_extensions
 
-from ridgeline.api.cell import MISSING, Declaration, StateScope, cell_of, checked_scope
+from ridgeline.api.cell import MISSING, Declaration, StateScope, cell_of, checked_merge, checked_scope
 from ridgeline.api.duration import parse_duration
 from ridgeline.api.errors import StateError, shorten
 from ridgeline.api.keyed_state import KeyedCell
@@ -59,6 +59,7 @@ class KeyedState(Declaration, Generic[K, V]):
     `type` is the values' type. `key`, the keys' type, is for type checkers: keys are not checked when the
     operator runs. `default` (a value, copied, or a callable without arguments) is what a missing key starts
     from. `scope="window"`: all keys are gone when the application window of its operator has ended.
+    `merge(older, newer)`: as of `State`, for the values of a key.
 
     `ttl` (seconds, a text such as "1h", or a timedelta) is the time to live. A key is gone once so much time
     has passed since the window that last wrote it; reading does not count. `ttl_by="clock"`: by the time at
@@ -96,6 +97,7 @@ class KeyedState(Declaration, Generic[K, V]):
         scope: StateScope = ...,
         ttl: Duration | None = ...,
         ttl_by: TimeBase = ...,
+        merge: Callable[[Any, Any], Any] | None = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -106,6 +108,7 @@ class KeyedState(Declaration, Generic[K, V]):
         scope: StateScope = ...,
         ttl: Duration | None = ...,
         ttl_by: TimeBase = ...,
+        merge: Callable[[Any, Any], Any] | None = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -117,6 +120,7 @@ class KeyedState(Declaration, Generic[K, V]):
         scope: StateScope = ...,
         ttl: Duration | None = ...,
         ttl_by: TimeBase = ...,
+        merge: Callable[[Any, Any], Any] | None = ...,
     ) -> None: ...
     def __init__(
         self,
@@ -127,11 +131,16 @@ class KeyedState(Declaration, Generic[K, V]):
         scope: StateScope = "application",
         ttl: Duration | None = None,
         ttl_by: TimeBase = "clock",
+        merge: Callable[[Any, Any], Any] | None = None,
     ) -> None:
         self.type = type
         self.key = key
         self.default = default
         self.scope = checked_scope(scope)
+        self.merge = checked_merge(merge, self.scope)
+        if merge is not None and ttl is not None:
+            msg = "a state that merges lives as long as its application window; leave `ttl` out"
+            raise StateError(msg)
         self.ttl_microseconds = 0 if ttl is None else _microseconds(ttl)
         self.ttl_by = checked_base("ttl_by", ttl_by)
 

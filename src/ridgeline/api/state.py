@@ -8,6 +8,7 @@ Each declaration is a descriptor. An operator instance holds one `StateCell` for
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from ridgeline.api.cell import (
@@ -18,6 +19,7 @@ from ridgeline.api.cell import (
     StateCell,
     StateScope,
     cell_of,
+    checked_merge,
     checked_scope,
     differs,
     is_mutable,
@@ -63,6 +65,9 @@ class State(Declaration, Generic[T]):
     The default is copied. `scope="window"`: the value lives for an application window of its operator, over
     all its streaming windows; then it is the default again. Raises StateError for another scope.
 
+    `merge(older, newer)` makes one value of those of two slides, where the application window slides. Then
+    `end_window` finds that of all slides, see the attribute `slide_by_window_count`.
+
     Example:
         >>> from ridgeline import Operator, State
         >>> class Count(Operator):
@@ -73,9 +78,16 @@ class State(Declaration, Generic[T]):
         (2, 0)
     """
 
-    def __init__(self, default: T, *, scope: StateScope = "application") -> None:
+    def __init__(
+        self,
+        default: T,
+        *,
+        scope: StateScope = "application",
+        merge: Callable[[T, T], T] | None = None,
+    ) -> None:
         self.default = default
         self.scope = checked_scope(scope)
+        self.merge = checked_merge(merge, self.scope)
 
     def cell(self) -> ValueCell:
         """A new cell with the declared default."""

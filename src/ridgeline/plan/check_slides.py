@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ridgeline.api.merging import merges_of
 from ridgeline.api.operator import operator_type
 from ridgeline.plan.draft import Draft, DraftOperator
 from ridgeline.plan.unifiers import unifier_faults
@@ -46,12 +47,15 @@ def _check_count(draft: Draft, operator: DraftOperator, slide: int) -> None:
 
 def _check_port(draft: Draft, operator: DraftOperator, port: str) -> None:
     """Add a fault if nothing can merge what is emitted on a port in several slides."""
+    if merges_of(type(operator.operator)):
+        return  # its states are merged, not its results
     where, given = f"{operator.port(port)}", f"attribute `{_NAME}`"
     declared: Any = operator.operator.slider_of(port)
     if declared is None:
         what = f"{given}: nothing merges the results of several windows of `{operator.kind}`"
-        remedy = "give the port a unifier, `OutputPort(..., unifier=...)`, override `slider_of`, or "
-        draft.fault(where, what, remedy + "put an operator with a unifier behind it, which slides")
+        remedy = "give the port a unifier, `OutputPort(..., unifier=...)`, override `slider_of`, say how its "
+        remedy += 'states merge, `State(..., scope="window", merge=...)`, or put an operator with a unifier '
+        draft.fault(where, what, remedy + "behind it, which slides")
         return
     if declared is not operator.operator.unifier_of(port):
         for what, remedy in unifier_faults(operator.operator, port, operator.outputs.get(port), slides=True):

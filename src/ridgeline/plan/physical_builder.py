@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.api.codec import StreamCodec
+from ridgeline.api.merging import merges_of
 from ridgeline.api.operator import Operator, operator_type, port_schema
 from ridgeline.api.partitioner import Partition, PartitionKeys
 from ridgeline.plan.key_agreement import determines, key_of
@@ -95,7 +96,8 @@ class _Builder:
                     self.join(output.stream, head, identity, port, route, codec, encoding)
             for output in self.outputs.get(operator.name, []):
                 head = _Head(identity, output.port)
-                output.partitions.append(self.slider(output, head, partition) if _slides(output) else head)
+                slides = _slides(output) and not merges_of(type(operator.operator))
+                output.partitions.append(self.slider(output, head, partition) if slides else head)
         for output in self.outputs.get(operator.name, []):
             self.cascade(output)
 
@@ -235,6 +237,8 @@ class _Builder:
     def make(self, operator: LogicalOperator, partition: int, count: int, part: Partition) -> int:
         """Add one partition of an operator; return its id."""
         identity = len(self.operators) + 1
+        slide = operator.attributes["slide_by_window_count"]
+        merges = slide is not None and merges_of(type(operator.operator))
         self.operators.append(
             PhysicalOperator(
                 id=identity,
@@ -252,6 +256,7 @@ class _Builder:
                 own_properties=part.properties,
                 own_attributes=part.attributes,
                 ports=operator.ports,
+                slides=operator.attributes["application_window_count"] // slide if merges else 0,
             )
         )
         return identity

@@ -41,7 +41,7 @@ def gathering_of(
 
     Adds the state of a slider to its `cells`.
     """
-    if spec.slides:
+    if spec.slides and spec.unifier:
         cells[SLIDES] = cell = SlidesCell()
         return _Slides(spec, cell)
     kind = type(operator)

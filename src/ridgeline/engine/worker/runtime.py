@@ -53,6 +53,7 @@ from ridgeline.engine.worker.own_metrics import OwnMetrics
 from ridgeline.engine.worker.pauses import collect_after
 from ridgeline.engine.worker.running import Handler, Running
 from ridgeline.engine.worker.skipping import Delivery, Skips
+from ridgeline.engine.worker.sliding import Sliding
 from ridgeline.engine.worker.time_order import in_time_order
 from ridgeline.engine.worker.timing import Ends, Timing, begin_states, let_time_pass
 from ridgeline.engine.worker.undeclared import Undeclared
@@ -96,6 +97,8 @@ class OperatorRuntime:
             self.cells[WATERMARK] = watermark.cell
         self.window_count = spec.window_count
         self._gathering = gathering_of(self.operator, spec, self.cells)
+        slides = spec.slides and not spec.unifier
+        self._sliding = Sliding(spec, self.operator, self.cells) if slides else None
         declared = operator_type(type(self.operator))
         self._metrics = OwnMetrics(self.operator, self.window_count)
         if self._metrics.cell is not None:
@@ -333,7 +336,8 @@ class OperatorRuntime:
         found: Mapping[str, float] = {}
         if ends:
             found = self._metrics.read(self._timed, self.outputs.values())
-            self._end_states()
+            self.timing.end_states()
+            self._metrics.end()
         else:
             self._metrics.keep()
         if self._before_checkpoint:
@@ -379,11 +383,6 @@ class OperatorRuntime:
     def _ends(self, request: WindowRequest) -> bool:
         """True if the application window ends with this streaming window."""
         return request.final or (request.window_id + 1) % self.window_count == 0
-
-    def _end_states(self) -> None:
-        """The application window has ended, and so have the states that live no longer."""
-        self.timing.end_states()
-        self._metrics.end()
 
     def lose(self, request: WindowRequest) -> OperatorReport:
         """The window of an operator that may lose it is lost; its cells must be at the window before."""
@@ -484,7 +483,7 @@ class OperatorRuntime:
         self._handle_idle_time(request, came=came)
         self.controls.deliver(self._timed, at_end=True)
         let_time_pass(self, inheriting, ends=ends, gathers=gathers)
-        if ends:
+        if ends and (self._sliding is None or self._call("merge", self._sliding.end, request)):
             with inheriting_times(
                 spanning, Processing(partial(span.of_each, 1) if span is not None else nothing_timed)
             ):
