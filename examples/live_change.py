@@ -39,5 +39,6 @@ if __name__ == "__main__":
             store = plan.add_operator("audit_store", FileOutput(path="audit", format="jsonl"))
             plan.add_sink("payments", audit.payments)  # one sink more on a stream that runs
             plan.add_stream("volumes", audit.volumes, store.input)
-        print(handle.changes().select(["what", "state", "window", "who", "note"]).to_pandas().to_string())
+        for change in handle.changes().to_pylist():
+            print(f"{change['state']} with window {change['window']}: {change['what']}. {change['note']}")
         handle.wait()  # until the last payment
