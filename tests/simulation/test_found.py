@@ -110,3 +110,9 @@ def test_seed_1428():  # a connection that was being made anew broke at one end 
         kept=2, segment_bytes=1000, real=False, forgets=True, faults=faults,
     )  # fmt: skip
     assert failure(case) == ""
+
+
+def test_seed_32():  # a plan that was taken back had begun the window twice, the plan before began it anew
+    faults = (Fault(10, "stop driver", 42561), Fault(469, "change", 3782))
+    case = Case(seed=32, slots=1, in_flight=5, burst=8, total=18, large=0.0, forgets=True, faults=faults)
+    assert failure(case) == ""

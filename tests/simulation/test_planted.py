@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeline.engine.driver import retention
+from ridgeline.engine.driver import changing_run, retention, state_moves
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.journal import Journal
+from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.worker.container import Container
 from ridgeline.engine.worker.slot import Slot
@@ -135,6 +136,59 @@ def purges_too_much(patch):
     patch.setattr(retention, "_names", lambda windows: set())
 
 
+def edits_forgotten(patch):
+    """The record of a change does not say what has changed."""
+    patch.setattr(Planner, "_note_edits", lambda self: None)
+
+
+def states_stay_behind(patch):
+    """A plan begins without the states that move to it."""
+
+    def nothing(*arguments):
+        begin = state_moves.moved(*arguments)
+        kept = {one: version for one, version in begin.states.items() if one not in begin.moved}
+        return replace(begin, states=kept)
+
+    patch.setattr(changing_run, "moved", nothing)
+
+
+def attempts_begin_anew(patch):
+    """A window that two plans begin has the same attempts under both."""
+    patch.setattr(Master, "_begun", lambda self: {})
+
+
+def held_states_survive_a_change(patch):
+    """A container takes what it holds under one plan for what it is to hold under the next."""
+    change = Container.change
+
+    def kept(self, spec):
+        held = dict(self._versions)
+        errors = change(self, spec)
+        self._versions.update({one: held[one] for one in held if one in self._operators})
+        return errors
+
+    patch.setattr(Container, "change", kept)
+    restore = Container._restore
+
+    def believe(self, runtime, states):
+        if states is not None and self._versions.get(runtime.spec.id):
+            self._versions[runtime.spec.id] = states.get(runtime.spec.id, ())
+        return restore(self, runtime, states)
+
+    patch.setattr(Container, "_restore", believe)
+
+
+def taken_back_and_kept(patch):
+    """A change whose first window fails is in the records that follow."""
+    keep = Planner.keep
+
+    def for_good(self, *arguments):
+        keep(self, *arguments)
+        return lambda: None
+
+    patch.setattr(Planner, "keep", for_good)
+
+
 POWER = ("power", "bad sync")
 DRIVERS = ("kill driver", "stop driver", "second driver")
 SLOTS = ("kill slot", "job", "cut", "late", "stop slot", "disown", "raise")
@@ -150,6 +204,21 @@ BUGS = {
     void_state_kept: ("raise",),
     purges_too_much: SLOTS,
 }
+
+
+BUGS_OF_CHANGES = (
+    edits_forgotten,
+    states_stay_behind,
+    attempts_begin_anew,
+    held_states_survive_a_change,
+    taken_back_and_kept,
+)
+
+
+@pytest.mark.parametrize("plant", BUGS_OF_CHANGES)
+def test_a_planted_bug_of_changes_is_found(plant, monkeypatch):
+    plant(monkeypatch)
+    assert first_failing(range(SEEDS), changing=True) is not None
 
 
 @pytest.mark.parametrize("plant", BUGS, ids=[bug.__name__ for bug in BUGS])

@@ -8,6 +8,8 @@ from support.simulation.world import Case, simulate
 
 QUICK = 200
 MANY = 20_000
+QUICK_CHANGING = 40
+MANY_CHANGING = 2_000
 
 
 def test_no_seed_breaks_an_invariant():
@@ -21,11 +23,28 @@ def test_no_seed_of_many_breaks_an_invariant():
     assert not failed, report(Case.of(failed[0][0]))
 
 
+def test_no_seed_with_changes_of_the_plan_breaks_an_invariant():
+    failed = run_seeds(0, QUICK_CHANGING, changing=True)
+    assert not failed, report(Case.changing(failed[0][0]))
+
+
+@pytest.mark.slow
+def test_no_seed_of_many_with_changes_of_the_plan_breaks_an_invariant():
+    failed = run_many(QUICK_CHANGING, MANY_CHANGING, changing=True)
+    assert not failed, report(Case.changing(failed[0][0]))
+
+
+def test_changes_are_made_and_taken_back():
+    plans = [simulate(Case.changing(seed)).ledger.plans for seed in range(10)]
+    assert sum(one.applied for one in plans) > 5
+    assert sum(one.refused for one in plans) > 5
+
+
 def test_a_seed_replays_to_the_same_step():
-    for seed in range(5):
+    for case in [*map(Case.of, range(5)), *map(Case.changing, range(5))]:
         logs = [], []
         for log in logs:
-            simulate(Case.of(seed), log.append)
+            simulate(case, log.append)
         assert logs[0] == logs[1]
         assert len(logs[0]) > 50
 

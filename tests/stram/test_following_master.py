@@ -6,6 +6,7 @@ from ridgeline.stram.control import (
     AttemptFailed,
     Commit,
     ContainerReported,
+    GiveUp,
     ManifestWritten,
     RunWindow,
     WindowDue,
@@ -118,3 +119,16 @@ def test_the_time_of_windows_does_not_go_back_with_the_plan():
     first = in_slots()
     run(first, 0, time=500, changes={ids(first.plan, "step1")[0]: "a"})
     assert begin(followed(first), 1, time=300).request.time == 500
+
+
+def test_attempts_go_on_after_the_window_was_given_up():
+    first = in_slots()
+    number = begin(first, 0).request.attempt
+    failure = Failure("app", "step1", 0, 0, "process", "ValueError: no", raised=True)
+    while True:
+        [instruction] = first.handle(AttemptFailed(0, number, failure))
+        if isinstance(instruction, GiveUp):
+            break
+        number = instruction.request.attempt
+    assert number > 0
+    assert begin(followed(first, partitions=2), 0).request.attempt == number + 1

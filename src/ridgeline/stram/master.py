@@ -142,10 +142,14 @@ class Master:
         self._time = before._time
         self._alone = self._committed + 1
         self._compactions.follow(before._compactions)
-        self._attempts = before._attempts | {one.window_id: one.attempt for one in before._flights.values()}
+        self._attempts = before._attempts | before._begun()
         if before._pending is not None:
             for window_id, reports in before._pending.reports.items():
                 self._attempts[window_id] = max(report.window.attempt for report in reports)
+
+    def _begun(self) -> dict[int, int]:
+        """The last attempts at the windows under way."""
+        return {flight.window_id: flight.attempt for flight in self._flights.values()}
 
     @property
     def recordings(self) -> tuple[Recording, ...]:
@@ -375,6 +379,7 @@ class Master:
             return self._begin_again()
         count, too_many = self._failures.count(fault.window_id, fault.failure)
         if too_many:
+            self._attempts |= self._begun()  # a plan before may go on with that window
             self._flights.clear()
             return (GiveUp(fault.failure, count),)
         self._alone = max(self._alone, fault.window_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
@@ -16,11 +17,14 @@ PIECE = 100
 _SHOWN = 10
 
 
-def run_seeds(begin: int, end: int) -> list[tuple[int, str]]:
-    """The seeds that fail, and what they violate. Does not look again at what was there before."""
+def run_seeds(begin: int, end: int, *, changing: bool = False) -> list[tuple[int, str]]:
+    """The seeds that fail, and what they violate. Does not look again at what was there before.
+
+    `changing`: somebody asks for changes of the plan.
+    """
     _freeze()
     try:
-        return _run_piece(begin, end)
+        return _run_piece(case_of(changing=changing), begin, end)
     finally:
         gc.enable()
         gc.unfreeze()
@@ -33,17 +37,23 @@ def _freeze() -> None:
     gc.disable()
 
 
-def _run_piece(begin: int, end: int) -> list[tuple[int, str]]:
-    violated = [(seed, failure(Case.of(seed))) for seed in range(begin, end)]
+def case_of(*, changing: bool) -> Callable[[int], Case]:
+    """What makes the case of a seed."""
+    return Case.changing if changing else Case.of
+
+
+def _run_piece(of: Callable[[int], Case], begin: int, end: int) -> list[tuple[int, str]]:
+    violated = [(seed, failure(of(seed))) for seed in range(begin, end)]
     gc.collect()
     return [(seed, what) for seed, what in violated if what]
 
 
-def run_many(begin: int, end: int, processes: int = 2) -> list[tuple[int, str]]:
+def run_many(begin: int, end: int, processes: int = 2, *, changing: bool = False) -> list[tuple[int, str]]:
     """As `run_seeds`, in several processes."""
     begins = range(begin, end, PIECE)
     with ProcessPoolExecutor(processes, initializer=_freeze) as pool:
-        pieces = pool.map(_run_piece, begins, [min(first + PIECE, end) for first in begins])
+        ends = [min(first + PIECE, end) for first in begins]
+        pieces = pool.map(partial(_run_piece, case_of(changing=changing)), begins, ends)
         return [failed for piece in pieces for failed in piece]
 
 
@@ -52,12 +62,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m support.simulation", description=__doc__)
     parser.add_argument("seeds", help="one seed, or FIRST:END")
     parser.add_argument("--shrink", action="store_true", help="make the case small and print it as a test")
+    parser.add_argument("--changes", action="store_true", help="with changes of the plan")
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     first, _, end = given.seeds.partition(":")
     if end:
-        return _many(int(first), int(end), given.processes)
-    case = Case.of(int(first))
+        return _many(int(first), int(end), given.processes, changing=given.changes)
+    case = case_of(changing=given.changes)(int(first))
     if given.shrink:
         print(as_test(shrunk(case)) if failure(case) else f"seed {first} does not fail")
         return 0
@@ -69,14 +80,14 @@ def main() -> int:
     return 0
 
 
-def _many(first: int, end: int, processes: int) -> int:
+def _many(first: int, end: int, processes: int, *, changing: bool) -> int:
     began = time.monotonic()
-    failed = run_many(first, end, processes)
+    failed = run_many(first, end, processes, changing=changing)
     for seed, violated in failed[:_SHOWN]:
         print(seed, violated.partition("\n")[0][:160])
     print(f"{end - first} seeds in {time.monotonic() - began:.1f} s, {len(failed)} failed")
     if failed:
-        print(report(Case.of(failed[0][0])))
+        print(report(case_of(changing=changing)(failed[0][0])))
     return bool(failed)
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.manifest import Manifest
+from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.driver.slot_executor import SlotExecutor
 from ridgeline.engine.exchange.network import STRAM, Peer
 from ridgeline.engine.worker.messages import Joined, encode
 from ridgeline.engine.worker.slot import Slot
 from ridgeline.engine.worker.slot_loop import SlotLoop
+from ridgeline.plan.edits import Edit
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.planner import plan_application
 from ridgeline.stram.control import ManifestWritten
 from support.simulation.disk import SimulatedDisk, SimulatedStore
 from support.simulation.ether import Ether
@@ -40,15 +44,20 @@ class SimulatedCheckpoint(Checkpoint):
         if max(self._world.disk.folders["epochs"]) == f"{self.epoch:08d}":  # else overtaken while stopped
             self._ledger.found(last.window_id if last else -1)
         if last:
-            self._ledger.commit(last.window_id, last.states)
+            self._note(last)
 
     def commit(self, manifest: Manifest, changes: Mapping[str, bytes] = {}) -> Mapping[str, str]:
         names = super().commit(manifest, changes)
         last = self.last()
         assert last is not None
-        self._ledger.commit(last.window_id, last.states)
+        self._note(last)
         self._world.committed()
         return names
+
+    def _note(self, last: Manifest) -> None:
+        """A window is committed."""
+        self._ledger.plans.committed(last)
+        self._ledger.commit(last.window_id, last.states)
 
 
 class CommitThread:
@@ -130,7 +139,7 @@ class DriverProcess(Process):
         """True if a turn would do something."""
         if self.run is None or self.endpoint.events or self.commits.done:
             return True
-        return self.run.master.can_begin
+        return self.run.may_begin
 
     def turn(self) -> bool:
         """Do something. True once the application has ended in order."""
@@ -141,7 +150,7 @@ class DriverProcess(Process):
         if master.ended and not master.under_way:
             run.close(orderly=True)
             return True
-        if master.can_begin and self.world.luck.random() < 0.7:
+        if run.may_begin and self.world.luck.random() < 0.7:
             run.begin(master.next_window)
         else:
             run.turn(0.0)
@@ -150,7 +159,11 @@ class DriverProcess(Process):
     def _start(self) -> ApplicationRun:
         world = self.world
         checkpoint = SimulatedCheckpoint(self)
-        plan = world.layout.plan
+        plan, planner = world.layout.plan, None
+        if world.changes:
+            planner = Planner(self._planned, {})
+            plan = planner.settled(checkpoint.last())
+            world.ledger.plans.begins(plan, checkpoint.last())
         endpoint = self.endpoint = self.wires.join(Peer(STRAM, checkpoint.epoch), self)
         executor = SlotExecutor(
             Platform(self, endpoint, world.case.slots),
@@ -176,7 +189,13 @@ class DriverProcess(Process):
                 check_owner=checkpoint.check_owner,
             )
 
-        return ApplicationRun(plan, checkpoint, executor, world.clock, context, committer=self.commits)
+        return ApplicationRun(
+            plan, checkpoint, executor, world.clock, context, committer=self.commits, planner=planner
+        )
+
+    def _planned(self, values: Mapping[str, object], kept: Sequence[Edit], edits: Sequence[Edit]) -> Plan:
+        """The application with edits, planned anew."""
+        return plan_application(self.world.application(), values, {}, kept=kept, edits=edits)
 
     def syncs(self) -> None:
         """It waits for a disk. If that is its thread for commits, the world goes on for a while."""

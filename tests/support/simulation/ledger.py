@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 from ridgeline.engine.state import state_files
 from ridgeline.plan.protocol import StateVersion
+from support.simulation.changing import Plans
 from support.simulation.model import KEYS, Layout
 from support.simulation.process import ViolationError
 
@@ -22,9 +23,15 @@ class Ledger:
         self.large = large
         self.violation: ViolationError | None = None
         self._layout = layout
-        self._keys = {operator.id: operator.state_key for operator in layout.plan.physical.operators}
-        self._values: dict[str, Any] = {}
-        """What a container held after a change, by the change's name."""
+        keys = {operator.id: operator.state_key for operator in layout.plan.physical.operators}
+        by_number = sorted(layout.sources.items(), key=lambda item: item[1])
+        self._sources = [keys[one] for one, _ in by_number]
+        """The keys of the sources' states, which no change moves."""
+        self.plans = Plans(len(layout.sums), self.violate)
+        self._tapped: int | None = None
+        """What `Tap` has seen, None if there is none."""
+        self._values: dict[tuple[str, str], Any] = {}
+        """What an operator held after a change, by its name and the change's."""
         self.committed: dict[int, tuple[tuple[int, ...], Mapping[str, StateVersion]]] = {}
         """The windows that somebody took for committed: the sources' positions, and the states."""
         self.last = -1
@@ -42,21 +49,25 @@ class Ledger:
 
     # States -------------------------------------------------------------------------------------------------
 
-    def changed(self, name: str, value: Any) -> None:
-        """A container holds this value after a change."""
-        if name in self._values:
-            self.violate(f"two attempts wrote the same change `{name}`")
-        self._values[name] = value
+    def changed(self, operator: str, name: str, value: Any) -> None:
+        """An operator holds this value after a change."""
+        if (operator, name) in self._values:
+            self.violate(f"two attempts wrote the same change `{name}` of {operator}")
+        self._values[operator, name] = value
 
-    def value(self, version: StateVersion) -> Any:
-        """What a version holds, None for nothing."""
-        return self._values[state_files.covered(version[-1])] if version else None
+    def value(self, operator: str, version: StateVersion) -> Any:
+        """What a version of an operator's state holds, None for nothing."""
+        return self._values[operator, state_files.covered(version[-1])] if version else None
 
-    def restored(self, operator: int, version: StateVersion, value: Any) -> None:
-        """A container has gone to a version and holds this now."""
-        wanted = self.value(version) or ({} if operator in self._layout.sums else 0)
+    def restored(self, operator: str, version: StateVersion, value: Any) -> None:
+        """An operator has gone to a version and holds this now."""
+        if version and "-moved" in version[-1]:
+            self._values.setdefault(
+                (operator, state_files.covered(version[-1])), value
+            )  # the commit checks the sums
+        wanted = self.value(operator, version) or ({} if isinstance(value, dict) else 0)
         if value is not None and value != wanted:
-            self.violate(f"operator {operator} restored {value} from {version}, not {wanted}")
+            self.violate(f"{operator} restored {value} from {version}, not {wanted}")
 
     # Commits ------------------------------------------------------------------------------------------------
 
@@ -64,8 +75,7 @@ class Ledger:
         """A driver takes a window for committed."""
         states = {key: tuple(version) for key, version in states.items()}
         versions = {key: tuple(map(state_files.covered, version[-1:])) for key, version in states.items()}
-        sources = sorted(self._layout.sources.items(), key=lambda item: item[1])
-        positions = tuple(self.value(versions.get(self._keys[one], ())) or 0 for one, _ in sources)
+        positions = tuple(self.value("source", versions.get(key, ())) or 0 for key in self._sources)
         if (known := self.committed.get(window_id)) is not None:
             if known != (positions, versions):
                 self.violate(f"window {window_id} was committed twice: {known}, {(positions, versions)}")
@@ -96,16 +106,28 @@ class Ledger:
         self, window_id: int, positions: tuple[int, ...], versions: Mapping[str, StateVersion]
     ) -> None:
         """Each number must be in the sums exactly once."""
-        for number in self._numbers(window_id, positions):
+        numbers = self._numbers(window_id, positions)
+        for number in numbers:
             self._sums[number % KEYS] = self._sums.get(number % KEYS, 0) + number + 1
+        self._check_tap(window_id, numbers, versions)
         found: dict[int, int] = {}
-        for operator in self._layout.sums:
-            held = self.value(versions.get(self._keys[operator], ())) or {}
+        for key in versions:
+            held = (self.value("sums", versions[key]) or {}) if key.startswith("sums/") else {}
             if twice := found.keys() & held.keys():
                 self.violate(f"two partitions have sums of the keys {twice} in window {window_id}")
             found |= held
         if found != self._sums:
             self.violate(f"the sums of window {window_id} are {found}, not {self._sums}")
+
+    def _check_tap(
+        self, window_id: int, numbers: Sequence[int], versions: Mapping[str, StateVersion]
+    ) -> None:
+        """It has seen each number since it was added exactly once."""
+        seen = (self._tapped or 0) + sum(number + 1 for number in numbers)
+        self._tapped = seen if self.plans.now.tap else None
+        held = self.value("tap", versions.get("tap/0/1", ())) or 0
+        if held != (self._tapped or 0):
+            self.violate(f"the tap has seen {held} in window {window_id}, not {self._tapped}")
 
     def found(self, window_id: int) -> None:
         """A driver that starts has found this as the last committed window."""

@@ -41,7 +41,7 @@ class LightContainer:
         self._files = SegmentFiles(storage, run_id)
         self._layout = layout
         self._life = life
-        self._operator = spec.operators[-1]
+        self.spec = self._operator = spec.operators[-1]
         declared = operator_type(type(self._operator.operator)).states
         self.cells: dict[str, Any] = {name: one.cell() for name, one in declared.items()}
         self._held: StateVersion | None = ()
@@ -91,7 +91,7 @@ class LightContainer:
         self._held = wanted
         self._finished = self._operator.id in request.finished
         if self.cells:
-            self._life.begun(self._operator.id, value_of(self.cells))
+            self._life.begun(self._operator.name, self._operator.id, value_of(self.cells))
 
     def _emit(self, request: WindowRequest, report: OperatorReport) -> list[int]:
         """Emit some numbers."""
@@ -159,5 +159,6 @@ def _unpack(block: Block, request: WindowRequest) -> list[int]:
 
 
 def value_of(cells: Mapping[str, Any]) -> Any:
-    """What is in the cells of an operator: a position, or sums."""
-    return cells["position"].get() if "position" in cells else dict(cells["sums"].items())
+    """What is in the cells of an operator: a position, sums, or what it has seen."""
+    single = next((cells[name] for name in ("position", "seen") if name in cells), None)
+    return dict(cells["sums"].items()) if single is None else single.get()

@@ -55,7 +55,7 @@ class Source(InputOperator):
     position = State(0)
 
     def begin_window(self, window_id: int) -> None:
-        self.life.begun(self.context.operator_id, self.position)
+        self.life.begun("source", self.context.operator_id, self.position)
 
     def emit_tuples(self) -> None:
         begin = self.position
@@ -78,7 +78,7 @@ class Sums(Operator):
     sums = KeyedState(int)
 
     def begin_window(self, window_id: int) -> None:
-        self.life.begun(self.context.operator_id, dict(self.sums.items()))
+        self.life.begun("sums", self.context.operator_id, dict(self.sums.items()))
 
     @numbers.process
     def take(self, number: Number) -> None:
@@ -105,6 +105,25 @@ class Output(Operator):
     def publisher(self) -> Publisher:
         """One whose world is set when it is opened."""
         return _Published()
+
+
+class Tap(Operator):
+    """Comes by a change; adds up all numbers that it sees. With `fails`, no window of it comes to its end."""
+
+    numbers = InputPort(Number)
+    fails: bool = False
+    seen = State(0)
+
+    def begin_window(self, window_id: int) -> None:
+        self.life.begun("tap", self.context.operator_id, self.seen)
+        if self.fails:
+            raise RuntimeError(_PLANNED)
+
+    @numbers.process
+    def take(self, number: Number) -> None:
+        """Add a number up."""
+        self.seen += number.value + 1
+        self.life.may_fail()
 
 
 class _Published(Publisher):
@@ -138,8 +157,7 @@ class Layout(NamedTuple):
     sums: Mapping[int, int]
 
 
-@cache
-def layout(sources: int, partitions: int, in_flight: int, interval: int, kept: int) -> Layout:
+def application(sources: int, partitions: int, in_flight: int, interval: int, kept: int) -> Application:
     """`sources` operators that feed one `Sums` of so many partitions, which feeds one output."""
     app = Application(
         "app",
@@ -153,7 +171,13 @@ def layout(sources: int, partitions: int, in_flight: int, interval: int, kept: i
     source = app.add_operator("source", Source(), partitions=sources, recovery_attempts=1000)
     app.add_stream("numbers", source.out, sums.numbers)
     app.add_stream("sums", sums.out, output.numbers)
-    plan = plan_application(app)
+    return app
+
+
+@cache
+def layout(sources: int, partitions: int, in_flight: int, interval: int, kept: int) -> Layout:
+    """Of `application`, before any change."""
+    plan = plan_application(application(sources, partitions, in_flight, interval, kept))
     specs = {spec.id: spec for spec in container_specs(plan)}
     partitions_of: dict[str, dict[int, int]] = {"source": {}, "sums": {}, "output": {}}
     for operator in plan.physical.operators:
@@ -180,10 +204,10 @@ class Life:
         """The position of a source after a window, given that before."""
         return min(begin + self._luck.randint(0, MOST), self.total)
 
-    def begun(self, operator: int, value: Any) -> None:
+    def begun(self, name: str, operator: int, value: Any) -> None:
         """An operator begins a window with this state."""
         if self.request.states is not None:
-            self._ledger.restored(operator, self.request.states.get(operator, ()), value)
+            self._ledger.restored(name, self.request.states.get(operator, ()), value)
 
     def may_fail(self) -> None:
         """Raise if that is planned."""
@@ -211,20 +235,29 @@ class Containers:
         self._world = world
         self._storage = storage
         self._tag = tag
+        self._plan = ""
+        """The file of the plan that is hosted."""
         self._containers: dict[int, Container | LightContainer] = {}
 
     def prepare(self, message: Prepare) -> None:
-        """Nothing is read before."""
+        """Read a plan that may follow."""
         self._process.check()
+        self._storage.read(message.plan.name)
 
     def host(self, message: Host) -> None:
         """Host these."""
         self._process.check()
         self._storage.read(message.plan.name)
-        specs = self._world.layout.specs
+        specs = self._world.specs[message.plan.name]
         self.specs = {number: specs[number] for number in message.containers}
         for number in self._containers.keys() - self.specs.keys():
             self._containers.pop(number).close()
+        if self._plan not in {"", message.plan.name}:
+            for number, container in self._containers.items():
+                assert isinstance(container, Container), "light ones know one plan"
+                container.change(self.specs[number])
+                self._give_life(container)
+        self._plan = message.plan.name
         for number in self.specs.keys() - self._containers.keys():
             self._containers[number] = self._made(self.specs[number], message.run_id)
 
@@ -232,9 +265,12 @@ class Containers:
         if not self._world.case.real:
             return LightContainer(spec, self._storage, run_id, self._world.layout, self.life)
         container = Container(spec, self._storage, self._world.clock, run_id, "simulated")
+        self._give_life(container)
+        return container
+
+    def _give_life(self, container: Container) -> None:
         for runtime in container._operators.values():
             runtime.operator.life = self.life
-        return container
 
     def run(
         self,
@@ -265,8 +301,8 @@ class Containers:
         for operator in report.operators:
             if operator.change:
                 light = isinstance(one, LightContainer)
-                cells = one.cells if light else one._operators[operator.window.operator].cells
-                ledger.changed(operator.change, value_of(cells))
+                own = one if light else one._operators[operator.window.operator]
+                ledger.changed(own.spec.name, operator.change, value_of(own.cells))
         return outgoing, report
 
     def committed(self, container: int, window_id: int, states: Mapping[int, StateVersion] | None) -> None:

@@ -8,15 +8,17 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.engine.driver import journal, retention, slot_group, watchdog
+from ridgeline.engine.driver import changing, journal, retention, slot_changing, slot_group, watchdog
 from ridgeline.engine.driver.slot_executor import SlotExecutor
 from ridgeline.engine.driver.slot_jobs import JobEnded
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import Network
 from ridgeline.engine.state import state_files
 from ridgeline.engine.worker.plan_distribution import FOLDER, PlanFile
+from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from support.simulation import ether
+from support.simulation.changing import Here
 
 if TYPE_CHECKING:
     from support.simulation.driver import DriverProcess
@@ -167,8 +169,13 @@ class _NoThread:
 
 def _distribute(executor: SlotExecutor, plan: Plan, placement: Sequence[object]) -> list[PlanFile]:
     """Write a file in the place of the plans: containers of a simulation are made of the one in memory."""
-    executor._storage.create(PLAN, b"plan")
-    return [PlanFile(PLAN)] * len(placement)
+    world = executor._storage._process.world  # type: ignore[attr-defined]
+    name = PLAN
+    if plan is not world.layout.plan:
+        name = f"{PLAN}-{executor._run_id}-{executor._epoch}-{plan.version}"
+        world.specs[name] = {spec.id: spec for spec in container_specs(plan)}
+    executor._storage.create(name, b"plan")
+    return [PlanFile(name)] * len(placement)
 
 
 def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
@@ -179,6 +186,8 @@ def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
     yield journal, "PICTURE_RECORDS", 3
     yield retention, "OLD_SEGMENTS", 1
     yield watchdog, "threading", SimpleNamespace(Lock=threading.Lock, Event=threading.Event, Thread=_NoThread)
+    yield changing, "ThreadPoolExecutor", Here
+    yield slot_changing, "ThreadPoolExecutor", Here
     yield from ether.patches()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 
+from support.simulation.changing import CHANGE
 from support.simulation.process import ViolationError
 from support.simulation.world import KINDS, Case, simulate
 
@@ -21,9 +22,12 @@ def failure(case: Case) -> str:
     return ""
 
 
-def first_failing(seeds: Iterable[int], kinds: Sequence[str] = KINDS) -> Case | None:
+def first_failing(
+    seeds: Iterable[int], kinds: Sequence[str] = KINDS, *, changing: bool = False
+) -> Case | None:
     """The first of these seeds' cases that fails, with faults of these kinds."""
-    return next((case for case in (Case.of(seed, kinds) for seed in seeds) if failure(case)), None)
+    of = Case.changing if changing else Case.of
+    return next((case for case in (of(seed, kinds) for seed in seeds) if failure(case)), None)
 
 
 def shrunk(case: Case) -> Case:
@@ -80,6 +84,7 @@ def as_test(case: Case) -> str:
 
 def report(case: Case) -> str:
     """What a failing case violates, how to see it, and a test of it."""
-    again = f"PYTHONPATH=tests python -m support.simulation {case.seed}"
+    changes = "--changes " * any(fault.kind == CHANGE for fault in case.faults)
+    again = f"PYTHONPATH=tests python -m support.simulation {changes}{case.seed}"
     small = as_test(shrunk(case))
     return f"seed {case.seed}: {failure(case)}\nstep by step: {again}\nas a test:\n{small}"

@@ -3,7 +3,9 @@
 The engine's own code there: STRAM (`stram/`), `ApplicationRun`, checkpoint, journal, retention, state repair,
 compactions (at once, in the driver's turn), outputs' half on the driver, `SlotExecutor`, `SlotGroup`, `Slot`,
 `SlotLoop`, messages with their encoding, state files and segments. One seed in `REAL` also runs `Container`
-with operators, blocks and routing; others run `LightContainer`, over the engine's cells and state files.
+with operators, blocks and routing; others run `LightContainer`, over the engine's cells and state files. In a
+case of `Case.changing` somebody also asks for changes of the plan (`changing.py`): planner, moved states,
+following slots and containers are the engine's own there, and what threads do is done at once.
 
 Not there: what moves bytes (`Sockets`, `Connection`, handshake, frames, TLS: `Wires` delivers whole messages
 in order). Nor `SlotJobs` and Spark, `Hosted` and `slot_task` (signals, heartbeats, black box), the watchdog,
@@ -15,16 +17,19 @@ from __future__ import annotations
 
 import random
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple, NoReturn
 
+from ridgeline import Application
 from ridgeline.api.errors import CheckpointError, FencedError, StateError
+from ridgeline.plan.container_spec import ContainerSpec
+from support.simulation.changing import CHANGE, changes_of
 from support.simulation.disk import Disk, File
 from support.simulation.driver import CommitThread, DriverProcess, SlotProcess
 from support.simulation.ledger import Ledger
-from support.simulation.model import layout
-from support.simulation.platform import simulated_platform
+from support.simulation.model import application, layout
+from support.simulation.platform import PLAN, simulated_platform
 from support.simulation.process import Killed, Process, SimulatedClock, ViolationError
 from support.simulation.wires import Way, Wires
 
@@ -47,6 +52,8 @@ _START = 0.3
 _IDLE_TURN = 0.05
 _IMPATIENCE = 0.02
 """How likely it is that a second driver is started in place of one that is stopped."""
+_ASK_AGAIN = 20
+"""So many moments later a change is asked for again that nobody was there to hear of."""
 _MENDED = 0.3
 """How likely it is that a damaged file is mended once a container could not read it."""
 _OF_SLOTS = ("kill slot", "job", "cut", "late", "no answer", "stop slot", "disown", "raise")
@@ -93,6 +100,15 @@ class Case:
     faults: tuple[Fault, ...] = ()
 
     @classmethod
+    def changing(cls, seed: int, kinds: Sequence[str] = KINDS) -> Case:
+        """The case of a seed in which somebody asks for changes of the plan beside the faults."""
+        case, luck = cls.of(seed, kinds), random.Random(f"changes of {seed}")
+        total = luck.choice((16, 32, 64))
+        last = _FIRST_MOMENTS + _MOMENTS_A_NUMBER * total // 4
+        asked = [Fault(moment, CHANGE, number) for moment, number in changes_of(luck, last)]
+        return replace(case, total=total, real=True, faults=tuple(sorted([*case.faults, *asked])))
+
+    @classmethod
     def of(cls, seed: int, kinds: Sequence[str] = KINDS) -> Case:
         """The case of a seed, with faults of these kinds."""
         luck = random.Random(seed)
@@ -129,7 +145,12 @@ class World:
     def __init__(self, case: Case, log: Callable[[str], None] | None = None) -> None:
         self.case = case
         self.luck = random.Random(case.seed)
-        self.layout = layout(case.sources, case.partitions, case.in_flight, case.interval, case.kept)
+        self._shape = case.sources, case.partitions, case.in_flight, case.interval, case.kept
+        self.layout = layout(*self._shape)
+        self.specs: dict[str, Mapping[int, ContainerSpec]] = {PLAN: self.layout.specs}
+        """The containers of each plan, by the name of its file."""
+        self.changes = any(fault.kind == CHANGE for fault in case.faults)
+        """The plan changes."""
         self.ledger = Ledger(self.layout, case.total, case.large)
         self.disk = Disk(random.Random(case.seed))
         self.disk.on_delete = lambda name: self.ledger.deleted(name, self.disk.names)
@@ -156,6 +177,10 @@ class World:
         self._idle_steps = 1
         self._due = 0
         """The moment from which on a fault strikes, or the world has been waiting for too long."""
+
+    def application(self) -> Application:
+        """The application, as its file says."""
+        return application(*self._shape)
 
     # Time ---------------------------------------------------------------------------------------------------
 
@@ -323,6 +348,8 @@ class World:
             self._unexpected(error)
         finally:
             driver.stopped -= 1
+        if self.changes:
+            self.ledger.plans.check()
         if self.ledger.violation is not None:
             raise self.ledger.violation
 
@@ -385,7 +412,9 @@ class World:
 
     def _strike(self, fault: Fault, process: Process | None) -> None:
         kind, number = fault.kind, fault.number
-        if kind in _OF_SLOTS:
+        if kind == CHANGE:
+            self._ask(number)
+        elif kind in _OF_SLOTS:
             if self.slots:
                 self._strike_slot(kind, self.slots[number % len(self.slots)], number, process)
         elif kind in _OF_DRIVERS:
@@ -393,6 +422,14 @@ class World:
                 self._strike_driver(kind, self.drivers[-1], number, process)
         else:
             self._strike_disk(kind, number)
+
+    def _ask(self, number: int) -> None:
+        """Ask for a change, once there is somebody to ask."""
+        driver = next((one for one in reversed(self.drivers) if one.run is not None), None)
+        if driver is not None:
+            self.ledger.plans.ask(driver, number)
+        elif not self.done:
+            self._after(_ASK_AGAIN, lambda: self._ask(number))
 
     def _strike_slot(self, kind: str, slot: SlotProcess, number: int, process: Process | None) -> None:
         match kind:
