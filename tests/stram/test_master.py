@@ -188,7 +188,7 @@ def test_failures_are_counted_for_each_window_anew():
 def test_after_giving_up_the_window_may_be_due_again():
     master = Master(plan(recovery_attempts=0), epoch=1)
     fail(master, handle(master, WindowDue(0)), failure())
-    assert handle(master, WindowDue(0)) == RunWindow(WindowRequest(0, 0, 1))
+    assert handle(master, WindowDue(0)) == RunWindow(WindowRequest(0, 1, 1))
 
 
 def test_a_container_that_reported_twice_fails_the_attempt():
