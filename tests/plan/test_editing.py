@@ -446,7 +446,7 @@ def test_ends_of_a_delay_are_one() -> None:
     found = plan(app, Repartition("delay", 2))
     assert {len(one.divided) for one in found.operators if one.name.startswith("delay")} == {2}
     (fault,) = faults(app, Repartition("delay.head", 2))
-    assert "has 1 partitions" in fault
+    assert "has 1 partition," in fault
     found = plan(
         app, RemoveOperator("delay"), RemoveOperator("step"), AddOperator("store", STORE),
         AddStream("all", "source.payments", ("store.input",)),

@@ -71,6 +71,11 @@ def test_what_a_change_does_in_lines() -> None:
     assert found.to_json()["renamed"] == {"top_store": "tops"}
 
 
+def test_one_partition_is_one() -> None:
+    lines = change(payments_app(), Repartition("check", 3)).difference.lines()
+    assert "  > state of check: 1 partition -> 3" in lines
+
+
 def test_nothing_changes() -> None:
     found = change(payments_app(), SetProperty("source", "count", 10))
     assert found.difference.lines()[1:] == [
@@ -193,7 +198,7 @@ def loop() -> Application:
 def test_what_is_in_a_delay_is_not_divided() -> None:
     (fault,) = refused(loop(), Repartition("delay", 2))
     assert fault == (
-        "`delay`: it has 1 partitions, and would have 2: the tuples in a delay cannot be divided anew; "
+        "`delay`: it has 1 partition, and would have 2: the tuples in a delay cannot be divided anew; "
         "leave its `partitions` as they are, or drop what is in the loop: `--drop-state delay`"
     )
     old, new = plan_application(loop()), plan_application(loop(), edits=[Repartition("delay", 2)])

@@ -29,7 +29,7 @@ from ridgeline.plan.edits import (
     ReplaceOperator,
     SetProperty,
 )
-from ridgeline.testing import CollectorSink, LocalRun, run_local
+from ridgeline.testing import CollectorSink, Faults, LocalRun, run_local
 
 
 class Number(NamedTuple):
@@ -265,6 +265,29 @@ def test_a_restart_drops_the_state_of_an_operator_that_is_still_there() -> None:
     run = run_local(application("a", "b"), checkpoint=storage, drop_state=["a"])
     assert totals(run, "a_sink", 11) == after(7)
     assert totals(run, "b_sink", 11) == after(12)
+
+
+def test_what_is_dropped_is_dropped_once_whoever_goes_on() -> None:
+    """A driver that takes over in the same run goes on from windows without what was dropped."""
+    storage = MemoryStorage()
+    run_local(application("a", "b"), windows=5, checkpoint=storage)
+    faults = Faults(seed=3, rate=0.3, kinds=["restart"], quiet=True)
+    run = run_local(application("a", "b"), checkpoint=storage, drop_state=["a"], faults=faults)
+    assert faults.struck
+    assert totals(run, "a_sink", 11) == after(7)
+    assert totals(run, "b_sink", 11) == after(12)
+
+
+@pytest.mark.parametrize("name", ["aa", "a.outptu", "module.a"])
+def test_a_state_that_is_to_be_dropped_and_that_nothing_has_is_a_fault(name: str) -> None:
+    storage = MemoryStorage()
+    run_local(application("aaa", "bbb"), windows=5, checkpoint=storage)
+    with pytest.raises(CheckpointError, match=f"`{name}`: its state is to be dropped, but the checkpoint"):
+        run_local(application("aaa", "bbb"), checkpoint=storage, drop_state=[name])
+    with pytest.raises(CheckpointError, match=r"did you mean `aaa`\?"):
+        run_local(application("aaa", "bbb"), checkpoint=storage, drop_state=["aaab"])
+    for known in ("numbers", "aaa_sink", "aaa.output"):
+        run_local(application("aaa", "bbb"), windows=1, checkpoint=storage, drop_state=[known])
 
 
 def test_a_restart_goes_on_under_another_name_with_other_partitions() -> None:

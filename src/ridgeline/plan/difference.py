@@ -119,7 +119,8 @@ def _moved(move: StateMove) -> str:
     who = f"the unifiers of {move.operator}.{move.port}" if move.port else move.operator
     if len(move.sources) == len(move.targets) == 1:
         return f"> state of {who}: that of {move.sources[0]}"
-    return f"> state of {who}: {len(move.sources)} partitions -> {len(move.targets)}"
+    noun = "partition" if len(move.sources) == 1 else "partitions"
+    return f"> state of {who}: {len(move.sources)} {noun} -> {len(move.targets)}"
 
 
 def _short(value: Any) -> str:

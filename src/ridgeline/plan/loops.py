@@ -32,7 +32,8 @@ def check_loops(draft: Draft) -> None:
             draft.fault(operator.port("application_window_count"), what, remedy)
         emits, takes = partitions.get(delay), operator.partitions
         if isinstance(operator.operator, DelayTail) and None not in (emits, takes) and emits != takes:
-            what = f"`{delay}.{TAIL}` has {takes} partitions, `{delay}.{HEAD}` has {emits}"
+            noun = "partition" if takes == 1 else "partitions"
+            what = f"`{delay}.{TAIL}` has {takes} {noun}, `{delay}.{HEAD}` has {emits}"
             draft.fault(delay, what, f"give `partitions` to `{delay}`, for both ends")
 
 

@@ -112,11 +112,12 @@ def _check(
         what = f"{name} gave {shorten(partitions)}, which is no list of `Partition`"
         raise PartitioningError(what, "return a list of `Partition(keys, round_robin)`")
     count = len(partitions)
+    noun = "1 partition" if count == 1 else f"{count} partitions"
     if not 0 < count <= _MOST:
-        what = f"{name} gave {count} partitions"
+        what = f"{name} gave {noun}"
         raise PartitioningError(what, f"return at least one and at most {_MOST}")
     if asked is not None and count != asked:
-        what = f"{name} gave {count} partitions; {asked} were asked for"
+        what = f"{name} gave {noun}; {asked} were asked for"
         raise PartitioningError(what, "return as many as `count` says, or set `partitions` to what it gives")
     known = {port.name: port for port in ports}
     for port in dict.fromkeys(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ridgeline.api.errors import Fault, ValidationError
+from ridgeline.api.errors import Fault, ValidationError, did_you_mean
 from ridgeline.api.loops import DelayHead, DelayTail
 from ridgeline.api.operator import operator_type
 from ridgeline.plan.execution import Plan
@@ -122,6 +122,37 @@ def check_boundary(states: StatePlan, plan: Plan, window_id: int) -> None:
         raise ValidationError(plan.logical.application, faults)
 
 
+def check_dropped(dropped: Collection[str], held: Iterable[str], others: Iterable[str], plan: Plan) -> None:
+    """Raise ValidationError with a fault for each name that is not wanted and that nothing is called.
+
+    `held`: the keys of the states that there are. `others`: names of operators of which something else is
+    kept. One that holds nothing, but is in the plan, may be named.
+    """
+    bases = [key.rsplit("/", 2)[0].partition(_SLIDER)[0] for key in held]
+    names = {*bases, *others}
+    names |= {base.rpartition(".")[0] for base in bases if "." in base}
+    names |= {module for name in names for module in _modules(name)}
+    logical = {one.name for one in plan.logical.operators}
+    known = {*names, *logical, *(module for name in logical for module in _modules(name))}
+    faults = [
+        Fault(
+            name,
+            "its state is to be dropped, but the checkpoint has none of that name",
+            f"{did_you_mean(name, names)}; leave it out if it was dropped before",
+        )
+        for name in dropped
+        if name not in known and not _is_unifier(name, plan)
+    ]
+    if faults:
+        raise ValidationError(plan.logical.application, faults)
+
+
+def _is_unifier(name: str, plan: Plan) -> bool:
+    """True if a name is that of an operator of the plan and an output port of it."""
+    owner = name.rpartition(".")[0]
+    return any(one.name == owner and _has_output(one, name) for one in plan.logical.operators)
+
+
 def _by_base(held: Iterable[str]) -> dict[str, list[tuple[int, int, str]]]:
     """The keys of each operator, or of the unifiers of a port, as (partition, partitions, key), in order."""
     found: dict[str, list[tuple[int, int, str]]] = {}
@@ -180,7 +211,8 @@ class _StatePlanner:
             self.ends += sources  # it reads the tail's state, and has none
         elif isinstance(targets[0].operator, DelayTail):
             delay = module_of(name)
-            what = f"it has {max(partitions)} partitions, and would have {len(targets)}"
+            noun = "partition" if max(partitions) == 1 else "partitions"
+            what = f"it has {max(partitions)} {noun}, and would have {len(targets)}"
             remedy = (
                 f"leave its `partitions` as they are, or drop what is in the loop: `--drop-state {delay}`"
             )

@@ -24,7 +24,7 @@ def _same(payment: Payment) -> Payment:
 
 
 @faulty(
-    "`delay`: `delay.tail` has 1 partitions, `delay.head` has 2; give `partitions` to `delay`, for both ends",
+    "`delay`: `delay.tail` has 1 partition, `delay.head` has 2; give `partitions` to `delay`, for both ends",
     attributes={"delay.head.partitions": "2"},
 )
 def ends_of_a_delay_that_do_not_fit() -> Application:

@@ -178,7 +178,7 @@ def partitioner_for_a_port_that_is_not_there() -> Application:
 
 
 @faulty(
-    "`operator`: Given() gave 1 partitions; 2 were asked for; "
+    "`operator`: Given() gave 1 partition; 2 were asked for; "
     "return as many as `count` says, or set `partitions` to what it gives"
 )
 def wrong_number_of_partitions() -> Application:

@@ -80,8 +80,10 @@ class Planner:
         self._known = known
         self._reset = reset
         self._reset_changes = reset_changes
-        self.dropped = dropped
-        self.renamed: Mapping[str, str] = renamed or {}
+        self._dropped = dropped
+        self._renamed: Mapping[str, str] = renamed or {}
+        self._taken_over: int | None = None
+        """The window whose states `dropped` and `renamed` are about."""
         self._found = NOTHING_KEPT
         self._edits: tuple[Edit, ...] = ()
         """Those that the checkpoint keeps."""
@@ -128,6 +130,16 @@ class Planner:
             withheld = [name for name, value in self._given.items() if self._is_withheld(name, value)]
             self.kept = found.joined(self._given, withheld)
         return self._plan
+
+    def taken_over(self, window_id: int) -> tuple[Collection[str], Mapping[str, str]]:
+        """Whose states of a window are not wanted, and new names of operators by those in that window.
+
+        Both are about the window that the first driver begins after. A later one of the same run, which goes
+        on from a window of its own, has nothing to drop or rename.
+        """
+        if self._taken_over is None:
+            self._taken_over = window_id
+        return (self._dropped, self._renamed) if window_id == self._taken_over else ((), {})
 
     def changed(self, plan: Plan, edits: Sequence[Edit]) -> Transition:
         """What more edits make of a plan of this run. Raises ValidationError with all faults."""

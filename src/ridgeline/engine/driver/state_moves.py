@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
@@ -17,7 +17,7 @@ from ridgeline.engine.state.storage import explain
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
-from ridgeline.plan.state_moves import StatePlan, check_boundary, plan_states
+from ridgeline.plan.state_moves import StatePlan, check_boundary, check_dropped, plan_states
 
 _NOTHING: Mapping[str, str] = {}
 _NUMBERS = count(1)
@@ -48,8 +48,8 @@ def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Plann
 
     Raises CheckpointError if a state would be lost or cannot move.
     """
-    dropped = () if planner is None else planner.dropped
-    renamed = _NOTHING if planner is None else planner.renamed
+    dropped, renamed = ((), _NOTHING) if planner is None else planner.taken_over(last.window_id)
+    _check_dropped(plan, checkpoint, last, dropped)
     try:
         found = plan_states(last.states, plan, dropped=dropped, renamed=renamed)
         check_boundary(found, plan, last.window_id + 1)
@@ -62,6 +62,17 @@ def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Plann
     stays = all(known.get(key) == found.stays.get(key, -1) for key in last.states)
     same = stays and not found.moves and not found.ends and not renamed
     return replace(moved(plan, checkpoint, last, found), other=not same)
+
+
+def _check_dropped(plan: Plan, checkpoint: Checkpoint, last: Manifest, dropped: Collection[str]) -> None:
+    """Raise CheckpointError if a state is to be dropped that nothing has."""
+    others = {key.rsplit("/", 2)[0] for key in last.finished} | {*last.publishers}
+    try:
+        check_dropped(dropped, last.states, others, plan)
+    except ValidationError as error:
+        faults = "; ".join(str(fault) for fault in error.faults)
+        msg = f"checkpoint folder `{checkpoint.storage.uri}`: {faults}"
+        raise CheckpointError(msg) from None
 
 
 def moved(
