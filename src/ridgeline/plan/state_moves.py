@@ -78,16 +78,18 @@ def plan_states(
     old: Plan | None = None,
     dropped: Collection[str] = (),
     renamed: Mapping[str, str] = _NOTHING,
+    redivided: Collection[str] = (),
 ) -> StatePlan:
     """What becomes of states that are held when a new plan goes on with them.
 
     `held`: the keys of the states that there are, as a manifest has them. `old`: the plan that they are of,
     where it is known: then partitions that are divided otherwise move too. `dropped`: names of operators, of
     modules or of unifiers (`operator.port`), whose state is not wanted. `renamed`: new names by old ones.
+    `redivided`: operators of the new plan whose partitions are known to get other tuples than before.
 
     Raises ValidationError with a fault for each state that would be lost, and for each that cannot move.
     """
-    planner = _StatePlanner(new, old, dropped, renamed)
+    planner = _StatePlanner(new, old, dropped, renamed, redivided)
     for base, keys in _by_base(held).items():
         planner.settle(base, keys)
     if planner.faults:
@@ -166,14 +168,19 @@ class _StatePlanner:
     """Settles what becomes of the states of one operator, or of the unifiers of one port, after the other."""
 
     def __init__(
-        self, new: Plan, old: Plan | None, dropped: Collection[str], renamed: Mapping[str, str]
+        self,
+        new: Plan,
+        old: Plan | None,
+        dropped: Collection[str],
+        renamed: Mapping[str, str],
+        redivided: Collection[str],
     ) -> None:
         self.stays: dict[str, int] = {}
         self.moves: list[StateMove] = []
         self.ends: list[str] = []
         self.gathered: list[str] = []
         self.faults: list[Fault] = []
-        self._dropped, self._renamed = dropped, renamed
+        self._dropped, self._renamed, self._redivided = dropped, renamed, redivided
         self._targets = _groups(new)
         self._before = {} if old is None else _groups(old)
         self._logical = {one.name: one for one in new.logical.operators}
@@ -271,8 +278,10 @@ class _StatePlanner:
     def _divided_anew(self, base: str, targets: list[PhysicalOperator]) -> bool:
         """True if partitions get other tuples than before, though they are as many."""
         before = self._before.get(base)
-        if before is None or len(targets) == 1 or targets[0].unifier:
+        if len(targets) == 1 or targets[0].unifier:
             return False
+        if before is None:
+            return targets[0].name in self._redivided
         return any(
             old.keys != new.keys or old.round_robin != new.round_robin or not _same_keys(old, new)
             for old, new in zip(before, targets, strict=True)

@@ -35,6 +35,7 @@ from ridgeline.measure.events import (
     RunEvent,
 )
 from ridgeline.plan.difference import PlanDifference
+from ridgeline.plan.divisions import divisions
 from ridgeline.plan.edit_texts import refusal_text
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
@@ -109,6 +110,7 @@ class ChangingRun(ABC):
         """What windows that are committed from now on keep of what the application was given from outside."""
         self._outputs = Outputs(plan, clock)
         self._state_keys = {operator.id: operator.state_key for operator in plan.physical.operators}
+        self._divisions = divisions(plan)
         self._planner = planner
         self._plan_changes = PlanChanges(planner, executor, self.changes, self._refused)
         self._switched: Switch | None = None
@@ -234,6 +236,7 @@ class ChangingRun(ABC):
         self._repair = StateRepair(plan, self.checkpoint)
         self._reporter.follow(plan)
         self._state_keys = {operator.id: operator.state_key for operator in plan.physical.operators}
+        self._divisions = divisions(plan)
         self.master = Master(
             plan,
             epoch=self.checkpoint.epoch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ridgeline.engine.driver.kept_properties import NOTHING_KEPT, KeptProperties
@@ -36,7 +36,8 @@ class Manifest:
     `publishers`: the publishers' states by operator name, as JSON. `ended`: the application has come to its
     end. `reports`: a digest of the containers' reports. `offsets`: where the window's Spark sources ended,
     None without one. `properties`: what the application was given from outside for this window. `edits`: what
-    changes of the running application have made of its plan, as `edit_to_json` writes them.
+    changes of the running application have made of its plan, as `edit_to_json` writes them. `divided`: how
+    tuples are divided among partitions, by operator, as `divisions` says it.
     """
 
     window_id: int
@@ -50,12 +51,15 @@ class Manifest:
     offsets: SourceOffsets | None = None
     properties: KeptProperties = NOTHING_KEPT
     edits: Sequence[Mapping[str, Any]] = ()
+    divided: Mapping[str, str] = field(default_factory=dict)
 
     def picture(self) -> dict[str, Any]:
         """As JSON values. Versions are shared, not copied."""
         kept: dict[str, Any] = {"properties": self.properties.picture()} if self.properties else {}
         if self.edits:
             kept["edits"] = list(self.edits)
+        if self.divided:
+            kept["divided"] = self.divided
         return kept | {
             "window_id": self.window_id,
             "epoch": self.epoch,
@@ -80,6 +84,7 @@ class Manifest:
                 "offsets": None if offsets is None else SourceOffsets(**offsets),
                 "properties": KeptProperties.of(kept),
                 "edits": tuple(picture.get("edits", ())),
+                "divided": dict(picture.get("divided", {})),
             }
         )
 

@@ -316,6 +316,7 @@ class ApplicationRun(ChangingRun):
             offsets=last.offsets,
             properties=self.properties if self._planner is None else self._planner.kept,
             edits=() if self._planner is None else self._planner.kept_edits,
+            divided=self._divisions,
         )
 
         def write() -> ManifestWritten:

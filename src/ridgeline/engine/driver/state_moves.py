@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from ridgeline.api.errors import CheckpointError, ValidationError
+from ridgeline.api.errors import CheckpointError, StateError, ValidationError
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.manifest import Manifest
 from ridgeline.engine.driver.planning import Planner
@@ -14,6 +14,8 @@ from ridgeline.engine.state import state_files
 from ridgeline.engine.state.moving import MoveSource, move
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import explain
+from ridgeline.plan.divisions import divided_alike, divisions
+from ridgeline.plan.draft import listed
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
@@ -46,12 +48,13 @@ NOTHING = Beginning({})
 def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Planner | None) -> Beginning:
     """What a run begins with after a window, perhaps of another version of the application.
 
-    Raises CheckpointError if a state would be lost or cannot move.
+    Raises CheckpointError or StateError if a state would be lost or cannot move.
     """
     dropped, renamed = ((), _NOTHING) if planner is None else planner.taken_over(last.window_id)
     _check_dropped(plan, checkpoint, last, dropped)
     try:
-        found = plan_states(last.states, plan, dropped=dropped, renamed=renamed)
+        redivided = _redivided(plan, last, renamed)
+        found = plan_states(last.states, plan, dropped=dropped, renamed=renamed, redivided=redivided)
         check_boundary(found, plan, last.window_id + 1)
     except ValidationError as error:
         faults = "; ".join(str(fault) for fault in error.faults)
@@ -61,7 +64,23 @@ def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Plann
     known = {one.state_key: one.id for one in plan.physical.operators}
     stays = all(known.get(key) == found.stays.get(key, -1) for key in last.states)
     same = stays and not found.moves and not found.ends and not renamed
-    return replace(moved(plan, checkpoint, last, found), other=not same)
+    try:
+        begin = moved(plan, checkpoint, last, found)
+    except StateError as error:
+        if not redivided:
+            raise
+        what = f"{listed(sorted(redivided))}: another partitioner or key than in the checkpoint"
+        remedy = "go on with the one before, or drop the state (`--drop-state`)"
+        msg = f"{error}; {what}; {remedy}"
+        raise StateError(msg) from error
+    return replace(begin, other=not same)
+
+
+def _redivided(plan: Plan, last: Manifest, renamed: Mapping[str, str]) -> set[str]:
+    """The operators whose partitions get other tuples than before: by another partitioner, or another key."""
+    before = {renamed.get(name, name): text for name, text in last.divided.items()}
+    after = divisions(plan)
+    return {name for name, text in before.items() if name in after and not divided_alike(text, after[name])}
 
 
 def _check_dropped(plan: Plan, checkpoint: Checkpoint, last: Manifest, dropped: Collection[str]) -> None:

@@ -1,0 +1,198 @@
+"""A restart whose operators divide their tuples otherwise, among as many partitions."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import pytest
+
+from ridgeline import (
+    Application,
+    InputOperator,
+    InputPort,
+    KeyedPartitioner,
+    KeyedState,
+    Operator,
+    OutputPort,
+    Partition,
+    Partitioner,
+    RidgelineError,
+    State,
+)
+from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.plan import plan_application
+from ridgeline.plan.divisions import divided_alike, divisions
+from ridgeline.testing import CollectorSink, LocalRun, run_local
+
+WINDOWS = 8
+
+
+class Number(NamedTuple):
+    key: int
+    other: int
+    value: int
+
+
+class Numbers(InputOperator):
+    output = OutputPort(Number)
+    window = State(0)
+
+    def emit_tuples(self) -> None:
+        for number in range(20):
+            self.output.emit(Number(number % 7, number % 7 + 100, 1))
+        self.window += 1
+        if self.window == WINDOWS:
+            self.finish()
+
+
+class Sums(Operator):
+    """Sums by key, and how many tuples this partition has had if `counts`."""
+
+    input = InputPort(Number, key="key")
+    output = OutputPort(Number)
+    counts: bool = False
+    sums = KeyedState(int, key=int, default=0)
+    count = State(0)
+
+    @input.process
+    def add(self, number: Number) -> None:
+        self.sums[number.key] += number.value
+        self.count += self.counts
+        self.output.emit(Number(number.key, self.context.partition, self.sums[number.key]))
+
+
+class ByFunction(Sums):
+    input = InputPort(Number, key=lambda number: number.key)
+
+    @input.process
+    def add(self, number: Number) -> None:
+        self.sums[number.key] += number.value
+        self.count += self.counts
+        self.output.emit(Number(number.key, self.context.partition, self.sums[number.key]))
+
+
+class ByOther(Sums):
+    input = InputPort(Number, key="other")
+
+    @input.process
+    def add(self, number: Number) -> None:
+        self.count += self.counts
+
+
+class Backwards(Partitioner):
+    """As the default, with the partitions in the other order."""
+
+    def define_partitions(self, count: int, ports: Any) -> list[Partition]:
+        return KeyedPartitioner().define_partitions(count, ports)[::-1]
+
+
+def application(kind: type[Sums] = Sums, *, counts: bool = False, **attributes: Any) -> Application:
+    app = Application("divided", window="10ms")
+    numbers = app.add_operator("numbers", Numbers())
+    operator = kind()
+    operator.counts = counts
+    sums = app.add_operator("sums", operator, partitions=3, **attributes)
+    sink = app.add_operator("sink", CollectorSink(Number))
+    app.add_stream("numbers", numbers.output, sums.input)
+    app.add_stream("sums", sums.output, sink.input)
+    return app
+
+
+def last_sums(run: LocalRun) -> tuple[dict[int, int], dict[int, int]]:
+    """The sum of each key, and its partition, in the last window."""
+    rows = [Number(*row) for row in run.collected("sink", window=WINDOWS - 1)]
+    return {row.key: row.value for row in rows}, {row.key: row.other for row in rows}
+
+
+WHOLE = last_sums(run_local(application()))
+
+
+def test_keyed_states_go_where_their_tuples_go() -> None:
+    storage = MemoryStorage()
+    run_local(application(), windows=3, checkpoint=storage)
+    run = run_local(application(partitioner=Backwards()), checkpoint=storage)
+    sums, places = last_sums(run)
+    assert sums == WHOLE[0]
+    assert places == {key: 2 - place for key, place in WHOLE[1].items()}
+
+
+def test_another_function_that_gives_the_same_key_is_no_fault() -> None:
+    storage = MemoryStorage()
+    run_local(application(), windows=3, checkpoint=storage)
+    run = run_local(application(ByFunction), checkpoint=storage)
+    assert last_sums(run) == WHOLE
+
+
+@pytest.mark.parametrize("later", [{"partitioner": Backwards()}, {"kind": ByOther}])
+def test_what_has_no_key_is_refused(later: dict[str, Any]) -> None:
+    storage = MemoryStorage()
+    run_local(application(counts=True), windows=3, checkpoint=storage)
+    with pytest.raises(RidgelineError, match=r"state `count` .* another partitioner or key than in the"):
+        run_local(application(counts=True, **later), checkpoint=storage)
+    run = run_local(application(counts=True), checkpoint=storage)
+    assert last_sums(run) == WHOLE
+
+
+def test_states_that_cannot_be_where_they_belong_are_refused() -> None:
+    storage = MemoryStorage()
+    run_local(application(partitioner=Backwards()), windows=3, checkpoint=storage)
+    with pytest.raises(RidgelineError, match="`sums`"):
+        run_local(application(), checkpoint=storage)
+    run_local(application(), checkpoint=storage, drop_state=["sums"])
+
+
+def test_a_checkpoint_that_does_not_say_how_goes_on() -> None:
+    storage = MemoryStorage()
+    run_local(application(counts=True), windows=3, checkpoint=storage)
+    with_nothing = Checkpoint(storage, "divided")
+    last = with_nothing.last()
+    assert last is not None
+    assert set(last.divided) == {"sums"}
+    with_nothing.commit(replace(last, window_id=last.window_id + 1, epoch=with_nothing.epoch, divided={}), {})
+    with_nothing.close()
+    run_local(application(ByOther, counts=True), checkpoint=storage)
+
+
+def division(key: Any) -> str:
+    class Keyed(Sums):
+        input = InputPort(Number, key=key)
+
+        @input.process
+        def add(self, number: Number) -> None:
+            self.sums[number.key] += number.value
+
+    return divisions(plan_application(application(Keyed)))["sums"]
+
+
+def by(modulus: int) -> Callable[[Number], int]:
+    return lambda number: number.key % modulus
+
+
+def test_functions_are_the_same_if_they_compute_the_same() -> None:
+    one = division(lambda number: number.key + 1)
+    # fmt: off
+    other = division(lambda   it:   it.key + 1)
+    # fmt: on
+    assert divided_alike(one, other)
+    for key in (lambda number: number.key + 2, lambda number: number.other + 1, "key", by(3)):
+        assert not divided_alike(one, division(key))
+    assert divided_alike(division(by(3)), division(by(3)))
+    assert not divided_alike(division(by(3)), division(by(4)))
+    assert divided_alike(division(by(3)), division(by(4)).replace("cpython", "other"))
+
+
+def test_the_text_does_not_depend_on_the_process() -> None:
+    code = (
+        "from ridgeline.plan.divisions import _digest, _texts\n"
+        "print(_digest(list(_texts(lambda row: row.key in {'a', 'b', 'c'} or (lambda: row.key)))))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(found) == 1
