@@ -3,7 +3,7 @@
 import contextlib
 import json
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 
@@ -14,6 +14,7 @@ from ridgeline import (
     InputPort,
     KeyedState,
     Operator,
+    OperatorError,
     OutputPort,
     Publisher,
     PublisherContext,
@@ -94,6 +95,28 @@ class Broken(Operator):
     def take(self, _number: Number) -> None: ...
 
 
+class Raising(Operator):
+    """Cannot take a tuple."""
+
+    input = InputPort(Number)
+
+    @input.process
+    def take(self, _number: Number) -> None:
+        msg = "no such unit"
+        raise OSError(msg)
+
+
+class Tally(Operator):
+    """Counts tuples, which no partitioner divides."""
+
+    input = InputPort(Number)
+    count = State(0)
+
+    @input.process
+    def take(self, _number: Number) -> None:
+        self.count += 1
+
+
 class Shut(Publisher):
     """Cannot be opened."""
 
@@ -119,7 +142,15 @@ class Closed(Operator):
 
 
 class Choking(Publisher):
-    """Cannot stage a window."""
+    """Cannot stage a window. Notes what is called that ends it."""
+
+    ended: ClassVar[list[str]] = []
+
+    def close(self) -> None:
+        self.ended.append("close")
+
+    def abandon(self) -> None:
+        self.ended.append("abandon")
 
     def stage(self, _window_id: int, _values: Sequence[object]) -> None:
         msg = "disk full"
@@ -166,8 +197,9 @@ def flat(windows: list[list[Number]]) -> list[Number]:
     return sorted(number for window in windows for number in window)
 
 
-def added(kind: type[Operator]) -> list[Edit]:
-    return [AddOperator("more", {"class": f"{__name__}.{kind.__name__}"}), AddSink("numbers", "more.input")]
+def added(kind: type[Operator], name: str = "more") -> list[Edit]:
+    spec = {"class": f"{__name__}.{kind.__name__}"}
+    return [AddOperator(name, spec), AddSink("numbers", f"{name}.input")]
 
 
 @pytest.mark.parametrize("seed", [None, 3])
@@ -224,11 +256,38 @@ def test_tuples_are_counted_through_all_plans() -> None:
 
 
 def test_a_taken_back_change_keeps_the_state_of_operators_that_it_removed() -> None:
-    edits = [RemoveOperator("sums"), *added(Broken)]
-    run = run_local(application(2), changes={5: edits})
+    """Refused before its first window, or after that has failed: they are there again, as they were."""
+    storage = MemoryStorage()
+    without = [RemoveOperator("sums"), AddSink("numbers", "sink.input")]
+    changes = {5: [*without, *added(Broken)], 8: [*without, *added(Raising)]}
+    run = run_local(application(2), changes=changes, checkpoint=storage)
+    assert [one.state for one in run.changes] == ["REFUSED", "REFUSED"]
+    assert "no such device" in run.changes[0].reason
+    assert "its first window failed, so it was taken back" in run.changes[1].reason
+    assert sorted(run.collected("sink")) == flat(by_hand())
+    last = read_last(storage, "back")
+    assert last is not None
+    assert not last.edits
+    assert {"sums/0/2", "sums/1/2"} <= last.states.keys()
+
+
+def test_publishers_of_a_plan_that_is_taken_back_let_go() -> None:
+    Choking.ended.clear()
+    run = run_local(application(2), changes={5: added(Choked)})
     (asked,) = run.changes
     assert asked.state == "REFUSED"
-    assert sorted(run.collected("sink")) == flat(by_hand())
+    assert Choking.ended == ["abandon"]
+
+
+def test_publishers_of_a_run_that_fails_let_go() -> None:
+    app = Application("choked", window="10ms")
+    numbers = app.add_operator("numbers", Numbers())
+    seen = app.add_operator("seen", Choked())
+    app.add_stream("numbers", numbers.output, seen.input)
+    Choking.ended.clear()
+    with pytest.raises(OperatorError, match="disk full"):
+        run_local(app)
+    assert Choking.ended == ["abandon"]
 
 
 def test_files_have_each_row_once_when_an_output_refuses_a_window(tmp_path: Any) -> None:
@@ -316,22 +375,25 @@ def test_a_death_at_any_file_operation_leaves_the_change_there_or_not(kind: str,
 
 
 def test_no_files_of_moved_states_stay_behind() -> None:
+    """Not of changes that are made, taken back, refused by an output, or by a state that is moved later."""
     storage = MemoryStorage()
-    counts = [3, 2, 4, 1, 3, 2]
+    changes: list[list[Edit]] = [
+        added(Tally, "tally"),
+        *([Repartition("sums", count)] for count in (3, 2, 4, 1, 3, 2)),
+        [Repartition("sums", 4), *added(Closed)],
+        [Repartition("sums", 4), Repartition("tally", 2)],
+    ]
     run = run_local(
         application(),
         checkpoint=storage,
-        changes={window + 2: [Repartition("sums", count)] for window, count in enumerate(counts)},
+        changes=dict(enumerate(changes, start=2)),
         attributes={"windows_kept": 1},
     )
-    assert [one.state for one in run.changes] == [
-        "REFUSED",
-        "APPLIED",
-        "APPLIED",
-        "APPLIED",
-        "REFUSED",
-        "APPLIED",
-    ]
+    assert "".join(one.state[0] for one in run.changes) == "ARAAARARR"
+    reasons = [one.reason for one in run.changes if one.reason]
+    assert "taken back" in reasons[0]
+    assert "no such folder" in reasons[2]
+    assert "state `count` of operator `tally`" in reasons[3]
     last = read_last(storage, "back")
     assert last is not None
     named = {name for version in last.states.values() for name in version}

@@ -125,3 +125,10 @@ class Publisher:
 
         Called after the last `publish`. Not called after a failure.
         """
+
+    def abandon(self) -> None:
+        """Let go of connections and the like, and publish nothing.
+
+        Called in place of `close` if the run fails, or if a window that was staged will never be committed.
+        Another publisher is opened then, with the state of the last committed window. Errors are ignored.
+        """

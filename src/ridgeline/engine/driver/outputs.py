@@ -70,6 +70,7 @@ class Outputs:
         Then all are opened anew, as after a crash.
         """
         if void:
+            self.abandon()
             self._visible.clear()
             self._take(plan, _publishers(plan, {}))
             for name, publisher in self.publishers.items():
@@ -147,6 +148,12 @@ class Outputs:
         """Let publishers show all that they still hold back."""
         for name, publisher in self.publishers.items():
             self._show(name, publisher, committed)
+
+    def abandon(self) -> None:
+        """Let publishers go that have staged what will not be committed, perhaps."""
+        for publisher in self.publishers.values():
+            with suppress(Exception):
+                publisher.abandon()
 
     def take_published(self) -> list[OutputPublished]:
         """What readers have come to see since the last call."""

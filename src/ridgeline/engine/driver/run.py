@@ -376,5 +376,7 @@ class ApplicationRun(ChangingRun):
             if orderly and not self._committer.under_way:
                 self._outputs.close(self.master.committed)
                 self._reporter.published(self._outputs.take_published())
+            else:
+                self._outputs.abandon()
         finally:
             self.checkpoint.close()
