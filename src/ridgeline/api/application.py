@@ -251,6 +251,7 @@ class Application:
         reset_changes: bool = False,
         drop_state: Collection[str] = (),
         rename: Mapping[str, str] | None = None,
+        from_window: int | None = None,
     ) -> Handle:
         """Run the application on Spark, in a thread of this process.
 
@@ -273,6 +274,8 @@ class Application:
             reset_changes: Forget the changes of the plan that the checkpoint keeps from runs before.
             drop_state: Operators of the run before whose state is not wanted any more.
             rename: New names of operators by those of the run before; they go on with their state.
+            from_window: Start again from this window, which the checkpoint keeps. Outputs take back what
+                came after it.
 
         Returns:
             The handle: metrics as tables, changes of what runs, `wait()`, `stop()`.
@@ -303,5 +306,6 @@ class Application:
             reset_changes=reset_changes,
             drop_state=drop_state,
             rename=rename,
+            from_window=from_window,
         )
         return handle

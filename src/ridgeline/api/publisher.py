@@ -108,6 +108,18 @@ class Publisher:
         May be called again for the same window after a crash.
         """
 
+    def rewind(self, window_id: int, state: Any, at: int) -> Any:
+        """Prepare to take back what was published after a window: the run is started again from it.
+
+        Called after `open` and `publish` for the last committed window. Must not change what is visible yet.
+        `state`: what `stage` returned for the window to go back to; None if there is none. `at`: the number
+        under which that window is committed once more; the next windows follow it. Returns the state that
+        goes with it. `open` is called with that state next, perhaps more than once, and takes back then.
+
+        Raises RidgelineError if it cannot; nothing is rewound then. NotImplementedError: it never can.
+        """
+        raise NotImplementedError
+
     def idle(self) -> None:
         """Publish results that are due by time.
 

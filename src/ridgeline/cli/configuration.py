@@ -46,6 +46,7 @@ _NOT_CONFIGURED = {
     "reset_changes",
     "drop_state",
     "rename",
+    "from_window",
 }
 
 

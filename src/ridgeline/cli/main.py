@@ -167,6 +167,15 @@ def run(  # noqa: PLR0913, PLR0917  options
             show_default=False,
         ),
     ] = None,
+    from_window: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="W",
+            help="Start again from window W, which the checkpoint keeps; outputs take back what came after.",
+            show_default=False,
+        ),
+    ] = None,
     properties: Properties = None,
     attributes: Attributes = None,
     windows: Annotated[
@@ -330,11 +339,13 @@ def run(  # noqa: PLR0913, PLR0917  options
             app_name=app_name,
             conf_set=conf_set,
             archives=archives,
+            from_window=from_window,
         )
         options.check_reset(reset_properties, checkpoint)
         options.check_reset(reset_changes, checkpoint, "--reset-changes")
         options.check_reset(bool(drop_state), checkpoint, "--drop-state")
         options.check_reset(bool(rename), checkpoint, "--rename")
+        options.check_reset(from_window is not None, checkpoint, "--from-window")
         renamed = options.renamed(rename or ())
         application = load_configured(context, target, properties, attributes)
         from ridgeline.cli.running.run_command import Run

@@ -29,6 +29,7 @@ RUN_OPTIONS = (
     "--reset-changes",
     "--drop-state",
     "--rename",
+    "--from-window",
     "--attribute",
     "--windows",
     "--quiet",
@@ -105,13 +106,14 @@ class RunSettings:
     app_name: str | None = None
     conf_set: str | None = None
     archives: str | None = None
+    from_window: int | None = None
 
     def command(self, checkpoint: str) -> str:
         """The same command, continuing from a checkpoint.
 
         Secrets are masked: give them again. Without tokens, which belong into no log, and without the event
-        log and the profile, which exist already. What was forgotten at the start is not forgotten again: that
-        would be what changes of the running application have made since.
+        log and the profile, which exist already. It is not rewound again. What was forgotten at the start is
+        not forgotten again: that would be what changes of the running application have made since.
         """
         words = ["ridgeline", "run", self.target]
         for option, given in (

@@ -34,6 +34,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.operators._marker import Marker
 from ridgeline.operators._output_files import OutputFiles
+from ridgeline.operators._rewound_files import Rewound, take_back
 from ridgeline.operators._segments import DamagedError, Segment, check, delete_owned, lost_rows, merge
 from ridgeline.operators._window_output import safe_name, write_failure
 
@@ -161,6 +162,34 @@ class FilePublisher(Publisher):
             or sum(segment.bytes for segment in self._pending) >= self._settings.roll_bytes
         )
 
+    def rewind(self, window_id: int, state: Any, at: int) -> Any:
+        """Say which files are to be taken back; the next `open` does it.
+
+        Raises RidgelineError if `path` or `format` was another one.
+        """
+        if state and (state["path"], state["format"]) != (self._settings.path, self._settings.format):
+            message = (
+                f"`{self._context.operator}` has another `path` or `format` than in window {window_id}, so "
+                "its files would stay; rewind to a later window"
+            )
+            raise RidgelineError(message)
+        waited = [Segment(*entry) for entry in state["pending"]] if state else []
+        pending = [segment for segment in self._pending if segment.window <= window_id]
+        return {
+            "window": at,
+            "path": self._settings.path,
+            "format": self._settings.format,
+            "published": self._marker.window,
+            "rolls": False,
+            "waits_since": self._waits_since if pending else None,
+            "pending": [list(segment) for segment in pending],
+            "rewound": {
+                "to": window_id,
+                "from": self._window,
+                "rows": [[segment.window, segment.rows] for segment in waited],
+            },
+        }
+
     # A fresh run, and a continued one -----------------------------------------------------------------------
 
     def _begin(self) -> None:
@@ -211,7 +240,7 @@ class FilePublisher(Publisher):
 
     def _finish_before(self, state: Any) -> None:
         """After a change of path or format: publish the segments at the old path, in the old format."""
-        if state["pending"] or state["path"] == self._settings.path:
+        if state["pending"] or state["path"] == self._settings.path or "rewound" in state:
             before = FilePublisher(
                 self._settings._replace(path=state["path"], format=state["format"], mode="append")
             )
@@ -237,6 +266,8 @@ class FilePublisher(Publisher):
                 "or start anew with another `--checkpoint` and `path`"
             )
             raise RidgelineError(message)
+        if "rewound" in state:
+            take_back(self._files, self._folder, self._prefix, Rewound(**state["rewound"]), self._context)
         covered = max([marked, *self._last_windows()])
         self._check_not_beyond(covered)
         self._pending = [segment for segment in self._pending if segment.window > covered]

@@ -168,6 +168,11 @@ class ConsolePublisher(Publisher):
         for staged in sorted(self._staged):
             self._print_window(staged, self._staged.pop(staged))
 
+    def rewind(self, window_id: int, state: object, at: int) -> None:
+        """Say that what was printed after the window does not count."""
+        text = f"{self._context.operator}  rewound: what was printed after window {window_id} does not count"
+        self._print(Text(text, "yellow"))
+
     def _print_window(self, window_id: int, parts: Sequence[Lines]) -> None:
         lines = [line for part in parts for line in part.lines]
         for line in lines:

@@ -207,6 +207,20 @@ class SparkPublisher(Publisher):
             self._context.check_owner()
             raise write_failure(self._context.operator, self._context.staging, error) from error
 
+    def rewind(self, window_id: int, state: Any, at: int) -> Any:
+        """Go on where nothing was written since.
+
+        Raises RidgelineError otherwise: Spark's writers only add.
+        """
+        if self._marker.window > window_id:
+            message = (
+                f"`{self._context.operator}` cannot take back what Spark wrote as `{self._format}` after "
+                f"window {window_id}, up to window {self._marker.window}; rewind to a later window, or start "
+                "anew with another `--checkpoint` and place"
+            )
+            raise RidgelineError(message)
+        return {"window": at, "files": []}
+
     def _clear(self) -> None:
         """Delete the files of written windows and of failed attempts.
 

@@ -57,6 +57,7 @@ def start(  # noqa: PLR0913  the options of a run
     reset_changes: bool,
     drop_state: Collection[str],
     rename: Mapping[str, str] | None,
+    from_window: int | None,
 ) -> Handle:
     """What `Application.start` does, which says what the arguments are and has their defaults."""
     given = dict(properties or {})
@@ -72,7 +73,7 @@ def start(  # noqa: PLR0913  the options of a run
     )
     plan = planner.first(checkpoint, app.name)
     kind = None if execution is None else named_execution(execution, "execution")
-    options = Options(chosen_master(master, conf or {}), conf or {}, checkpoint, windows, kind)
+    options = Options(chosen_master(master, conf or {}), conf or {}, checkpoint, windows, kind, from_window)
     service = ServiceOptions(port=port, event_log=event_log)
     handle = Handle(plan, options, service, Console(quiet=quiet), context, planner)
     handle.wait_until_started()

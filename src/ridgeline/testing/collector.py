@@ -85,6 +85,10 @@ class Collector(Publisher):
         self.windows |= self._staged
         self._staged = {}
 
+    def rewind(self, window_id: int, state: object, at: int) -> None:
+        """Forget the windows after that one."""
+        self.windows = {one: batches for one, batches in self.windows.items() if one <= window_id}
+
     def tuples(self, window: int | None) -> list[Any]:
         """The tuples of one window, or of all in order."""
         # `list` first: a running application may add windows meanwhile.

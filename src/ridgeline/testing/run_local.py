@@ -19,6 +19,7 @@ from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.driver.changes import APPLIED, Asked
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.planning import Planner
+from ridgeline.engine.driver.rewinding import rewind
 from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.state.storage import DriverStorage, LocalStorage, MemoryStorage
 from ridgeline.measure.events import (
@@ -194,6 +195,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     reset_changes: bool = False,
     drop_state: Collection[str] = (),
     rename: Mapping[str, str] | None = None,
+    from_window: int | None = None,
 ) -> LocalRun:
     """Run an application in process until its inputs have finished, or for `windows` windows.
 
@@ -207,7 +209,8 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     carried, and output operators publish nothing. `changes`: edits by the window that is to
     begin with them, or a later one that may. `run.changes` says what came of them.
     `reset_changes`, `drop_state`, `rename`: as the options of `ridgeline run`, for a checkpoint of another
-    version of the application. Raises ValidationError, OperatorError, CheckpointError.
+    version of the application. `from_window`: start again from this window, which the checkpoint keeps.
+    Raises ValidationError, OperatorError, CheckpointError.
 
     Example:
         >>> from typing import NamedTuple
@@ -250,7 +253,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     console = console or Console()
     striker = None if faults is None else Striker(faults, plan, partial(_say, console), changes=bool(changes))
     local = _Run(planner, storage, clock, console, striker, container_clock, interleave, changes or {})
-    return local.run(app.name, windows, capture=capture)
+    return local.run(app.name, windows, capture=capture, from_window=from_window)
 
 
 class _Run:
@@ -276,10 +279,19 @@ class _Run:
         self._container_clock = container_clock
         self._interleave = interleave
 
-    def run(self, application: str, windows: int | None, *, capture: bool) -> LocalRun:
+    def run(
+        self, application: str, windows: int | None, *, capture: bool, from_window: int | None
+    ) -> LocalRun:
         """Run windows until the end. Raises what the application does."""
         owned = Checkpoint(self._storage, application)
         plan = self._planner.settled(owned.last())
+        if from_window is not None:
+            try:
+                rewind(owned, plan, from_window, self._clock, self._context(owned, plan))
+                plan = self._planner.settled(owned.last())
+            except BaseException:
+                owned.close()
+                raise
         result = LocalRun(plan, self._clock)
         if capture:
             result.will_capture()
@@ -339,20 +351,6 @@ class _Run:
         executor = LocalExecutor(
             plan, self._storage, clock, owned.run_id, self._container_clock, seed, self._striker
         )
-
-        def publisher_context(operator: str) -> PublisherContext:
-            return PublisherContext(
-                application=plan.logical.application,
-                operator=operator,
-                run_id=owned.run_id,
-                clock=clock,
-                console=self._console,
-                staging=f"{self._storage.uri}/staging",
-                spark=_no_spark,
-                epoch=owned.epoch,
-                check_owner=owned.check_owner,
-            )
-
         committer = None if seed is None else CommitLater(Random(seed))  # noqa: S311  no secret
         observe = partial(self._observe, result)
         run = ApplicationRun(
@@ -360,7 +358,7 @@ class _Run:
             owned,
             executor,
             clock,
-            publisher_context,
+            self._context(owned, plan),
             observe,
             committer=committer,
             planner=self._planner,
@@ -368,6 +366,24 @@ class _Run:
         run.planned_event = partial(self._replanned, result, owned, run)
         result.take_over(run.publishers)
         return run, executor
+
+    def _context(self, owned: Checkpoint, plan: Plan) -> Callable[[str], PublisherContext]:
+        """What publishers may use, by operator."""
+
+        def publisher_context(operator: str) -> PublisherContext:
+            return PublisherContext(
+                application=plan.logical.application,
+                operator=operator,
+                run_id=owned.run_id,
+                clock=self._clock,
+                console=self._console,
+                staging=f"{self._storage.uri}/staging",
+                spark=_no_spark,
+                epoch=owned.epoch,
+                check_owner=owned.check_owner,
+            )
+
+        return publisher_context
 
     def _replanned(self, result: LocalRun, owned: Checkpoint, run: ApplicationRun, plan: Plan) -> RunEvent:
         """The event of a plan that has changed; the sinks that it adds are kept."""

@@ -71,6 +71,9 @@ class ResultPublisher(Publisher):
         for value in staged:
             self.result = self._add(self.result, value)
 
+    def rewind(self, window_id: int, state: object, at: int) -> None:
+        """Nothing is to be taken back: a result is that of one run."""
+
 
 class CountSink(ResultSink):
     """Counts tuples: `run.result("sink")` is how many came.

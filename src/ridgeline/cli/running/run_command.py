@@ -108,6 +108,7 @@ class Run:
                 settings.checkpoint,
                 settings.windows,
                 settings.execution,
+                settings.from_window,
             ),
             _service_options(settings),
             stop=self._stopper.event,

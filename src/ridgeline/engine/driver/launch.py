@@ -29,6 +29,7 @@ from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
 from ridgeline.engine.driver.job_errors import SparkGoneError, gone, has_ended
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.reporter import Observe
+from ridgeline.engine.driver.rewinding import rewind
 from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.driver.temporary import remove_temporary, temporary_checkpoint
 from ridgeline.engine.spark.s3 import s3_settings
@@ -58,6 +59,7 @@ class Options:
 
     `checkpoint` None makes a fresh folder. It is removed at the end if there is nothing to continue: all
     inputs have finished, or no window was committed. `execution` None or a name: see `choose_execution`.
+    `from_window`: start again from this window, which the checkpoint keeps.
     """
 
     master: str = "local[*]"
@@ -65,6 +67,7 @@ class Options:
     checkpoint: str | None = None
     windows: int | None = None
     execution: Execution | str | None = None
+    from_window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +128,12 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
         if checkpoint is None:
             checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
             plan = _settled(planner, plan, checkpoint)
-        make = _slot_executor if _is_in_slots(plan, options) else _job_executor
-        executor = make(context, plan, checkpoint, clock, observe, heartbeats)
-        run = _open_run(plan, checkpoint, context, clock, console, observe, executor, settle, planner)
+        opened = _publisher_contexts(plan.logical.application, checkpoint, context, clock, console)
+        plan = _rewound(options.from_window, planner, plan, checkpoint, clock, opened)
+        executor = (_slot_executor if _is_in_slots(plan, options) else _job_executor)(
+            context, plan, checkpoint, clock, observe, heartbeats
+        )
+        run = _open_run(plan, checkpoint, opened, clock, observe, executor, settle, planner)
         _prepare(run, plan, options)
         first = run.next_window
         if check is not None:
@@ -168,6 +174,27 @@ def _settled(planner: Planner | None, plan: Plan, checkpoint: Checkpoint) -> Pla
     if planner.going_on:
         _log.info("%s", planner.going_on, extra={"application": plan.logical.application})
     return plan
+
+
+def _rewound(
+    window_id: int | None,
+    planner: Planner | None,
+    plan: Plan,
+    checkpoint: Checkpoint,
+    clock: Clock,
+    context: Callable[[str], PublisherContext],
+) -> Plan:
+    """The plan as of the window to which the run is rewound, if to one. Raises RidgelineError."""
+    if window_id is None:
+        return plan
+    rewound = rewind(checkpoint, plan, window_id, clock, context)
+    _log.info(
+        "rewound to window %d, which is window %d now",
+        window_id,
+        rewound.window_id,
+        extra={"application": plan.logical.application},
+    )
+    return _settled(planner, plan, checkpoint)
 
 
 def _start_spark(plan: Plan, options: Options, uri: str) -> SparkContext:
@@ -290,22 +317,14 @@ def _slot_executor(
     )
 
 
-def _open_run(  # noqa: PLR0913, PLR0917  what a run has
-    plan: Plan,
-    checkpoint: Checkpoint,
-    context: SparkContext,
-    clock: Clock,
-    console: Console,
-    observe: Observe | None,
-    executor: WindowExecutor,
-    settle: Callable[[], bool] | None,
-    planner: Planner | None,
-) -> ApplicationRun:
-    """Make the run; opens the publishers. `launch` calls it and closes the run, and with it the executor."""
+def _publisher_contexts(
+    application: str, checkpoint: Checkpoint, context: SparkContext, clock: Clock, console: Console
+) -> Callable[[str], PublisherContext]:
+    """What publishers may use, by operator."""
 
     def publisher_context(operator: str) -> PublisherContext:
         return PublisherContext(
-            application=plan.logical.application,
+            application=application,
             operator=operator,
             run_id=checkpoint.run_id,
             clock=clock,
@@ -316,13 +335,27 @@ def _open_run(  # noqa: PLR0913, PLR0917  what a run has
             check_owner=checkpoint.check_owner,
         )
 
+    return publisher_context
+
+
+def _open_run(
+    plan: Plan,
+    checkpoint: Checkpoint,
+    context: Callable[[str], PublisherContext],
+    clock: Clock,
+    observe: Observe | None,
+    executor: WindowExecutor,
+    settle: Callable[[], bool] | None,
+    planner: Planner | None,
+) -> ApplicationRun:
+    """Make the run; opens the publishers. `launch` calls it and closes the run, and with it the executor."""
     committer = CommitBeside(executor.wake) if executor.capacity > 1 else None
     return ApplicationRun(
         plan,
         checkpoint,
         executor,
         clock,
-        publisher_context,
+        context,
         observe,
         Compactions.in_background,
         settle,

@@ -37,7 +37,8 @@ class Manifest:
     end. `reports`: a digest of the containers' reports. `offsets`: where the window's Spark sources ended,
     None without one. `properties`: what the application was given from outside for this window. `edits`: what
     changes of the running application have made of its plan, as `edit_to_json` writes them. `divided`: how
-    tuples are divided among partitions, by operator, as `divisions` says it.
+    tuples are divided among partitions, by operator, as `divisions` says it. `rewound_to`: the window that
+    this one repeats, where the run was rewound to it.
     """
 
     window_id: int
@@ -52,6 +53,7 @@ class Manifest:
     properties: KeptProperties = NOTHING_KEPT
     edits: Sequence[Mapping[str, Any]] = ()
     divided: Mapping[str, str] = field(default_factory=dict)
+    rewound_to: int | None = None
 
     def picture(self) -> dict[str, Any]:
         """As JSON values. Versions are shared, not copied."""
@@ -60,6 +62,8 @@ class Manifest:
             kept["edits"] = list(self.edits)
         if self.divided:
             kept["divided"] = self.divided
+        if self.rewound_to is not None:
+            kept["rewound_to"] = self.rewound_to
         return kept | {
             "window_id": self.window_id,
             "epoch": self.epoch,

@@ -138,6 +138,25 @@ class Outputs:
             self._call(name, "publish", window_id, publisher.publish, window_id)
             self._note_visible(name, publisher, window_id)
 
+    def rewind(self, window_id: int, states: Mapping[str, object], at: int) -> dict[str, object]:
+        """What outputs are to go on from where the run is rewound to a window, under the number `at`.
+
+        `states`: those as of the window. Nothing is taken back yet. Raises RidgelineError if an output cannot
+        take back what it has shown since.
+        """
+        found = {}
+        for name, publisher in self.publishers.items():
+            try:
+                state = publisher.rewind(window_id, states.get(name), at)
+            except NotImplementedError:
+                what = f"`{name}` cannot take back what it has published after window {window_id}"
+                remedy = f"give `{type(publisher).__name__}` a `rewind`"
+                msg = f"{what}; {remedy}, or start anew with another `--checkpoint`"
+                raise RidgelineError(msg) from None
+            if state is not None:
+                found[name] = state
+        return found
+
     def idle(self, committed: int) -> None:
         """Let publishers show what they have held back for long enough."""
         for name, publisher in self.publishers.items():

@@ -1,0 +1,95 @@
+"""Takes back what a `FileOutput` has published after a window to which its run was rewound.
+
+It is done at every start that finds it in the state, so every step may be the last one before a crash.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.publisher import PublisherContext
+from ridgeline.operators._output_files import OutputFiles, SummedStream
+
+
+class Rewound:
+    """What a state says of it: back from window `from` to window `to`.
+
+    `rows`: the windows whose rows were not published as of `to`, each with how many there were.
+    """
+
+    def __init__(self, to: int, rows: Sequence[Sequence[int]], **windows: int) -> None:
+        self.to, self.rows = to, rows
+        self.last = windows["from"]
+
+
+def take_back(
+    files: OutputFiles, folder: str, prefix: str, rewound: Rewound, context: PublisherContext
+) -> None:
+    """Remove published files of windows after `to`, and cut the one that has rows of both.
+
+    Files that readers have taken away are theirs. Raises RidgelineError if a file to be cut is not as it was
+    published, FencedError, OSError.
+    """
+    pattern = re.compile(re.escape(prefix) + r"-(\d+)-(\d+)\.(parquet|jsonl)")
+    for name in files.names(files.root):
+        found = pattern.fullmatch(name)
+        if found is None or not rewound.to < int(found[2]) <= rewound.last:
+            continue
+        kept = [(window, rows) for window, rows in rewound.rows if window >= int(found[1])]
+        if int(found[1]) <= rewound.to:
+            wanted = sum(rows for _, rows in kept)
+            last = kept[-1][0] if kept else rewound.to
+            unfinished = f"{folder}/merged-e{context.epoch}.tmp"
+            _cut(files, f"{files.root}/{name}", unfinished, wanted)
+            files.move(unfinished, f"{folder}/rewound-{prefix}-{found[1]}-{last:010d}.{found[3]}")
+            files.sync(folder)
+        context.check_owner()
+        files.delete(f"{files.root}/{name}")
+    files.sync(files.root)
+    for name in files.names(folder):
+        if name.startswith("rewound-"):
+            target = f"{files.root}/{name.removeprefix('rewound-')}"
+            context.check_owner()
+            files.move(f"{folder}/{name}", target)
+            files.sync(files.root)
+
+
+def _cut(files: OutputFiles, source: str, target: str, rows: int) -> None:
+    """Write the first rows of a file into another one."""
+    with files.writing(target) as out:
+        found = _cut_parquet(files, source, out, rows) if source.endswith(".parquet") else 0
+        if not source.endswith(".parquet"):
+            with files.reading(source) as stream:
+                rest = b""
+                while found < rows and (chunk := stream.read(1 << 20)):
+                    lines = (rest + chunk).split(b"\n")
+                    rest = lines.pop()
+                    taken = lines[: rows - found]
+                    out.write(b"".join(line + b"\n" for line in taken))
+                    found += len(taken)
+    if found < rows:
+        message = (
+            f"`{source}` has {found} rows of windows up to that to which the run was rewound, it was "
+            f"published with {rows}; restore the file from a copy and start again, or delete it"
+        )
+        raise RidgelineError(message)
+
+
+def _cut_parquet(files: OutputFiles, source: str, out: SummedStream, rows: int) -> int:
+    """The same for Parquet, by row groups; returns how many rows there were of those wanted."""
+    found = 0
+    with (
+        pq.ParquetFile(pa.BufferReader(files.read(source))) as file,
+        pq.ParquetWriter(out, file.schema_arrow, compression="zstd") as writer,
+    ):
+        for group in range(file.num_row_groups):
+            if found < rows:
+                table = file.read_row_group(group, use_threads=False).slice(0, rows - found)
+                writer.write_table(table)
+                found += table.num_rows
+    return found

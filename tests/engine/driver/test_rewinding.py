@@ -1,0 +1,148 @@
+"""Rewind runs to kept windows: states, outputs, refusals, and deaths at every step."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from ridgeline import (
+    Application,
+    CheckpointError,
+    InputPort,
+    Operator,
+    OutputPort,
+    Publisher,
+    PublisherContext,
+    RidgelineError,
+    State,
+)
+from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.rewinding import rewindable
+from ridgeline.engine.state.storage import LocalStorage
+from ridgeline.operators import ConsoleOutput, FileOutput
+from ridgeline.plan.edits import Repartition
+from ridgeline.testing import CollectorSink, run_local
+from support.rewound import LAST, WINDOWS, Count, Numbers, application, rows, wanted
+
+
+class PerApplicationWindow(Operator):
+    """One row for each application window of three."""
+
+    numbers = InputPort(Count)
+    sums = OutputPort(Count)
+    total = State(0, scope="window")
+
+    @numbers.process
+    def add(self, number: Count) -> None:
+        self.total += number.total
+
+    def end_window(self) -> None:
+        self.sums.emit(Count(0, self.total))
+
+
+@pytest.mark.parametrize("window", [2, 4, LAST])
+def test_a_run_goes_on_from_a_kept_window_as_if_nothing_had_come_after_it(
+    tmp_path: Path, window: int
+) -> None:
+    straight = run_local(application(), checkpoint=tmp_path / "straight")
+    run_local(application(), windows=LAST + 1, checkpoint=tmp_path / "state")
+    again = run_local(application(), checkpoint=tmp_path / "state", from_window=window)
+    later = [row for one in range(window + 1, WINDOWS) for row in straight.collected("sink", window=one)]
+    assert sorted(again.collected("sink")) == sorted(later)
+    assert again.window_ids[0] == (LAST + 1 if window == LAST else LAST + 2)
+
+
+def test_an_ended_run_is_rewound_twice_and_goes_on_after_each_of_them(tmp_path: Path) -> None:
+    run_local(application(), checkpoint=tmp_path)
+    first = run_local(application(), windows=1, checkpoint=tmp_path, from_window=7)
+    assert first.window_ids == [WINDOWS + 1]
+    second = run_local(application(), checkpoint=tmp_path, from_window=WINDOWS)
+    assert second.windows_committed == first.windows_committed + 1
+    with pytest.raises(CheckpointError, match=r"cannot be rewound to window 8: it can be rewound to .*7, 1"):
+        run_local(application(), checkpoint=tmp_path, from_window=8)
+    assert run_local(application(), checkpoint=tmp_path, from_window=7).windows_committed == 2
+
+
+def test_application_windows_keep_their_place(tmp_path: Path) -> None:
+    app = Application("slow")
+    numbers = app.add_operator("numbers", Numbers())
+    sums = app.add_operator("sums", PerApplicationWindow(), application_window_count=3)
+    sink = app.add_operator("sink", CollectorSink(Count))
+    app.add_stream("numbers", numbers.numbers, sums.numbers)
+    app.add_stream("sums", sums.sums, sink.input)
+    straight = run_local(app, checkpoint=tmp_path / "straight").collected("sink")
+    run_local(app, windows=8, checkpoint=tmp_path / "state")
+    again = run_local(app, checkpoint=tmp_path / "state", from_window=3)
+    assert again.window_ids[0] % 3 == 1
+    assert again.collected("sink") == straight[1:]
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+@pytest.mark.parametrize("roll", [0, 2, 100])
+def test_published_files_are_taken_back_and_cut(tmp_path: Path, format: str, roll: float) -> None:
+    expected = wanted(tmp_path / "straight")
+    app = application(FileOutput(path=str(tmp_path / "out"), format=format, roll_seconds=roll))
+    run_local(app, windows=LAST + 1, checkpoint=tmp_path / "state")
+    run_local(app, checkpoint=tmp_path / "state", from_window=4)
+    assert sorted(rows(tmp_path / "out")) == expected
+
+
+def test_files_that_wait_are_published_once_after_a_rewind(tmp_path: Path) -> None:
+    expected = wanted(tmp_path / "straight")
+    app = application(FileOutput(path=str(tmp_path / "out"), roll_seconds=1000))
+    for _ in range(2):
+        run_local(app, windows=4, checkpoint=tmp_path / "state")
+    run_local(app, windows=1, checkpoint=tmp_path / "state", from_window=5)
+    run_local(app, checkpoint=tmp_path / "state", from_window=4)
+    assert sorted(rows(tmp_path / "out")) == expected
+
+
+def test_a_rewind_is_refused_where_it_cannot_be_made_and_changes_nothing(tmp_path: Path) -> None:
+    run_local(application(), windows=4, checkpoint=tmp_path / "a", changes={2: [Repartition("totals", 3)]})
+    with pytest.raises(CheckpointError, match="the plan was changed while it ran"):
+        run_local(application(), checkpoint=tmp_path / "a", from_window=1)
+    with pytest.raises(CheckpointError, match="to window 99: it can be rewound to"):
+        run_local(application(), checkpoint=tmp_path / "a", from_window=99)
+    assert run_local(application(), windows=1, checkpoint=tmp_path / "a").window_ids == [4]
+    with pytest.raises(CheckpointError, match="to window 0: it has none yet"):
+        run_local(application(), checkpoint=tmp_path / "b", from_window=0)
+
+
+def test_outputs_that_cannot_take_back_refuse(tmp_path: Path) -> None:
+    class Shown(Publisher):
+        def open(self, context: PublisherContext, state: Any) -> None:
+            self.context = context
+
+    class Show(Operator):
+        input = InputPort(Count)
+
+        @input.process
+        def show(self, count: Count) -> None:
+            pass
+
+        def publisher(self) -> Publisher:
+            return Shown()
+
+    run_local(application(Show()), windows=4, checkpoint=tmp_path)
+    with pytest.raises(RidgelineError, match=r"`sink` cannot take back .* after window 2; give `Shown` a"):
+        run_local(application(Show()), checkpoint=tmp_path, from_window=2)
+
+
+def test_the_console_says_what_does_not_count(tmp_path: Path) -> None:
+    text = io.StringIO()
+    app = application(ConsoleOutput())
+    run_local(app, windows=4, checkpoint=tmp_path, console=Console(file=text))
+    run_local(app, windows=1, checkpoint=tmp_path, console=Console(file=text, width=200), from_window=2)
+    assert "rewound: what was printed after window 2 does not count" in text.getvalue()
+
+
+def test_a_window_whose_state_is_gone_is_not_offered(tmp_path: Path) -> None:
+    run_local(application(), windows=LAST + 1, checkpoint=tmp_path)
+    owned = Checkpoint(LocalStorage(str(tmp_path)), "rewound")
+    kept = [manifest.window_id for manifest in rewindable(owned)]
+    owned.close()
+    assert kept[:5] == [6, 5, 4, 3, 2]
