@@ -20,6 +20,7 @@ from ridgeline.cli.arguments import (
 )
 from ridgeline.cli.asking import changing, commands, recording
 from ridgeline.cli.attributes import list_attributes
+from ridgeline.cli.checkpoints import checkpoints
 from ridgeline.cli.configuration import ConfFiles, ConfiguredCommand, NoConfig, configuration, load_configured
 from ridgeline.cli.errors import reporting_errors
 from ridgeline.cli.output import finish, write
@@ -513,6 +514,7 @@ def replay(
 app.command()(list_applications)
 app.command()(get_package_info)
 app.command()(list_attributes)
+app.command()(checkpoints)
 comparing.register(app)
 commands.register(app)
 recording.register(app)

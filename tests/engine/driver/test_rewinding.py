@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from ridgeline import (
     Application,
@@ -20,6 +22,7 @@ from ridgeline import (
     RidgelineError,
     State,
 )
+from ridgeline.cli.main import app
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.rewinding import rewindable
 from ridgeline.engine.state.storage import LocalStorage
@@ -146,3 +149,15 @@ def test_a_window_whose_state_is_gone_is_not_offered(tmp_path: Path) -> None:
     kept = [manifest.window_id for manifest in rewindable(owned)]
     owned.close()
     assert kept[:5] == [6, 5, 4, 3, 2]
+
+
+def test_the_command_lists_the_windows_that_can_be_gone_back_to(tmp_path: Path) -> None:
+    run_local(application(), checkpoint=tmp_path)
+    run_local(application(), windows=1, checkpoint=tmp_path, from_window=8)
+    found = CliRunner().invoke(app, ["checkpoints", str(tmp_path)])
+    lines = found.output.splitlines()
+    assert lines[:3] == ["11  all inputs had finished", "10  repeats window 8", "8"], found.output
+    as_json = CliRunner().invoke(app, ["checkpoints", str(tmp_path), "--json"])
+    assert json.loads(as_json.output)[1] == {"window": 10, "rewound_to": 8, "ended": False}
+    missing = CliRunner().invoke(app, ["checkpoints", str(tmp_path / "nothing")])
+    assert missing.exit_code != 0

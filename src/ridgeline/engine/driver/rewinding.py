@@ -8,17 +8,20 @@ After it, outputs carry out what the record says of them, at this start or at th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.journal import Journal
 from ridgeline.engine.driver.manifest import Manifest
 from ridgeline.engine.driver.outputs import Outputs
+from ridgeline.engine.driver.run_description import any_run
 from ridgeline.engine.state.integrity import FileCheck
 from ridgeline.engine.state.segment_files import SegmentFiles
+from ridgeline.engine.state.storage import DriverStorage
 from ridgeline.plan.execution import Plan
 
 
@@ -64,18 +67,32 @@ def rewind(
 
 def rewindable(checkpoint: Checkpoint) -> list[Manifest]:
     """The windows that the run can start again from, newest first; all their state files are whole."""
-    check = FileCheck(SegmentFiles(checkpoint.storage, checkpoint.run_id), thoroughly=True)
+    return _whole(checkpoint.storage, checkpoint.run_id, checkpoint.kept())
+
+
+def look(storage: DriverStorage) -> list[Manifest]:
+    """The same of a folder that this process does not own; a driver may be at work in it.
+
+    Raises CheckpointError if the folder holds no run or is damaged, OSError.
+    """
+    run_id = any_run(storage)
+    journal = Journal(storage, run_id, appends=False)
+    return _whole(storage, run_id, (window.manifest for window in journal.pictures()))
+
+
+def _whole(storage: DriverStorage, run_id: str, kept: Iterable[Manifest]) -> list[Manifest]:
+    check = FileCheck(SegmentFiles(storage, run_id), thoroughly=True)
     return [
         manifest
-        for manifest in _not_left(checkpoint)
+        for manifest in _not_left(kept)
         if not any(check.fault(version) for version in manifest.states.values())
     ]
 
 
-def _not_left(checkpoint: Checkpoint) -> Iterator[Manifest]:
+def _not_left(kept: Iterable[Manifest]) -> Iterator[Manifest]:
     """The kept windows without those that a rewind has left behind: their output was taken back."""
     left, before = math.inf, math.inf
-    for manifest in checkpoint.kept():
+    for manifest in kept:
         if manifest.window_id > left or manifest.window_id >= before:
             continue
         yield manifest

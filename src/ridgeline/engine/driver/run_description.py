@@ -46,6 +46,15 @@ def described(storage: DriverStorage, application: str) -> str | None:
     return None if found is None else _run_id(storage, application, found)
 
 
+def any_run(storage: DriverStorage) -> str:
+    """The id of the run that a folder holds, of whatever application. Raises CheckpointError, OSError."""
+    found = _read(storage)
+    if found is None:
+        msg = f"`{storage.uri}` holds no run: there is no `{NAME}` in it; give the folder of a checkpoint"
+        raise CheckpointError(msg)
+    return str(unseal("run", NAME, found, f"`{storage.uri}/{NAME}`", _FORMAT)["run_id"])
+
+
 def _run_id(storage: DriverStorage, application: str, found: bytes) -> str:
     try:
         run = unseal("run", NAME, found, f"`{storage.uri}/{NAME}`", _FORMAT)
