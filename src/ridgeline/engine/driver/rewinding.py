@@ -51,15 +51,15 @@ def rewind(
         what = f"window {window_id} had the output `{gone[0]}`, which the application has no more"
         msg = f"{what}, so what it has shown since would stay; start with it, or rewind to a later window"
         raise CheckpointError(msg)
-    outputs.open(context, last.publishers, last.window_id)
-    outputs.publish(last.window_id)  # a driver may have died before it did
     at = _number(plan, target.window_id, last.window_id)
+    try:
+        outputs.open(context, last.publishers, last.window_id)
+        outputs.publish(last.window_id)  # a driver may have died before it did
+        publishers = outputs.rewind(window_id, target.publishers, at)
+    finally:
+        outputs.abandon()
     rewound = replace(
-        target,
-        window_id=at,
-        epoch=checkpoint.epoch,
-        publishers=outputs.rewind(window_id, target.publishers, at),
-        rewound_to=window_id,
+        target, window_id=at, epoch=checkpoint.epoch, publishers=publishers, rewound_to=window_id
     )
     checkpoint.commit(rewound)
     return rewound
