@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -24,7 +26,8 @@ from ridgeline import (
 )
 from ridgeline.cli.main import app
 from ridgeline.engine.driver.checkpoint import Checkpoint
-from ridgeline.engine.driver.rewinding import rewindable
+from ridgeline.engine.driver.manifest import SourceOffsets
+from ridgeline.engine.driver.rewinding import look, rewindable
 from ridgeline.engine.state.storage import LocalStorage
 from ridgeline.operators import ConsoleOutput, FileOutput
 from ridgeline.plan.edits import Repartition
@@ -161,3 +164,40 @@ def test_the_command_lists_the_windows_that_can_be_gone_back_to(tmp_path: Path) 
     assert json.loads(as_json.output)[1] == {"window": 10, "rewound_to": 8, "ended": False}
     missing = CliRunner().invoke(app, ["checkpoints", str(tmp_path / "nothing")])
     assert missing.exit_code != 0
+
+
+def test_a_run_with_a_spark_source_is_refused(tmp_path: Path) -> None:
+    run_local(application(), windows=3, checkpoint=tmp_path)
+    owned = Checkpoint(LocalStorage(str(tmp_path)), "rewound")
+    last = owned.last()
+    assert last is not None
+    owned.commit(replace(last, window_id=3, offsets=SourceOffsets(["numbers"], "", "", {}, {})))
+    owned.close()
+    with pytest.raises(CheckpointError, match="its Spark sources have a log of their own"):
+        run_local(application(), checkpoint=tmp_path, from_window=1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_after_any_rewinds_files_hold_what_one_straight_run_writes(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    expected = wanted(tmp_path / "straight")
+    format, roll = random.choice(["jsonl", "parquet"]), random.choice([0, 2, 5, 1000])
+    app = application(FileOutput(path=str(tmp_path / "out"), format=format, roll_seconds=roll))
+    attributes = {"snapshot_interval": random.choice([1, 2]), "windows_kept": random.choice([1, 3, 12])}
+
+    def go_on(windows: int | None, window: int | None) -> None:
+        run_local(
+            app,
+            windows=windows,
+            from_window=window,
+            checkpoint=tmp_path / "state",
+            interleave=random.choice([None, 1, 2]),
+            attributes=attributes,
+        )
+
+    go_on(random.randrange(2, 8), None)
+    for _ in range(3):
+        kept = [manifest.window_id for manifest in look(LocalStorage(str(tmp_path / "state")))]
+        go_on(random.randrange(1, 6), random.choice(kept))
+    go_on(None, None)
+    assert sorted(rows(tmp_path / "out")) == expected
