@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.cli.asking.asked import Asker, Waiting
 from ridgeline.cli.asking.client import Client
 from ridgeline.cli.errors import CommandError
 from ridgeline.measure.events import ApplicationEnded
@@ -81,6 +82,14 @@ def test_nothing_answers():
     assert message == (
         f"nothing answers at `{url}`; has the application ended? `ridgeline list-apps` shows those that run"
     )
+
+
+def test_a_dry_run_waits_for_its_answer_as_long_as_a_change():
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # the system takes the connection, nobody answers
+        client = Client(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        asker = Asker(client, "numbers", Waiting(no_wait=False, timeout=0.05))
+        with pytest.raises(RidgelineError, match="did not answer in time"):
+            asker.change([], dry_run=True)
 
 
 @pytest.mark.parametrize("url", ["ftp://host", "http://", "http://host:port", "http://host:0"])

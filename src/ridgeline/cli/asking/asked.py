@@ -14,7 +14,7 @@ from rich.text import Text
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.asking import remote
-from ridgeline.cli.asking.client import Client
+from ridgeline.cli.asking.client import TIMEOUT_SECONDS, Client
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.units import time_of_day
 
@@ -26,7 +26,10 @@ _CLOCK = SystemClock()
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How a command waits: `timeout` seconds at most, or `no_wait`, until the change is in the queue."""
+    """How a command waits: `timeout` seconds at most, or `no_wait`, until the change is in the queue.
+
+    A dry run waits for its answer: to plan very many partitions takes long.
+    """
 
     no_wait: bool = False
     timeout: float = 60.0
@@ -49,7 +52,9 @@ class Asker:
         """Ask for a change of the plan at one path of the service; as `change`."""
         given = {**body, "note": note or None}
         if dry_run:
-            answer = self.client.post(path, **given, dryRun=True)
+            answer = self.client.post(
+                path, patience=self.waiting.timeout or TIMEOUT_SECONDS, **given, dryRun=True
+            )
             remote.show(answer, lambda _width: map(Text, answer["lines"]), as_json=self.as_json)
             return
         row = self._waited(self.client.post(path, **given, **self._asking()))

@@ -53,12 +53,12 @@ class Client:
         except (OSError, HTTPException, ValueError) as error:
             raise self._failed(address, error) from error
 
-    def post(self, path: str, **body: Any) -> Any:
-        """What a POST with this JSON to `/ws/v2/stram` + `path` answers, decoded."""
+    def post(self, path: str, *, patience: float = TIMEOUT_SECONDS, **body: Any) -> Any:
+        """What a POST with this JSON to `/ws/v2/stram` + `path` answers in `patience` seconds, decoded."""
         address = f"{self.url}{BASE}{path}"
         given = {name: value for name, value in body.items() if value is not None}
         try:
-            with self._open(address, TIMEOUT_SECONDS, json.dumps(given).encode()) as answer:
+            with self._open(address, patience, json.dumps(given).encode()) as answer:
                 return json.load(answer)
         except (OSError, HTTPException, ValueError) as error:
             raise self._failed(address, error) from error
