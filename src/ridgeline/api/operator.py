@@ -234,6 +234,8 @@ class Operator:
     """The `Partitioner` that an operator class brings; the attribute `partitioner` wins over it."""
     parallelizable: ClassVar[bool] = True
     """False: the operator cannot have more than one partition."""
+    leaves_with_streams: ClassVar[bool] = False
+    """True: a change of the plan that takes away all that the operator reads removes it, too."""
     needs_order: ClassVar[bool] = False
     """True: results depend on the order of a key's tuples; `order=Order.KEPT` on all input ports.
 

@@ -17,6 +17,7 @@ from ridgeline.operators.sampler import Sampler
 from ridgeline.operators.simple_moving_average import SimpleMovingAverage
 from ridgeline.operators.spark_input import SparkInput
 from ridgeline.operators.spark_output import SparkOutput
+from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.operators.sum_key_val import SumKeyVal, SumUnifier
 from ridgeline.operators.top_n import TopN, TopNUnifier
 from ridgeline.operators.windowed import Windowed
@@ -43,6 +44,7 @@ __all__ = [
     "Sliding",
     "SparkInput",
     "SparkOutput",
+    "SqlQuery",
     "SumKeyVal",
     "SumUnifier",
     "TopN",

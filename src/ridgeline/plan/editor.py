@@ -80,6 +80,7 @@ class Editor:
         its stream away.
         """
         self.app.streams = [one for one in self.app.streams if one.sinks or one.name not in self._full]
+        self._remove_left()
         self.draft.excused -= self._fed - self._ends()
         for module in self.draft.modules:
             known = {id(added.operator) for added in self.app.operators}
@@ -253,6 +254,13 @@ class Editor:
         for name in gone:
             for kept in self._outside:
                 kept.pop(name, None)
+
+    def _remove_left(self) -> None:
+        """Remove operators that are there only for the streams that they had."""
+        fed = {number for number, _ in self._ends()}
+        for name, added in self._names.items():
+            if added.operator.leaves_with_streams and id(added.operator) not in fed:
+                self._remove_operator(RemoveOperator(name))
 
     def _is_end_of_delay(self, name: str) -> bool:
         """True, with a fault, for one of the two operators of a delay."""

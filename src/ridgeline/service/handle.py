@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -227,6 +227,47 @@ class Handle(Asking, MetricTables):
             for row in schema.decode(batch)
         ]
         return rows[-n:]
+
+    def query(
+        self,
+        sql: str,
+        *,
+        every: float | str = 0.0,
+        duration: float | str | None = None,
+        times: int = 0,
+        rows: int = 10_000,
+        seconds: float = 1.0,
+        memory_mb: int = 256,
+        timeout: float = 60.0,
+    ) -> Iterator[pa.Table]:
+        """Run SQL over streams of this application: a table for each period, as it comes.
+
+        The query is inserted as an operator, and removed once the iterator ends or is closed, or if nobody
+        takes a table for 30 seconds. The metadata of a table's schema say which windows it is of, and what it
+        cost.
+
+        Args:
+            sql: A SELECT, whose tables are the names of streams, or `"operator.port"` in double quotes.
+            every: How long a period is, in windows of the application: as many as make this duration.
+            duration: The iterator ends after so long; None: it does not by itself.
+            times: It ends after so many tables; 0: it does not by itself.
+            rows: How many rows a table may have; the rest is left out.
+            seconds: How long the SQL of a period may take.
+            memory_mb: How much memory DuckDB may take, and the tuples of a period.
+            timeout: Seconds to wait until the query is inserted.
+
+        Raises:
+            QueryError: If the SQL is wrong; nothing is inserted. While iterating: if the query has failed.
+            ChangeError: If the application runs no more, or refuses the change.
+            TimeoutError: If no window began in time.
+        """
+        from ridgeline.service import queries
+
+        found = queries.queries_of(self._running())
+        asking = queries.Asking(sql, queries.seconds_of(every), times, rows, seconds, memory_mb)
+        lasting = None if duration is None else queries.seconds_of(duration)
+        name = found.add(asking, "Python", timeout)
+        return queries.tables_of(found, name, lasting, times, self._alive)
 
     def start_recording(
         self,

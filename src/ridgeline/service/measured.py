@@ -27,6 +27,7 @@ from ridgeline.measure.events import (
     SlotsReduced,
     StateWarning,
 )
+from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.plan.execution import Plan
 from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.registry import own_entry, register
@@ -197,6 +198,10 @@ class _Measured:
         self._observe(event)
         self.watch.settle()  # what is made of the plan is there before `short_pauses`
         self._planned = True
+        if any(isinstance(one.operator, SqlQuery) for one in run.plan.logical.operators):
+            from ridgeline.service.queries import queries_of
+
+            queries_of(run)  # those of a run before: they are removed if nobody reads them
         if server is None:
             return
         if server.token is not None and self._service.token is None:

@@ -24,6 +24,7 @@ from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler
 from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
 from ridgeline.service.http.guard import Guard
 from ridgeline.service.http.openapi import describe
+from ridgeline.service.http.querying import querying_endpoints
 from ridgeline.service.http.stream import MOST_CLIENTS, Frames
 from ridgeline.stram import identity
 
@@ -88,7 +89,14 @@ def create_app(
     described = Endpoint(
         f"{BASE}/openapi.json", lambda _: document, "This description.", dict[str, Any], tag="info"
     )
-    answering = (index, *JSON_ENDPOINTS, *changing_endpoints(BASE), described, _HEALTH)
+    answering = (
+        index,
+        *JSON_ENDPOINTS,
+        *changing_endpoints(BASE),
+        *querying_endpoints(BASE),
+        described,
+        _HEALTH,
+    )
     endpoints = (*answering, _EVENTS, _METRICS)
     document = describe(endpoints, version)
 

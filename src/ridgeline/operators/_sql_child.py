@@ -1,0 +1,140 @@
+"""The process in which DuckDB runs the SQL of a query: what goes wrong in it costs nobody else anything.
+
+It is started as a script, with the limits as its arguments, and imports nothing of Ridgeline. It reads
+questions from standard input and writes answers to standard output: see `ridgeline.operators._sql_engine`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import struct
+import sys
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+import duckdb
+import pyarrow as pa
+
+_SETTINGS = {
+    "threads": "1",
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "python_enable_replacements": "false",
+    "lock_configuration": "true",
+}
+_LENGTH = struct.Struct("<Q")
+_SPARE_BYTES = 256 * 2**20
+"""What Python and Arrow may take beside DuckDB."""
+
+
+def main() -> None:
+    """Answer questions until standard input ends."""
+    memory_mb, rows = int(sys.argv[1]), int(sys.argv[2])
+    questions, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # nothing else gets into the answers
+    os.nice(5)
+    _limit(memory_mb)
+    connection = duckdb.connect(":memory:", config={**_SETTINGS, "memory_limit": f"{memory_mb}MB"})
+    while (question := _read(questions)) is not None:
+        head, parts = question
+        signal.alarm(int(head["seconds"]) + 2)  # nobody may be left who could end it
+        timer = threading.Timer(head["seconds"], connection.interrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            answer, data = _answer(connection, head, parts, rows)
+        except MemoryError:
+            answer, data = {"error": f"out of memory: it may take {memory_mb} MB"}, b""
+        except BaseException as error:  # noqa: BLE001  whatever it is, it is the query's
+            answer, data = {"error": _told(error, head["seconds"])}, b""
+        timer.cancel()
+        timer.join()
+        signal.alarm(0)
+        text = json.dumps(answer).encode()
+        for part in (text, data):
+            answers.write(_LENGTH.pack(len(part)))
+            answers.write(part)
+        answers.flush()
+
+
+def _answer(
+    connection: Any, head: dict[str, Any], parts: list[bytes], limit: int
+) -> tuple[dict[str, Any], bytes]:
+    """Run the SQL over tables; the tables that it names, whether there are more rows, and the rows."""
+    sql = head["sql"]
+    try:
+        for name, data in zip(head["tables"], parts, strict=True):
+            connection.register(name, pa.ipc.open_stream(data).read_all())
+        statements = connection.extract_statements(sql)
+        if len(statements) != 1 or statements[0].type is not duckdb.StatementType.SELECT:
+            kinds = ", ".join(one.type.name for one in statements) or "nothing"
+            return {"error": f"a query is one SELECT; got {kinds}"}, b""
+        relation = connection.sql(sql)
+        if relation is None:
+            return {"error": "a query is one SELECT"}, b""
+        table = relation.limit(limit + 1).to_arrow_table()
+        named = _named(connection, sql, head["tables"]) if head["names"] else []
+    finally:
+        for name in head["tables"]:
+            connection.unregister(name)
+    more = table.num_rows > limit
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table.slice(0, limit))
+    return {"tables": named, "more": more}, sink.getvalue().to_pybytes()
+
+
+def _named(connection: Any, sql: str, tables: list[str]) -> list[str]:
+    """The tables without which the SQL is wrong: those that it names, wherever it does."""
+    found = []
+    for name in tables:
+        if name.lower() in sql.lower():
+            kept = connection.table(name).to_arrow_table()
+            connection.unregister(name)
+            try:
+                connection.sql(sql)
+            except duckdb.Error:
+                found.append(name)
+            connection.register(name, kept)
+    return found
+
+
+def _told(error: BaseException, seconds: float) -> str:
+    if isinstance(error, duckdb.InterruptException):
+        return f"it takes longer than {seconds:g} s"
+    return str(error).strip() or type(error).__name__
+
+
+def _limit(memory_mb: int) -> None:
+    """Take no more memory than that, whatever DuckDB counts."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    if not Path("/proc/self/statm").exists():  # macOS, which has no such limit either
+        return
+    now = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    most = now + memory_mb * 2**20 + _SPARE_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _read(questions: IO[bytes]) -> tuple[dict[str, Any], list[bytes]] | None:
+    """A question and its tables; None at the end."""
+    head = _part(questions)
+    if head is None:
+        return None
+    document = json.loads(head)
+    parts = [_part(questions) for _ in document["tables"]]
+    return document, [part for part in parts if part is not None]
+
+
+def _part(questions: IO[bytes]) -> bytes | None:
+    length = questions.read(_LENGTH.size)
+    return questions.read(_LENGTH.unpack(length)[0]) if len(length) == _LENGTH.size else None
+
+
+if __name__ == "__main__":
+    main()

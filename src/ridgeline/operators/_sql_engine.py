@@ -1,0 +1,179 @@
+"""DuckDB in a process of its own, for one query: Arrow in, Arrow out, within limits."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import pyarrow as pa
+
+from ridgeline.api.errors import RidgelineError
+
+_SCRIPT = Path(__file__).with_name("_sql_child.py")
+_LENGTH = struct.Struct("<Q")
+_GRACE_SECONDS = 1.0
+"""So long after its time a query may take to say that it was interrupted."""
+_START_SECONDS = 20.0
+
+
+class QueryError(RidgelineError):
+    """The SQL of a query cannot be run, or was not to the end; the text is DuckDB's, or says which limit."""
+
+
+class _DiedError(Exception):
+    """The process has ended by itself, with this code."""
+
+
+class Answer(NamedTuple):
+    """`table`: the rows. `more`: there were more. `tables`: which ones the SQL names, if that was asked."""
+
+    table: pa.Table
+    more: bool
+    tables: list[str]
+
+
+class SqlEngine:
+    """Runs SQL over Arrow tables, and nothing else: no files, no other databases, no extensions, no settings.
+
+    A process of its own does it, started with the first call. It may take `memory_mb`, and return `rows`. SQL
+    that takes longer than the seconds of its call is interrupted, and the process ended if that is not
+    enough. Not for several threads.
+    """
+
+    def __init__(self, memory_mb: int = 256, rows: int = 10_000) -> None:
+        self._memory_mb = memory_mb
+        self._rows = rows
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self, sql: str, tables: Mapping[str, pa.Table], seconds: float, *, names: bool = False) -> Answer:
+        """The rows that the SQL makes of the tables. Raises QueryError.
+
+        `names`: also say which tables it names; columns that it names must be there, rows need not.
+        """
+        try:
+            return self._run(sql, tables, seconds, names=names)
+        except _DiedError:  # of something else, perhaps: the system may end processes
+            try:
+                return self._run(sql, tables, seconds, names=names)
+            except _DiedError as error:
+                what = f"its process has ended with code {error}"
+                msg = f"{what}: it took more than {self._memory_mb} MB, or DuckDB crashed"
+                raise QueryError(msg) from error
+
+    def _run(self, sql: str, tables: Mapping[str, pa.Table], seconds: float, *, names: bool) -> Answer:
+        """Run SQL once. Raises QueryError, _DiedError."""
+        fresh = self._process is None
+        process = self._process = self._process or self._start()
+        expired = threading.Event()
+
+        def end() -> None:
+            expired.set()
+            process.kill()
+
+        timer = threading.Timer(seconds + _GRACE_SECONDS + (_START_SECONDS if fresh else 0), end)
+        timer.daemon = True
+        timer.start()
+        try:
+            head, data = self._ask(process, sql, tables, seconds, names=names)
+        except (OSError, EOFError) as error:
+            code = _code_of(process)
+            self.close()
+            if not expired.is_set():
+                raise _DiedError(code) from error
+            msg = f"it takes longer than {seconds:g} s"
+            raise QueryError(msg) from error
+        finally:
+            timer.cancel()
+        if "error" in head:
+            raise QueryError(str(head["error"]))
+        return Answer(pa.ipc.open_stream(data).read_all(), bool(head["more"]), list(head["tables"]))
+
+    def close(self) -> None:
+        """End the process. May be called again."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(OSError):
+                    pipe.close()
+        process.wait()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        """Start the process. Raises QueryError."""
+        if importlib.util.find_spec("duckdb") is None:
+            msg = "queries need DuckDB, which is not installed here; install `ridgeline[query]`"
+            raise QueryError(msg)
+        path = os.pathsep.join(one for one in sys.path if one)
+        command = [sys.executable, "-P", str(_SCRIPT), str(self._memory_mb), str(self._rows)]
+        environment = {"PYTHONPATH": path, "PATH": os.environ.get("PATH", "")}
+        try:
+            return subprocess.Popen(  # noqa: S603  this Python, and our own script
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=environment,
+                start_new_session=True,  # Ctrl-C is not for it
+            )
+        except OSError as error:
+            msg = f"the process of a query cannot be started: {error.strerror}"
+            raise QueryError(msg) from error
+
+    @staticmethod
+    def _ask(
+        process: subprocess.Popen[bytes],
+        sql: str,
+        tables: Mapping[str, pa.Table],
+        seconds: float,
+        *,
+        names: bool,
+    ) -> tuple[dict[str, Any], bytes]:
+        """Send a question and wait for the answer. Raises OSError, EOFError if the process ends."""
+        assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018  they are pipes
+        head = {"sql": sql, "tables": list(tables), "seconds": seconds, "names": names}
+        for part in (json.dumps(head).encode(), *map(to_ipc, tables.values())):
+            process.stdin.write(_LENGTH.pack(len(part)))
+            process.stdin.write(part)
+        process.stdin.flush()
+        return json.loads(_part(process.stdout)), _part(process.stdout)
+
+
+def _code_of(process: subprocess.Popen[bytes]) -> int | None:
+    """With what a process ended that ends by itself; None if it has not."""
+    try:
+        return process.wait(_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def to_ipc(table: pa.Table) -> bytes:
+    """A table as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _part(answers: IO[bytes]) -> bytes:
+    length = answers.read(_LENGTH.size)
+    if len(length) < _LENGTH.size:
+        raise EOFError
+    size = _LENGTH.unpack(length)[0]
+    data = answers.read(size)
+    if len(data) < size:
+        raise EOFError
+    return data

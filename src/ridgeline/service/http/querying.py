@@ -1,0 +1,197 @@
+"""The paths that run SQL over the streams of a running application."""
+
+from __future__ import annotations
+
+import threading
+from datetime import date, datetime, time, timedelta
+from typing import Annotated, Any, TypedDict
+
+from ridgeline.api.errors import ChangeError
+from ridgeline.operators._sql_engine import QueryError
+from ridgeline.operators.sql_query import QueryResult
+from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter
+from ridgeline.service.queries import Asking, Queries, queries_of, seconds_of
+
+_INSERT_SECONDS = 8.0
+_LONGEST_WAIT = 5
+_MOST_WAITING = 16
+_MOST_ROWS = 100_000
+_MOST_MB = 16_384
+_LONGEST_SQL = 100_000
+_waiting = threading.BoundedSemaphore(_MOST_WAITING)
+
+
+class QueryAnswer(TypedDict):
+    """A query that runs."""
+
+    name: Annotated[str, "Its name, which is that of its operator."]
+    sql: Annotated[str, "Its SQL."]
+    streams: Annotated[list[str], "The streams that it reads, as the SQL names them."]
+    everyWindows: Annotated[int, "The windows of a period."]
+    results: Annotated[int, "How many results it has had."]
+    seconds: Annotated[float | None, "What the last result cost: its tuples, and the SQL."]
+    bytes: Annotated[int | None, "What the last result was made of."]
+
+
+class QueriesAnswer(TypedDict):
+    """The queries that run."""
+
+    queries: Annotated[list[QueryAnswer], "In the order of the plan."]
+
+
+class ResultAnswer(TypedDict):
+    """What a query found in a period."""
+
+    number: Annotated[int, "From 1; numbers that are left out are lost, as nobody read them in time."]
+    firstWindow: Annotated[int, "The first window of the period."]
+    window: Annotated[int, "The last one."]
+    columns: Annotated[list[str], "The names of the columns."]
+    rows: Annotated[list[dict[str, Any]], "The rows; times and decimals as texts."]
+    more: Annotated[bool, "There were more rows than asked for."]
+    tuples: Annotated[int, "How many tuples it read."]
+    bytes: Annotated[int, "How many bytes these had."]
+    seconds: Annotated[float, "How long that, and the SQL, took in the query's operator."]
+
+
+class ResultsAnswer(TypedDict):
+    """Results of a query."""
+
+    results: Annotated[list[ResultAnswer], "In order; none if none came in time."]
+    ended: Annotated[bool, "No other one follows."]
+    error: Annotated[str, "Why it has ended, if it was not asked to."]
+
+
+def querying_endpoints(base: str) -> tuple[Endpoint, ...]:
+    """All of them, below the base path."""
+    name = Parameter("name", "string", "the name of a query, from `/queries`")
+    body = (
+        Parameter("sql", "string", "a SELECT; its tables are names of streams"),
+        Parameter(
+            "every", "any", 'how long a period is: seconds, or a text such as "10s"; default: a window'
+        ),
+        Parameter("times", "integer", "it ends after so many results; default: it does not", 0),
+        Parameter("rows", "integer", "how many rows a result may have; default: 10,000", 1, _MOST_ROWS),
+        Parameter("seconds", "integer", "how long the SQL may take; default: 1", 1, 30),
+        Parameter("memoryMb", "integer", "how much memory it may take; default: 256", 32, _MOST_MB),
+        Parameter("who", "string", "who asks; default: REST"),
+    )
+    reading = (
+        Parameter("after", "integer", "the number of the last result that was read; default: 0", 0),
+        Parameter(
+            "wait", "integer", "how many seconds the answer waits for one; default: 5", 0, _LONGEST_WAIT
+        ),
+    )
+    return (
+        Endpoint(f"{base}/queries", _all, "The queries that run.", QueriesAnswer, tag="queries"),
+        Endpoint(
+            f"{base}/queries",
+            _add,
+            "Run SQL over streams, period after period, until `times`, `/stop`, or nobody reads.",
+            QueryAnswer,
+            method="POST",
+            body=body,
+            tag="queries",
+        ),
+        Endpoint(
+            f"{base}/queries/{{name}}/results",
+            _read,
+            "The next results of a query. One that nobody reads for 30 seconds is removed.",
+            ResultsAnswer,
+            (name,),
+            method="POST",
+            body=reading,
+            tag="queries",
+        ),
+        Endpoint(
+            f"{base}/queries/{{name}}/stop",
+            _stop,
+            "End a query.",
+            QueriesAnswer,
+            (name,),
+            method="POST",
+            tag="queries",
+        ),
+    )
+
+
+def _queries(call: Call) -> Queries:
+    if call.run is None:
+        raise AnswerError(409, "the application has not begun its first window", "ask again soon")
+    return queries_of(call.run)
+
+
+def _all(call: Call) -> Any:
+    return {"queries": [] if call.run is None else _queries(call).rows()}
+
+
+def _add(call: Call) -> Any:
+    """Insert a query. Raises AnswerError: 400 for wrong SQL, 409 if the change is refused."""
+    sql = call.get("sql")
+    if not sql or len(sql) > _LONGEST_SQL:
+        raise AnswerError(400, "`sql` is missing, or longer than 100,000 characters", "give a SELECT")
+    try:
+        given = {"rows": call.get("rows"), "seconds": call.get("seconds"), "memory_mb": call.get("memoryMb")}
+        limits = {key: value for key, value in given.items() if value is not None}
+        asking = Asking(sql, seconds_of(call.get("every") or 0), call.get("times") or 0, **limits)
+        name = _queries(call).add(asking, call.get("who") or "REST", _INSERT_SECONDS)
+    except QueryError as error:
+        raise AnswerError(400, str(error), "nothing is inserted") from None
+    except (ChangeError, TimeoutError) as error:
+        raise AnswerError(409, str(error), "nothing is inserted") from None
+    return next((row for row in _queries(call).rows() if row["name"] == name), None) or {"name": name}
+
+
+def _read(call: Call) -> Any:
+    """The next results. At most 16 requests wait at once; further ones get what is there."""
+    wait = call.get("wait")
+    seconds = _LONGEST_WAIT if wait is None else wait
+    waits = bool(seconds) and _waiting.acquire(blocking=False)
+    try:
+        found, why = _queries(call).read(call["name"], call.get("after") or 0, seconds if waits else 0)
+    except KeyError as unknown:
+        raise AnswerError(404, str(unknown.args[0]), "`/queries` has those that run") from None
+    finally:
+        if waits:
+            _waiting.release()
+    rows = [_row(one) for one in found if not one.error]
+    error = next((one.error for one in found if one.error), why or "")
+    return {"results": rows, "ended": why is not None, "error": error}
+
+
+def _stop(call: Call) -> Any:
+    queries = _queries(call)
+    if call["name"] not in {row["name"] for row in queries.rows()}:
+        raise AnswerError(404, f"there is no query `{call['name']}`", "`/queries` has those that run")
+    queries.remove(call["name"], "REST")
+    return {"queries": queries.rows()}
+
+
+def _row(result: QueryResult) -> ResultAnswer:
+    """A result as JSON has it."""
+    table = result.table()
+    return {
+        "number": result.number,
+        "firstWindow": result.first_window,
+        "window": result.window,
+        "columns": table.column_names,
+        "rows": [{name: _plain(value) for name, value in row.items()} for row in table.to_pylist()],
+        "more": result.more,
+        "tuples": result.tuples,
+        "bytes": result.bytes,
+        "seconds": result.seconds,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, (date, datetime, time)):
+        return value.isoformat()
+    if isinstance(value, dict):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return value.hex() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,142 @@
+"""DuckDB in a process of its own: what SQL may do, what it may not, and that it ends."""
+
+import os
+import signal
+
+import pyarrow as pa
+import pytest
+
+from ridgeline.operators._sql_engine import QueryError, SqlEngine
+
+TABLES = {"t": pa.table({"x": list(range(1000))}), "quotes.price": pa.table({"y": [1.5]})}
+
+
+@pytest.fixture(scope="module")
+def engine():
+    made = SqlEngine(memory_mb=128, rows=100)
+    yield made
+    made.close()
+
+
+def test_a_select_gives_rows(engine):
+    answer = engine.run("select avg(x) as a from t", TABLES, 5.0)
+    assert answer.table.to_pylist() == [{"a": 499.5}]
+    assert not answer.more
+
+
+def test_rows_beyond_the_limit_are_left_out(engine):
+    answer = engine.run("select a.x from t a, t b, t c, t d", TABLES, 5.0)
+    assert answer.table.num_rows == 100
+    assert answer.more
+
+
+@pytest.mark.parametrize(
+    ("sql", "named"),
+    [
+        ("select * from t", ["t"]),
+        ("from T", ["t"]),
+        ('select * from "quotes.price"', ["quotes.price"]),
+        ('select * from t, (select max(y) as y from "quotes.price")', ["t", "quotes.price"]),
+        ("select * from query('select * from t')", ["t"]),
+        ("with t as (select 1 as x) select * from t", []),
+        ("select 't'", []),
+    ],
+)
+def test_it_says_which_tables_are_named(engine, sql, named):
+    assert engine.run(sql, TABLES, 5.0, names=True).tables == named
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select * from '/etc/passwd'",
+        "select * from read_csv('/etc/passwd')",
+        "select * from read_text('/etc/passwd')",
+        "select * from glob('/*')",
+        "select * from read_parquet('https://example.org/x.parquet')",
+        "select getenv('HOME')",
+        "select * from duckdb_secrets()",
+        "attach '/tmp/other.db' as other",
+        "attach ':memory:' as other",
+        "install httpfs",
+        "load httpfs",
+        "copy t to '/tmp/t.csv'",
+        "export database '/tmp/there'",
+        "set enable_external_access = true",
+        "set lock_configuration = false",
+        "create table z as select * from t",
+        "insert into t values (1)",
+        "drop view t",
+        "pragma version",
+        "select 1; drop view t",
+        "select * from TABLES",
+        "",
+        "selec",
+    ],
+)
+def test_nothing_but_a_select_over_the_tables_is_run(engine, sql):
+    with pytest.raises(QueryError):
+        engine.run(sql, TABLES, 5.0)
+    assert engine.run("select count(*) as n from t", TABLES, 5.0).table.to_pylist() == [{"n": 1000}]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select count(*) from range(1000000000000)",
+        "with recursive r(n) as (select 1 union all select n + 1 from r) select max(n) from r",
+        "select sum(a.x) from t a, t b, t c, t d",
+    ],
+)
+def test_sql_without_end_is_interrupted(engine, sql):
+    with pytest.raises(QueryError, match=r"it takes longer than 0\.2 s"):
+        engine.run(sql, TABLES, 0.2)
+    assert engine.run("select 1 as n", TABLES, 5.0).table.num_rows == 1
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select repeat('x', 1000000000)",
+        "select list_sort(range(1000000000))",
+        "select list(a.x) from t a, t b, t c",
+        "select repeat('x', 50000000) from range(500)",
+    ],
+)
+def test_sql_that_takes_all_memory_is_ended(engine, sql):
+    with pytest.raises(QueryError, match=r"(?i)memory|MB|longer"):
+        engine.run(sql, TABLES, 5.0)
+    assert engine.run("select 1 as n", TABLES, 5.0).table.num_rows == 1
+
+
+def test_a_process_that_somebody_ends_is_followed_by_another_one():
+    engine = SqlEngine()
+    engine.run("select 1", {}, 5.0)
+    os.kill(engine._process.pid, signal.SIGKILL)
+    assert engine.run("select 1", {}, 5.0).table.num_rows == 1
+    engine.close()
+    engine.close()
+
+
+def test_a_process_that_always_dies_is_an_error(monkeypatch, tmp_path):
+    script = tmp_path / "dies.py"
+    script.write_text("raise SystemExit(7)")
+    monkeypatch.setattr("ridgeline.operators._sql_engine._SCRIPT", script)
+    with pytest.raises(QueryError, match="its process has ended with code 7"):
+        SqlEngine().run("select 1", {}, 5.0)
+
+
+def test_a_process_that_is_stopped_is_given_up(monkeypatch):
+    monkeypatch.setattr("ridgeline.operators._sql_engine._GRACE_SECONDS", 0.1)
+    engine = SqlEngine()
+    engine.run("select 1", {}, 5.0)
+    os.kill(engine._process.pid, signal.SIGSTOP)
+    with pytest.raises(QueryError, match=r"it takes longer than 0\.1 s"):
+        engine.run("select 1", {}, 0.1)
+    engine.close()
+
+
+def test_without_duckdb_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    with pytest.raises(QueryError, match=r"install `ridgeline\[query\]`"):
+        SqlEngine().run("select 1", {}, 1.0)

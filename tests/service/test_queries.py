@@ -1,0 +1,181 @@
+"""Queries of an application that runs: inserted, read, ended, refused, abandoned."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+import urllib.request
+
+import pytest
+
+from ridgeline import ChangeError
+from ridgeline.operators._sql_engine import QueryError
+from ridgeline.plan.edits import RemoveSink
+from ridgeline.service.queries import Asking, Queries, queries_of, tables_of
+from ridgeline.stram.changes import PlanChange
+from support.service.living import living
+from support.waiting import PATIENCE_SECONDS
+
+
+@pytest.fixture
+def app():
+    with living() as app:
+        yield app
+
+
+@pytest.fixture
+def stream(app):
+    """The name of the stream that the numbers are on."""
+    return next(one.name for one in app.run.plan.logical.streams if str(one.source) == "numbers.output")
+
+
+def names(app):
+    return {one.name for one in app.run.plan.logical.operators}
+
+
+def alive():
+    return True
+
+
+def tables(app, sql, times=0, **options):
+    queries = queries_of(app.run)
+    name = queries.add(Asking(sql, times=times, **options), "test", PATIENCE_SECONDS)
+    return name, tables_of(queries, name, None, times, alive)
+
+
+def test_results_come_and_the_query_leaves_with_its_reader(app, stream, wait_until):
+    before = names(app)
+    name, found = tables(app, f"select count(*) as n from {stream}", times=2)
+    assert name in names(app)
+    assert [table.to_pylist() for table in found] == [[{"n": 3}], [{"n": 3}]]
+    wait_until(lambda: names(app) == before, "the query is removed")
+
+
+def test_a_period_is_as_many_windows_as_make_its_length(app, stream):
+    _, found = tables(app, f"select count(*) as n from {stream}", times=1, every=0.01)
+    [table] = found
+    assert table.to_pylist() == [{"n": 15}]  # five windows of 2 ms
+    meta = {name.decode(): value.decode() for name, value in table.schema.metadata.items()}
+    assert int(meta["ridgeline.window"]) - int(meta["ridgeline.first_window"]) == 4
+    assert float(meta["ridgeline.seconds"]) > 0
+    assert int(meta["ridgeline.bytes"]) > 0
+
+
+def test_an_iterator_that_is_closed_removes_its_query(app, stream, wait_until):
+    before = names(app)
+    _, found = tables(app, f"select * from {stream}")
+    next(found)
+    found.close()
+    wait_until(lambda: names(app) == before, "the query is removed")
+
+
+@pytest.mark.parametrize(
+    ("sql", "error"),
+    [
+        ("selec", "Parser Error"),
+        ("select * from nowhere", "nowhere does not exist"),
+        ("select nope from {stream}", "nope"),
+        ("select 1", "names no stream"),
+        ("select * from '/etc/passwd'", "does not exist"),
+        ("attach '/tmp/x' as y", "one SELECT"),
+    ],
+)
+def test_wrong_sql_is_refused_at_once_and_nothing_is_inserted(app, stream, sql, error):
+    with pytest.raises(QueryError, match=error):
+        tables(app, sql.format(stream=stream))
+    assert not app.run.changes.rows()
+
+
+def test_sql_that_fails_later_ends_the_query_alone(app, stream, wait_until):
+    before = names(app)
+    _, found = tables(app, f"select error('no ' || key) as e from {stream}")
+    with pytest.raises(QueryError, match="no "):
+        list(found)
+    wait_until(lambda: names(app) == before, "the query is removed")
+    assert app.failure is None
+
+
+def test_a_query_that_nobody_reads_is_removed(app, stream, wait_until):
+    queries = Queries(app.run, lease=0.2)
+    before = names(app)
+    name = queries.add(Asking(f"select * from {stream}"), "test", PATIENCE_SECONDS)
+    wait_until(lambda: names(app) == before, "the query is removed")
+    found, why = queries.read(name, 10**9, 0)
+    assert not found
+    assert "nobody has read it" in why
+
+
+def test_a_query_of_a_run_before_is_removed(app, stream, wait_until):
+    queries = Queries(app.run)
+    name = queries.add(Asking(f"select * from {stream}"), "test", PATIENCE_SECONDS)
+    Queries(app.run, lease=0.1)  # that of a driver that knows nothing of it
+    wait_until(lambda: name not in names(app), "the query is removed")
+
+
+def test_a_change_may_take_the_stream_away(app, wait_until):
+    streams = {str(one.source): one.name for one in app.run.plan.logical.streams}
+    name, found = tables(app, f"select * from {streams['sums.output']}")
+    next(found)
+    edits = (RemoveSink(streams["sums.output"], f"{name}.first"),)
+    asked = app.run.changes.ask(PlanChange(edits), "test")
+    assert asked.done.wait(PATIENCE_SECONDS)
+    assert asked.state == "APPLIED", asked.reason
+    assert name not in names(app)
+    with pytest.raises(QueryError):
+        list(found)
+
+
+def test_ten_queries_at_once(app, stream, wait_until):
+    before = names(app)
+    failures = []
+
+    def ask(number):
+        try:
+            _, found = tables(
+                app, f"select {number} as q, sum(value) as s from {stream}", times=2, seconds=20
+            )
+            assert [table["q"][0].as_py() for table in found] == [number, number]
+        except BaseException as error:  # noqa: BLE001  shown below
+            failures.append(error)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE_SECONDS)
+    assert not failures
+    wait_until(lambda: names(app) == before, "all are removed")
+
+
+def test_an_application_that_has_ended_has_no_queries(app, stream):
+    app.end_windows()
+    with pytest.raises(ChangeError, match="runs no more"):
+        tables(app, f"select * from {stream}")
+
+
+def post(app, path, **body):
+    address = f"{app.server.url}/ws/v2/stram/queries{path}"
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {app.server.write_token}"}
+    request = urllib.request.Request(address, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
+        return json.load(answer)
+
+
+def test_over_rest(app, stream, wait_until):
+    query = post(app, "", sql=f"select *, now() as at, 1.5::decimal(3, 1) as d from {stream}", every="4ms")
+    assert (query["everyWindows"], query["streams"]) == (2, [stream])
+    answer = post(app, f"/{query['name']}/results", after=0)
+    first = answer["results"][0]
+    assert first["columns"] == ["key", "value", "at", "d"]
+    assert first["rows"][0]["d"] == "1.5"
+    assert not answer["ended"]
+    post(app, f"/{query['name']}/stop")
+    wait_until(lambda: query["name"] not in names(app), "the query is removed")
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        post(app, "/query_77/results")
+    assert caught.value.code == 404
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        post(app, "", sql="select * from nowhere")
+    assert caught.value.code == 400
+    assert "nowhere does not exist" in json.load(caught.value)["error"]
