@@ -234,3 +234,7 @@ def test_results_that_nobody_reads_are_bounded():
     assert sum(len(one.rows) for one in kept) <= 64 * 2**20
     assert publisher.after(299) == kept[-1:]
     assert publisher.after(300) == []
+
+
+def test_a_run_can_be_rewound_that_has_a_query():
+    assert QueryResults().rewind(3, None, 7) is None

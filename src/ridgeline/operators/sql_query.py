@@ -266,6 +266,9 @@ class QueryResults(Publisher):
             self._staged = []
             self.news.notify_all()
 
+    def rewind(self, window_id: int, state: Any, at: int) -> None:
+        """Take nothing back: what was read is read, and the query goes, since nobody reads it any more."""
+
     def close(self) -> None:
         """The query is removed, or the application ends."""
         with self.news:
