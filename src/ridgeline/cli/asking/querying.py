@@ -70,7 +70,7 @@ def query(  # noqa: PLR0913, PLR0917  options
         until = None if lasting is None else _seconds(lasting)
         file = None if into is None else _Rows(into)
         client = remote.connect(app if url is None else None, url, token)
-        body = {"sql": sql, "every": every, "times": times, "rows": rows, "seconds": seconds}
+        body: dict[str, Any] = {"sql": sql, "every": every, "times": times, "rows": rows, "seconds": seconds}
         answer = client.post("/queries", **body, memoryMb=memory_mb, who=who())
         _follow(client, answer["name"], until, file, as_json=as_json)
 
