@@ -1,0 +1,89 @@
+"""What an application may promise: each promise names a figure, its limit, and the period that counts."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ridgeline.api.duration import parse_duration
+
+Kind = Literal["latency", "window_latency", "caught_up_within", "error_share", "throughput"]
+UNITS: dict[Kind, str] = {
+    "latency": "s",
+    "window_latency": "s",
+    "caught_up_within": "s",
+    "error_share": "share",
+    "throughput": "tuples/s",
+}
+LONGEST = 900.0
+"""The longest period, in seconds: what is kept of each promise is bounded by it."""
+
+
+class Promise(BaseModel):
+    """One promise. `limit` is in the unit of its kind; `percent`: of which quantile; `over`: seconds.
+
+    Made by `latency`, `window_latency`, `caught_up_within`, `error_share` and `throughput`.
+    `operator` is empty for promises of the whole application.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Kind
+    operator: str = ""
+    limit: float = Field(ge=0, allow_inf_nan=False)
+    percent: Literal[50, 90, 99] = 99
+    over: float = Field(default=60.0, gt=0, le=LONGEST)
+
+    @property
+    def name(self) -> str:
+        """What it is called in tables, metrics and alerts: no two promises of an application share it."""
+        quantile = f"_p{self.percent}" if self.kind in ("latency", "window_latency") else ""
+        return ":".join(part for part in (f"{self.kind}{quantile}", self.operator) if part)
+
+    @property
+    def unit(self) -> str:
+        """The unit of its limit and of its figure."""
+        return UNITS[self.kind]
+
+
+def latency(operator: str, *, p50: Any = None, p90: Any = None, p99: Any = None, over: Any = "1m") -> Promise:
+    """Promise the latency of an operator: that quantile of the windows of the period is at most so long."""
+    percent, limit = _quantile(p50, p90, p99)
+    return Promise(kind="latency", operator=operator, limit=limit, percent=percent, over=parse_duration(over))
+
+
+def window_latency(*, p50: Any = None, p90: Any = None, p99: Any = None, over: Any = "1m") -> Promise:
+    """Promise the time from a window's trigger to its commit: that quantile is at most so long."""
+    percent, limit = _quantile(p50, p90, p99)
+    return Promise(kind="window_latency", limit=limit, percent=percent, over=parse_duration(over))
+
+
+def caught_up_within(limit: Any) -> Promise:
+    """Promise that at any time the backlog would be worked off within so long."""
+    return Promise(kind="caught_up_within", limit=parse_duration(limit))
+
+
+def error_share(operator: str, *, at_most: float, over: Any = "1m") -> Promise:
+    """Promise that at most this share of the tuples of an operator are errors, over the period."""
+    if not 0 <= at_most <= 1:
+        msg = (
+            f"`at_most` is {at_most}, but a share is a number from 0 to 1: write 0.001 for one in a thousand"
+        )
+        raise ValueError(msg)
+    return Promise(kind="error_share", operator=operator, limit=at_most, over=parse_duration(over))
+
+
+def throughput(operator: str, *, at_least: float, over: Any = "1m") -> Promise:
+    """Promise that an operator takes at least so many tuples a second, over the period."""
+    return Promise(kind="throughput", operator=operator, limit=at_least, over=parse_duration(over))
+
+
+def _quantile(p50: Any, p90: Any, p99: Any) -> tuple[Literal[50, 90, 99], float]:
+    """The one quantile that was given, with its limit in seconds."""
+    pairs: list[tuple[Literal[50, 90, 99], Any]] = [(50, p50), (90, p90), (99, p99)]
+    given = [(percent, limit) for percent, limit in pairs if limit is not None]
+    if len(given) != 1:
+        msg = f"give exactly one of p50, p90 and p99, not {len(given)}: promise each quantile by itself"
+        raise ValueError(msg)
+    return given[0][0], parse_duration(given[0][1])
