@@ -9,21 +9,31 @@ from ridgeline.measure.deciding.figures import (
     Spread,
 )
 from ridgeline.policies.answers import Answer, Decision, Expectation, Repartition, SetAttribute, SetProperty
+from ridgeline.policies.backlog import BacklogBounds, CatchUpTime
+from ridgeline.policies.bounds import LatencyBounds, ThroughputBounds
+from ridgeline.policies.critical_path import CriticalPathPolicy
 from ridgeline.policies.listening import Policy, StatsListener
+from ridgeline.policies.schedule import Schedule
 
 __all__ = [
     "Answer",
     "ApplicationFigures",
+    "BacklogBounds",
+    "CatchUpTime",
+    "CriticalPathPolicy",
     "Decision",
     "Expectation",
+    "LatencyBounds",
     "OperatorFigures",
     "PartitionFigures",
     "Policy",
     "PromiseState",
     "Repartition",
+    "Schedule",
     "SetAttribute",
     "SetProperty",
     "SourceFigures",
     "Spread",
     "StatsListener",
+    "ThroughputBounds",
 ]

@@ -1,0 +1,239 @@
+"""The policy that looks at the critical path: partitions for what bounds latency or throughput."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import Field, PrivateAttr
+
+from ridgeline.measure.deciding.figures import ApplicationFigures
+from ridgeline.policies.answers import Decision, Expectation
+from ridgeline.policies.model import (
+    MOSTLY,
+    behind,
+    busy_share,
+    partitions_for,
+    predicted_busy,
+    predicted_latency,
+    reachable_gain,
+    wanted_load,
+)
+from ridgeline.policies.steering import Seconds, SteeringPolicy
+
+_MORE = 1.05  # by less than this the load is said to stay
+_SELDOM = 0.1
+_OTHER_LOAD = 0.25  # what was learned at one load says nothing beyond this share of it
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """A change for latency whose outcome is awaited."""
+
+    operator: str
+    before: int
+    after: int
+    latency: float
+    gain: float
+    load: float
+
+
+class CriticalPathPolicy(SteeringPolicy):
+    """Gives partitions to the operator that bounds latency or throughput; what has slack gives one back.
+
+    Too little throughput comes first: all operators that are busier than `busy` get as many partitions as
+    bring them to `target`, in one change. An operator that cannot have enough limits all others with it. Then
+    latency: the operator with the most on the critical path, if the application is expected to gain at least
+    the share `worth_it`. What did not bring a quarter of that is taken back, and is tried again only once the
+    load is another by a quarter. Partitions are taken back one at a time, never from what is busy, on the
+    critical path or behind. `divides`: inputs that may have more partitions; others never get any.
+    """
+
+    busy: float = Field(default=0.8, gt=0, le=1)
+    target: float = Field(default=0.6, gt=0, le=1)
+    idle: float = Field(default=0.4, ge=0, le=1)
+    worth_it: float = Field(default=0.1, gt=0, le=1)
+    worth_seconds: Seconds = 0.005
+    catch_up: Seconds = 300.0
+    divides: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    _tried: _Try | None = PrivateAttr(default=None)
+    _vain: dict[tuple[str, int], float] = PrivateAttr(default_factory=dict)
+    _needed: dict[str, tuple[int, float]] = PrivateAttr(default_factory=dict)
+    _asked: dict[str, int] = PrivateAttr(default_factory=dict)
+
+    def decide(self, figures: ApplicationFigures) -> Decision | None:
+        """At most one decision: what came of the last, throughput, latency, or what can be given back."""
+        settled = self.ready(figures)
+        if settled is None:
+            return None
+        self._remember_refused(settled)
+        return (
+            self._judged(settled)
+            or self._for_throughput(settled)
+            or self._for_latency(settled)
+            or self._back(settled)
+        )
+
+    def limit(self, figures: ApplicationFigures, name: str) -> int:
+        """As of others; inputs that are not known to divide, and what `keep` names, stay as they are."""
+        operator = figures.operators[name]
+        if name in self.keep or (operator.is_input and name not in self.divides):
+            return operator.partitions
+        return super().limit(figures, name)
+
+    def _remember_refused(self, figures: ApplicationFigures) -> None:
+        for name, number in self._asked.items():
+            if name in figures.operators and figures.operators[name].partitions != number:
+                self._vain[name, number] = _load(figures, name)
+                self._tried = None
+        self._asked = {}
+
+    def _judged(self, figures: ApplicationFigures) -> Decision | None:
+        """Take the last change for latency back if it did not help, and remember that; `decide` calls it."""
+        tried, self._tried = self._tried, None
+        latency = figures.window_latency.p50_seconds
+        if tried is None or latency is None or tried.operator not in figures.operators:
+            return None
+        if not _alike(_load(figures, tried.operator), tried.load):
+            return None  # another load: what came of it cannot be said
+        gained = tried.latency - latency
+        if gained >= 0.25 * tried.gain:
+            return None
+        self._vain[tried.operator, tried.after] = tried.load
+        if behind(figures) or predicted_busy(figures.operators[tried.operator], tried.before) > self.busy:
+            return None
+        note = (
+            f"{tried.operator}: back to {tried.before} partitions; with {tried.after} the window took "
+            f"{latency:.3g} s, {tried.latency:.3g} s before: expected was {tried.gain:.3g} s less"
+        )
+        return self._change(figures, {tried.operator: tried.before}, note, ())
+
+    def _for_throughput(self, figures: ApplicationFigures) -> Decision | None:
+        """Give all that are too busy what they need, as far as what cannot be divided lets tuples through."""
+        load = wanted_load(figures, self.catch_up)
+        tight = [one for one in figures.operators.values() if busy_share(one) * load > self.busy]
+        if not tight:
+            return None
+        limited = ""
+        for name, one in figures.operators.items():
+            limit = max(self.limit(figures, name), one.partitions)
+            can = 1.0 / max(predicted_busy(one, limit), 1e-9)
+            if can < load:
+                load, limited = can, name
+        load = max(load, 1.0)
+        wanted: dict[str, int] = {}
+        for one in tight:
+            limit = max(self.limit(figures, one.name), one.partitions)
+            number = partitions_for(one, load, self.target, limit)
+            if (
+                busy_share(one) * load > self.busy
+                and number > one.partitions
+                and not self._was_vain(figures, one.name, number)
+            ):
+                wanted[one.name] = number
+        if not wanted:
+            return None
+        parts = ", ".join(
+            f"{name} {figures.operators[name].partitions} -> {number}" for name, number in wanted.items()
+        )
+        busiest = max(wanted, key=lambda name: busy_share(figures.operators[name]))
+        operator = figures.operators[busiest]
+        after = predicted_busy(operator, wanted[busiest], load)
+        note = f"throughput: {parts} partitions; {busiest} is busy {busy_share(operator):.0%} of the time"
+        if load > _MORE:
+            note += f", and {load:.2f} times as much is due"
+        if limited:
+            note += f"; `{limited}` allows no more"
+        expects = (Expectation("utilization", busy_share(operator), after, busiest, "%"),)
+        for name in wanted:
+            self._needed[name] = (figures.operators[name].partitions, _load(figures, name) * load)
+        return self._change(figures, wanted, note, expects)
+
+    def _for_latency(self, figures: ApplicationFigures) -> Decision | None:
+        """Give partitions to the operator on the critical path from which the application gains most."""
+        latency = figures.window_latency.p50_seconds
+        if not latency or behind(figures):
+            return None
+        cores = self.max_slots or figures.slots
+        if (
+            cores
+            and sum(one.utilization for each in figures.operators.values() for one in each.by_partition)
+            > 0.9 * cores
+        ):
+            return None  # no processor is left that another partition could use
+        best: tuple[float, str, int] | None = None
+        for name, one in figures.operators.items():
+            if one.critical_path_share < MOSTLY:
+                continue
+            for number in range(one.partitions + 1, self.limit(figures, name) + 1):
+                after = predicted_latency(one, number)
+                if after is None or self._was_vain(figures, name, number):
+                    break
+                gain = reachable_gain(figures, name, (one.latency.p50_seconds or 0.0) - after)
+                enough = max(self.worth_it * latency, self.worth_seconds)
+                step = gain - (best[0] if best and best[1] == name else 0.0)
+                if gain >= enough and (
+                    best is None
+                    or (best[1] == name and step >= enough)
+                    or (best[1] != name and gain > best[0])
+                ):
+                    best = (gain, name, number)
+        if best is None:
+            return None
+        gain, name, number = best
+        one = figures.operators[name]
+        note = (
+            f"latency: {name} {one.partitions} -> {number} partitions; it is on the critical path of "
+            f"{one.critical_path_share:.0%} of windows; expects {latency:.3g} -> {latency - gain:.3g} s"
+        )
+        load = _load(figures, name)
+        expects = (Expectation("latency_p50_seconds", latency, latency - gain, unit="s"),)
+        self._tried = _Try(name, one.partitions, number, latency, gain, load)
+        self._needed[name] = (one.partitions, load)
+        return self._change(figures, {name: number}, note, expects)
+
+    def _back(self, figures: ApplicationFigures) -> Decision | None:
+        """Take a partition from an operator that has slack and room, once nothing else is due."""
+        if behind(figures) or wanted_load(figures, self.catch_up) > _MORE:
+            return None
+        if self._changed_at is not None and figures.at - self._changed_at < 2 * self.cooldown:
+            return None
+        for name, one in figures.operators.items():
+            fewer = one.partitions - 1
+            if not fewer or one.is_input or name in self.keep or predicted_busy(one, fewer) > self.idle:
+                continue
+            if one.critical_path_share > _SELDOM or self._was_vain(figures, name, fewer):
+                continue
+            low, load = self._needed.get(name, (0, 0.0))
+            if fewer <= low and _load(figures, name) > 0.75 * load:
+                continue  # it was given this partition at such a load
+            after, before = predicted_latency(one, fewer), one.latency.p50_seconds
+            if after is None or before is None or one.slack_seconds is None:
+                continue
+            if one.slack_seconds > 2 * max(after - before, 0.0):
+                note = (
+                    f"slack: {name} {one.partitions} -> {fewer} partitions; it could be "
+                    f"{one.slack_seconds:.3g} s slower, and is busy {busy_share(one):.0%} of the time"
+                )
+                busy = Expectation("utilization", busy_share(one), predicted_busy(one, fewer), name, "%")
+                return self._change(figures, {name: fewer}, note, (busy,))
+        return None
+
+    def _was_vain(self, figures: ApplicationFigures, name: str, number: int) -> bool:
+        load = self._vain.get((name, number))
+        return load is not None and _alike(_load(figures, name), load)
+
+    def _change(
+        self, figures: ApplicationFigures, wanted: dict[str, int], note: str, expects: tuple[Expectation, ...]
+    ) -> Decision | None:
+        self._asked = dict(wanted)
+        return self.repartition(figures, wanted, note, expects)
+
+
+def _alike(load: float, other: float) -> bool:
+    return 1 - _OTHER_LOAD <= load / max(other, 1e-9) <= 1 + _OTHER_LOAD
+
+
+def _load(figures: ApplicationFigures, name: str) -> float:
+    operator = figures.operators[name]
+    return operator.tuples_in_per_second or operator.tuples_out_per_second

@@ -1,0 +1,101 @@
+"""What other numbers of partitions would bring: predictions from compute, transfer, unifiers and skew."""
+
+from __future__ import annotations
+
+from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
+
+MOSTLY = 0.5
+"""On the critical path of so many windows, an operator is what the application waits for."""
+ROOM = 0.7
+"""An operator that is busier than this has nothing to give back."""
+
+
+def divided(part: float, imbalance: float, partitions: int, wanted: int) -> float:
+    """What a busiest partition's `part` (seconds, or a share) is with `wanted` partitions.
+
+    What the busiest one has beyond an even share is taken for one key that is too hot: it stays together.
+    """
+    if partitions == 1:
+        return part / wanted
+    share = min(max(imbalance, 1.0) / partitions, 1.0)
+    hot = (share - 1 / partitions) / (1 - 1 / partitions)
+    return part * (hot + (1 - hot) / wanted) / share
+
+
+def busy_share(operator: OperatorFigures) -> float:
+    """The utilization of the busiest partition: a mean would promise room that skew does not leave."""
+    busiest = operator.busiest
+    return max(operator.utilization, busiest.utilization if busiest else 0.0)
+
+
+def predicted_busy(operator: OperatorFigures, wanted: int, load: float = 1.0) -> float:
+    """The utilization of the busiest partition with `wanted` partitions, if `load` times as much comes."""
+    return divided(busy_share(operator) * load, operator.imbalance, operator.partitions, wanted)
+
+
+def partitions_for(operator: OperatorFigures, load: float, target: float, limit: int) -> int:
+    """The fewest partitions that keep the busiest one below `target` if `load` times as much comes.
+
+    As many as there are now if even `limit` would spare the busiest one less than a tenth: that is skew.
+    """
+    wanted = operator.partitions
+    if limit <= wanted or predicted_busy(operator, limit) > 0.9 * predicted_busy(operator, wanted):
+        return wanted
+    while wanted < limit and predicted_busy(operator, wanted, load) > target:
+        wanted += 1
+    return wanted
+
+
+def predicted_latency(operator: OperatorFigures, wanted: int) -> float | None:
+    """The median latency with `wanted` partitions; None without windows.
+
+    Only compute divides. Transfer and waits stay. A unifier costs more with each partition that it reads.
+    Where there is none yet, it is expected to cost what moving the tuples costs now.
+    """
+    latency, compute = operator.latency.p50_seconds, operator.compute.p50_seconds
+    if latency is None or compute is None:
+        return None
+    compute = min(compute, latency)
+    after = divided(compute, operator.imbalance, operator.partitions, wanted)
+    transfer = operator.transfer.p50_seconds or 0.0
+    unifier = operator.unifier_seconds
+    if operator.partitions > 1:
+        more = unifier * (wanted / operator.partitions - 1) if wanted > 1 else -unifier
+    else:
+        more = (unifier or transfer) if wanted > 1 else 0.0
+    return max(latency - compute + after + more, 0.0)
+
+
+def reachable_gain(figures: ApplicationFigures, name: str, gain: float) -> float:
+    """How much of an operator's `gain` the application sees: no more than the slack beside its path."""
+    beside = [
+        one.slack_seconds
+        for other, one in figures.operators.items()
+        if other != name and one.slack_seconds is not None and one.critical_path_share < MOSTLY
+    ]
+    return min([gain, *beside])
+
+
+def wanted_load(figures: ApplicationFigures, catch_up_seconds: float) -> float:
+    """What must be taken, as a multiple of now: what arrives, and the backlog within that time."""
+    factor = 1.0
+    for source in figures.sources:
+        if source.taken_per_second <= 0:
+            continue
+        grows = max(source.grows_per_second or 0.0, 0.0)
+        arriving = source.arriving_per_second
+        rate = source.taken_per_second + grows if arriving is None else arriving
+        rate += (source.backlog or 0.0) / catch_up_seconds
+        factor = max(factor, rate / source.taken_per_second)
+    return factor
+
+
+def behind(figures: ApplicationFigures) -> bool:
+    """Whether a backlog is being worked off, or grows, or windows are later than one window."""
+    if figures.late_seconds > figures.window_seconds:
+        return True
+    for source in figures.sources:
+        window = source.taken_per_second * figures.window_seconds
+        if (source.backlog or 0.0) > 2 * window + 1:
+            return True
+    return False

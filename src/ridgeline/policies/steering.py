@@ -1,0 +1,92 @@
+"""What policies that change partitions have in common: cool-down, limits, and edits with a note."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field, PrivateAttr
+
+from ridgeline.api.duration import parse_duration
+from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
+from ridgeline.plan.edits import Repartition
+from ridgeline.policies.answers import Decision, Expectation
+from ridgeline.policies.listening import Policy
+
+Seconds = Annotated[float, BeforeValidator(parse_duration)]
+"""A duration: seconds, or text such as `30s`."""
+
+
+class SteeringPolicy(Policy):
+    """Changes numbers of partitions: rests after each change, keeps to limits, asks nothing while one is due.
+
+    `cooldown`: how long it rests after a change. `min_windows`: it decides on no fewer windows than these.
+    `max_slots`: no operator gets more partitions; without it as many as the application has slots, or 8.
+    `max_partitions`: limits by operator, such as the partitions of a topic.
+    """
+
+    cooldown: Seconds = 30.0
+    min_windows: int = Field(default=10, ge=1)
+    max_slots: int | None = Field(default=None, ge=1)
+    max_partitions: dict[str, int] = Field(default_factory=dict)
+    _changed_at: float | None = PrivateAttr(default=None)
+    _version: int | None = PrivateAttr(default=None)
+
+    def ready(self, figures: ApplicationFigures) -> ApplicationFigures | None:
+        """The figures since the last change of the plan, by anybody; None while it is too early to decide."""
+        if self._version != figures.plan_version:
+            if self._version is not None:
+                self._changed_at = figures.at
+            self._version = figures.plan_version
+        if figures.changing:
+            return None
+        if self._changed_at is not None:
+            since = figures.at - self._changed_at
+            if since < self.cooldown:
+                return None
+            figures = figures.for_seconds(max(min(since, figures.seconds), figures.window_seconds))
+        return figures if figures.windows >= self.min_windows else None
+
+    def limit(self, figures: ApplicationFigures, name: str) -> int:
+        """The most partitions that an operator may have."""
+        slots = self.max_slots or figures.slots or 8
+        if self.max_slots and figures.slots:
+            slots = min(self.max_slots, figures.slots)
+        return min(slots, self.max_partitions.get(name, slots))
+
+    def repartition(
+        self,
+        figures: ApplicationFigures,
+        wanted: Mapping[str, int],
+        note: str,
+        expects: tuple[Expectation, ...] = (),
+    ) -> Decision | None:
+        """A decision that gives operators these numbers of partitions; None if they have them."""
+        edits = tuple(
+            Repartition(name, number)
+            for name, number in wanted.items()
+            if number != figures.operators[name].partitions
+        )
+        if not edits:
+            return None
+        self._changed_at = figures.at
+        return Decision(edits, note, expects)
+
+
+class OneOperatorPolicy(SteeringPolicy):
+    """Looks at one operator, and gives it a partition more, or takes one back."""
+
+    operator: str
+
+    def watched(self, figures: ApplicationFigures) -> OperatorFigures | None:
+        """The operator's figures, if it is in the plan."""
+        return figures.operators.get(self.operator)
+
+    def step(self, figures: ApplicationFigures, wanted: int, why: str) -> Decision | None:
+        """To `wanted` partitions, within limits."""
+        operator = figures.operators[self.operator]
+        wanted = max(wanted, 1)
+        if wanted > operator.partitions:
+            wanted = max(min(wanted, self.limit(figures, self.operator)), operator.partitions)
+        note = f"{self.operator}: {operator.partitions} -> {wanted} partitions; {why}"
+        return self.repartition(figures, {self.operator: wanted}, note)

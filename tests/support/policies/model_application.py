@@ -1,0 +1,189 @@
+"""A chain of operators, second by second: load, costs, skew and unifiers make the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ridgeline.measure.deciding.figures import (
+    ApplicationFigures,
+    OperatorFigures,
+    PartitionFigures,
+    SourceFigures,
+    Spread,
+)
+from ridgeline.plan.edits import Repartition
+from ridgeline.policies import Decision, Policy
+
+
+@dataclass
+class Step:
+    """An operator: useful seconds for each tuple, what does not divide, the share of its hottest key."""
+
+    name: str
+    cost: float
+    partitions: int = 1
+    fixed: float = 0.0
+    hot: float = 0.0
+    unifier: float = 0.001
+    is_input: bool = False
+    refuses: bool = False
+
+    def share(self, partitions: int | None = None) -> float:
+        """The share of the tuples that the busiest partition gets."""
+        number = partitions or self.partitions
+        return self.hot + (1 - self.hot) / number if number > 1 else 1.0
+
+
+class _Operator(OperatorFigures):
+    def for_seconds(self, seconds: float) -> OperatorFigures:
+        return self
+
+
+class _Application(ApplicationFigures):
+    def for_seconds(self, seconds: float) -> ApplicationFigures:
+        return self
+
+
+def spread(seconds: float) -> Spread:
+    """As if all windows had taken as long."""
+    return Spread(seconds, seconds, seconds, seconds, seconds, 50)
+
+
+@dataclass
+class Model:
+    """The application: `load` says how many tuples arrive in each second."""
+
+    steps: Sequence[Step]
+    load: Callable[[int], float]
+    slots: int = 8
+    window: float = 0.5
+    backlog: float = 0.0
+    version: int = 0
+    log: list[tuple[int, str]] = field(default_factory=list)
+    plans: list[dict[str, int]] = field(default_factory=list)
+    latencies: list[float] = field(default_factory=list)
+
+    def capacity(self) -> float:
+        """Tuples a second that the slowest operator can do."""
+        return min(
+            (1 - step.fixed / self.window) / (step.cost * step.share())
+            for step in self.steps
+            if step.cost > 0
+        )
+
+    def figures(self, second: int) -> ApplicationFigures:
+        """What is seen at the end of this second."""
+        arriving = self.load(second)
+        taken = max(min(arriving + self.backlog, self.capacity()), 1e-6)
+        grows = arriving - taken
+        self.backlog = max(self.backlog + grows, 0.0)
+        operators: dict[str, OperatorFigures] = {}
+        total = 0.0
+        for step in self.steps:
+            one = _operator(step, taken, self.window)
+            total += one.latency.p50_seconds or 0.0
+            operators[step.name] = one
+        self.latencies.append(total)
+        self.plans.append({step.name: step.partitions for step in self.steps})
+        result = _Application()
+        for name, value in {
+            "name": "model",
+            "at": float(second),
+            "seconds": 60.0,
+            "window_seconds": self.window,
+            "windows": 50,
+            "plan_version": self.version,
+            "committed": second,
+            "operators": operators,
+            "edges": (),
+            "sources": (SourceFigures("source", arriving, taken, self.backlog, grows, None, ""),),
+            "window_latency": spread(total),
+            "late_seconds": 0.0,
+            "caught_up_in_seconds": None,
+            "verdict": "",
+            "slots": self.slots,
+            "slots_free": None,
+            "changing": False,
+            "blame": {},
+            "promises": (),
+        }.items():
+            setattr(result, name, value)
+        return result
+
+    def run(self, policy: Policy, seconds: int) -> Model:
+        """So many seconds under a policy; what it decides is done at once."""
+        for second in range(seconds):
+            answer = policy.decide(self.figures(second))
+            if isinstance(answer, Decision):
+                self.log.append((second, answer.note))
+                self.version += self._apply(answer)
+        return self
+
+    def _apply(self, decision: Decision) -> int:
+        by_name = {step.name: step for step in self.steps}
+        done = 0
+        for edit in decision.edits:
+            assert isinstance(edit, Repartition)
+            assert edit.partitions is not None
+            if not by_name[edit.operator].refuses:
+                by_name[edit.operator].partitions = edit.partitions
+                done = 1
+        return done
+
+
+def _operator(step: Step, taken: float, window: float) -> OperatorFigures:
+    compute = taken * window * step.cost * step.share()
+    unifier = step.unifier * step.partitions if step.partitions > 1 else 0.0
+    useful = compute + step.fixed
+    utilization = min(useful / window, 1.0)
+    latency = useful + unifier
+    ids = range(step.partitions)
+    rest = (1 - step.share()) / max(step.partitions - 1, 1)
+    shares = [step.share() if number == 0 else rest for number in ids]
+    result = _Operator()
+    parts = tuple(
+        PartitionFigures(
+            number,
+            number,
+            None,
+            number,
+            number,
+            0,
+            0,
+            0.0,
+            utilization * shares[number] / shares[0],
+            None,
+            spread(latency),
+            spread(compute),
+            spread(0.0),
+            spread(step.fixed),
+            None,
+            0,
+            0,
+            1.0,
+        )
+        for number in ids
+    )
+    values = {
+        "name": step.name,
+        "partitions": step.partitions,
+        "is_input": step.is_input,
+        "is_output": False,
+        "tuples_in_per_second": taken,
+        "tuples_out_per_second": taken,
+        "utilization": utilization,
+        "imbalance": step.share() * step.partitions,
+        "latency": spread(latency),
+        "compute": spread(compute),
+        "transfer": spread(step.fixed),
+        "wait": spread(0.0),
+        "critical_path_share": 1.0 if latency > 0.01 else 0.0,
+        "slack_seconds": 0.0 if latency > 0.01 else 0.2,
+        "by_partition": parts,
+        "unifier_seconds": unifier,
+        "windows": 50,
+    }
+    for name, value in values.items():
+        setattr(result, name, value)
+    return result
