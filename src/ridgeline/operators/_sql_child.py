@@ -116,9 +116,9 @@ def _limit(memory_mb: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     if not Path("/proc/self/statm").exists():  # macOS, which has no such limit either
         return
-    now = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0]) * resource.getpagesize()
+    now = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5]) * resource.getpagesize()
     most = now + memory_mb * 2**20 + _SPARE_BYTES
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))  # not what is only reserved, as by threads
 
 
 def _read(questions: IO[bytes]) -> tuple[dict[str, Any], list[bytes]] | None:

@@ -20,6 +20,7 @@ from ridgeline.api.errors import RidgelineError
 
 _SCRIPT = Path(__file__).with_name("_sql_child.py")
 _LENGTH = struct.Struct("<Q")
+_FEW_THREADS = {"MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _GRACE_SECONDS = 1.0
 """So long after its time a query may take to say that it was interrupted."""
 _START_SECONDS = 20.0
@@ -119,7 +120,7 @@ class SqlEngine:
             raise QueryError(msg)
         path = os.pathsep.join(one for one in sys.path if one)
         command = [sys.executable, "-P", str(_SCRIPT), str(self._memory_mb), str(self._rows)]
-        environment = {"PYTHONPATH": path, "PATH": os.environ.get("PATH", "")}
+        environment = {"PYTHONPATH": path, "PATH": os.environ.get("PATH", ""), **_FEW_THREADS}
         try:
             return subprocess.Popen(  # noqa: S603  this Python, and our own script
                 command,

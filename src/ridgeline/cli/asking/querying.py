@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ridgeline.cli.asking.client import Client
 
 _WAIT_SECONDS = 5
+_PATIENCE_SECONDS = 40.0
 
 
 def register(app: typer.Typer) -> None:
@@ -71,7 +72,7 @@ def query(  # noqa: PLR0913, PLR0917  options
         file = None if into is None else _Rows(into)
         client = remote.connect(app if url is None else None, url, token)
         body: dict[str, Any] = {"sql": sql, "every": every, "times": times, "rows": rows, "seconds": seconds}
-        answer = client.post("/queries", **body, memoryMb=memory_mb, who=who())
+        answer = client.post("/queries", patience=_PATIENCE_SECONDS, **body, memoryMb=memory_mb, who=who())
         _follow(client, answer["name"], until, file, as_json=as_json)
 
 

@@ -1,0 +1,83 @@
+"""`ridgeline query`, against an application that runs in this process."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from ridgeline.service import registry
+from support.service.living import living
+from support.waiting import PATIENCE_SECONDS
+
+ALL = "select count(*) as n from numbers"
+
+
+@pytest.fixture
+def app():
+    with living() as app:
+        entry = registry.own_entry(
+            "numbers-1", "numbers", app.server.url, token=app.server.write_token, started=1.0, user="ann"
+        )
+        registration = registry.register(entry)
+        yield app
+        registration.close()
+
+
+def names(app):
+    return {one.name for one in app.run.plan.logical.operators}
+
+
+def test_results_are_shown_with_what_they_cost(ridgeline_command, app, wait_until, tmp_path):
+    before = names(app)
+    file = tmp_path / "rows.csv"
+    result = ridgeline_command("query", "numbers", ALL, "--every", "4ms", "--times", 2, "--into", file)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.count("6 tuples, 1 rows") == 2
+    assert file.read_text().split() == ["n", "6", "6"]
+    wait_until(lambda: names(app) == before, "the query is removed")
+
+
+def test_rows_as_json(ridgeline_command, app):
+    result = ridgeline_command("query", "numbers", ALL, "--times", 2, "--json")
+    assert [json.loads(line) for line in result.stdout.splitlines()] == [{"n": 3}, {"n": 3}]
+
+
+def test_it_ends_after_its_time(ridgeline_command, app, wait_until):
+    before = names(app)
+    result = ridgeline_command("query", "numbers", ALL, "--for", "300ms")
+    assert result.exit_code == 0, result.stderr
+    wait_until(lambda: names(app) == before, "the query is removed")
+
+
+def test_wrong_sql_is_refused(ridgeline_command, app):
+    result = ridgeline_command("query", "numbers", "select nope from numbers")
+    assert result.exit_code == 2
+    assert "nope" in result.stderr
+    assert not app.run.changes.rows()
+
+
+def test_a_failure_later_is_told(ridgeline_command, app):
+    result = ridgeline_command("query", "numbers", "select error('so ' || key) from numbers")
+    assert result.exit_code == 1
+    assert "the query has ended: " in result.stderr
+    assert "so " in result.stderr
+
+
+def test_a_file_of_another_kind_is_refused(ridgeline_command, app):
+    result = ridgeline_command("query", "numbers", ALL, "--into", "rows.xls")
+    assert result.exit_code == 2
+    assert ".jsonl" in result.stderr
+
+
+def test_ctrl_c_ends_it_and_removes_the_query(app, wait_until):
+    before = names(app)
+    command = [sys.executable, "-m", "ridgeline.cli.main", "query", "numbers", ALL, "--json"]
+    command[1:3] = ["-c", "from ridgeline.cli.main import main; main()"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
+        assert json.loads(process.stdout.readline()) == {"n": 3}
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE_SECONDS) == 0
+    wait_until(lambda: names(app) == before, "the query is removed")
