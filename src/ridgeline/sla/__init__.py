@@ -1,6 +1,7 @@
 """What an application has promised: latency, progress, errors; kept or broken since when."""
 
 from ridgeline.sla.alert_rules import alert_rules
+from ridgeline.sla.hooks import Hook
 from ridgeline.sla.keeping import Keeping, Observation
 from ridgeline.sla.promises import (
     Promise,
@@ -12,6 +13,7 @@ from ridgeline.sla.promises import (
 )
 
 __all__ = [
+    "Hook",
     "Keeping",
     "Observation",
     "Promise",
