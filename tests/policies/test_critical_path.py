@@ -68,6 +68,13 @@ def test_takes_back_what_did_not_help_and_says_so() -> None:
     assert len(model.log) <= 8
 
 
+def test_takes_nothing_back_in_a_pause() -> None:
+    model = Model(_chain(), lambda second: 0 if second // 100 % 2 else 2000)
+    model.run(CriticalPathPolicy(max_slots=8), 1800)
+    assert not [note for _, note in model.log if "slack" in note]
+    assert len(model.log) <= 4, model.log
+
+
 @pytest.mark.parametrize("slots", [1, 2, 3])
 def test_keeps_to_too_few_slots(slots: int) -> None:
     model = Model(_chain(), lambda _: 9000, slots=slots)

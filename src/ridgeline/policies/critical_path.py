@@ -45,7 +45,8 @@ class CriticalPathPolicy(SteeringPolicy):
     latency: the operator with the most on the critical path, if the application is expected to gain at least
     the share `worth_it`. What did not bring a quarter of that is taken back, and is tried again only once the
     load is another by a quarter. Partitions are taken back one at a time, never from what is busy, on the
-    critical path or behind. `divides`: inputs that may have more partitions; others never get any.
+    critical path or behind. The operator must have had room for all of `patience`. `divides`: inputs that may
+    have more partitions; others never get any. `keep`: operators that stay as they are.
     """
 
     busy: float = Field(default=0.8, gt=0, le=1)
@@ -54,11 +55,13 @@ class CriticalPathPolicy(SteeringPolicy):
     worth_it: float = Field(default=0.1, gt=0, le=1)
     worth_seconds: Seconds = 0.005
     catch_up: Seconds = 300.0
+    patience: Seconds = 300.0
     divides: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     _tried: _Try | None = PrivateAttr(default=None)
     _vain: dict[tuple[str, int], float] = PrivateAttr(default_factory=dict)
     _needed: dict[str, tuple[int, float]] = PrivateAttr(default_factory=dict)
+    _needed_at: dict[str, float] = PrivateAttr(default_factory=dict)
     _asked: dict[str, int] = PrivateAttr(default_factory=dict)
 
     def decide(self, figures: ApplicationFigures) -> Decision | None:
@@ -67,6 +70,7 @@ class CriticalPathPolicy(SteeringPolicy):
         if settled is None:
             return None
         self._remember_refused(settled)
+        self._remember_needed(settled)
         return (
             self._judged(settled)
             or self._for_throughput(settled)
@@ -87,6 +91,12 @@ class CriticalPathPolicy(SteeringPolicy):
                 self._vain[name, number] = _load(figures, name)
                 self._tried = None
         self._asked = {}
+
+    def _remember_needed(self, figures: ApplicationFigures) -> None:
+        for name, one in figures.operators.items():
+            busy = predicted_busy(one, max(one.partitions - 1, 1)) > self.idle
+            if name not in self._needed_at or busy or one.critical_path_share > _SELDOM or behind(figures):
+                self._needed_at[name] = figures.at
 
     def _judged(self, figures: ApplicationFigures) -> Decision | None:
         """Take the last change for latency back if it did not help, and remember that; `decide` calls it."""
@@ -202,7 +212,7 @@ class CriticalPathPolicy(SteeringPolicy):
             fewer = one.partitions - 1
             if not fewer or one.is_input or name in self.keep or predicted_busy(one, fewer) > self.idle:
                 continue
-            if one.critical_path_share > _SELDOM or self._was_vain(figures, name, fewer):
+            if figures.at - self._needed_at[name] < self.patience or self._was_vain(figures, name, fewer):
                 continue
             low, load = self._needed.get(name, (0, 0.0))
             if fewer <= low and _load(figures, name) > 0.75 * load:
