@@ -519,6 +519,28 @@ class ApplicationChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyDecided:
+    """A policy or a listener has decided on a change, or something has become of its decision.
+
+    `number` counts the decisions of a run; `by` is who decided, such as `policy CriticalPathPolicy`. `note`:
+    why; `what`: the change in words; `expected`: what it was to bring. `state` is `ASKED`, then `APPLIED` or
+    `REFUSED`. Once it is seen what came of it, it is `HELPED` or `MISSED`, which `found` says in words.
+    `change` is the number of the change, `undoes` the decision that it takes back.
+    """
+
+    at: float
+    number: int
+    by: str
+    state: str
+    note: str
+    what: str
+    expected: str = ""
+    found: str = ""
+    change: int | None = None
+    undoes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ApplicationEnded:
     """The run is over: `outcome` is `finished`, `stopped` or `failed` with `reason`."""
 
@@ -549,6 +571,7 @@ RunEvent = (
     | StateCompacted
     | StateWarning
     | ApplicationChanged
+    | PolicyDecided
     | ApplicationEnded
 )
 EVENT_TYPES: Mapping[str, type] = {kind.__name__: kind for kind in typing.get_args(RunEvent)}

@@ -41,6 +41,8 @@ from ridgeline.measure.answers.windows import (
 )
 from ridgeline.measure.changes import ChangeFold
 from ridgeline.measure.clocks import ClockOffsets
+from ridgeline.measure.deciding.fold import DecidingFold
+from ridgeline.measure.decisions import DecisionFold
 from ridgeline.measure.events import (
     ApplicationChanged,
     ApplicationEnded,
@@ -51,6 +53,7 @@ from ridgeline.measure.events import (
     OperatorMetrics,
     OperatorWindow,
     OutputPublished,
+    PolicyDecided,
     RunEvent,
     SlotJoined,
     SlotLost,
@@ -111,8 +114,12 @@ class Measurement:
         self.counts = RunCounts()
         self.changes = ChangeFold()
         """What was asked of the run."""
+        self.decisions = DecisionFold()
+        """What policies and listeners have decided."""
         self.own_metrics = OwnMetrics()
         """Those that operators declare."""
+        self.deciding: DecidingFold | None = None
+        """Figures over periods, if somebody decides by them."""
         self._totals = RunTotals()
         self._started = 0.0
         self._ended: ApplicationEnded | None = None
@@ -126,6 +133,7 @@ class Measurement:
             ApplicationPlanned: self._plan,
             ApplicationEnded: self._end,
             ApplicationChanged: self.changes.add,
+            PolicyDecided: self.decisions.add,
             WindowPlanned: self._plan_window,
             WindowStarted: self._start,
             WindowRetried: self._retry,
@@ -307,6 +315,9 @@ class Measurement:
         times = assemble(topology, events, self._clocks)
         width = self.plan.window_seconds if self.plan is not None else 0.0
         self._latency.add(topology, times, window_seconds=width, behind=self.windows_behind(times.published))
+        if self.deciding is not None:
+            folded = self._latency.last
+            self.deciding.add(folded.topology, times, folded.figures, folded.path, folded.phases)
 
     def _publish_output(self, event: OutputPublished) -> None:
         self._ages.published(event)

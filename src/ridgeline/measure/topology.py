@@ -119,6 +119,11 @@ class Topology:
         return self._neighbours((stream.source, stream.sink) for stream in self.streams)
 
     @cached_property
+    def places(self) -> dict[int, int]:
+        """Where each operator stands in `operators`, by id."""
+        return {operator.id: place for place, operator in enumerate(self.operators)}
+
+    @cached_property
     def bits(self) -> dict[int, int]:
         """Of each operator, its bit in sets of operators, as in `lineage`."""
         return {operator.id: 1 << number for number, operator in enumerate(self.operators)}

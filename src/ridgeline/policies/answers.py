@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ridgeline.api.partitioner import Partitioner
+from ridgeline.measure.deciding.figures import ApplicationFigures
+from ridgeline.plan import edits as plan_edits
 from ridgeline.plan.edits import Edit
+from ridgeline.plan.spec.partitioners import write_partitioner
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +19,7 @@ class Repartition:
 
     partitions: int
     note: str = ""
-    partitioner: Any = None
+    partitioner: Partitioner | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +44,69 @@ class SetAttribute:
 class Expectation:
     """What a decision is to bring: `figure` goes from `before` to `after`. `operator` "": of the application.
 
-    `figure`: `latency_p99_seconds`, `latency_p50_seconds`, `throughput`, `utilization`, `backlog`, ... `unit`
-    for the log: `s`, `tuples/s`, `%`. `within_seconds`: when it is to be seen, after the change is applied.
+    `figure` is one of `FIGURES`; raises ValueError for another one. It is looked at over `seconds` seconds, so
+    long after the change has effect. It has come true if at least half of the way was made.
     """
 
     figure: str
     before: float
     after: float
     operator: str = ""
-    unit: str = ""
-    within_seconds: float = 30.0
+    seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        if self.figure not in FIGURES:
+            msg = f"there is no figure `{self.figure}`; there are {', '.join(FIGURES)}"
+            raise ValueError(msg)
+
+    def __str__(self) -> str:
+        of = f" of `{self.operator}`" if self.operator else ""
+        what = self.figure.removesuffix("_seconds").replace("_", " ")
+        return f"{what}{of} from {shown(self.figure, self.before)} to {shown(self.figure, self.after)}"
+
+    def found(self, figures: ApplicationFigures) -> float | None:
+        """The figure now; None if it is not known. Raises KeyError if there is no such operator or figure."""
+        return FIGURES[self.figure](figures.for_seconds(self.seconds), self.operator)
+
+    def helped(self, found: float) -> bool:
+        """True if at least half of the way was made."""
+        return (found - self.before) * (self.after - self.before) >= (self.after - self.before) ** 2 / 2
+
+
+def shown(figure: str, value: float | None) -> str:
+    """A figure's value for people."""
+    if value is None:
+        return "unknown"
+    if figure.endswith("_seconds"):
+        return f"{1000 * value:,.1f} ms" if abs(value) < 1 else f"{value:,.2f} s"
+    return f"{100 * value:.0f} %" if figure in {"utilization", "critical_path_share"} else f"{value:,.0f}"
+
+
+def _latency(figures: ApplicationFigures, operator: str, quantile: str) -> float | None:
+    spread = figures.operators[operator].latency if operator else figures.window_latency
+    found: float | None = getattr(spread, quantile)
+    return found
+
+
+FIGURES: Mapping[str, Any] = {
+    "latency_p50_seconds": lambda figures, name: _latency(figures, name, "p50_seconds"),
+    "latency_p99_seconds": lambda figures, name: _latency(figures, name, "p99_seconds"),
+    "record_age_p99_seconds": lambda figures, name: figures.operators[name].record_age.p99_seconds,
+    "tuples_per_second": lambda figures, name: figures.operators[name].tuples_in_per_second,
+    "true_rate": lambda figures, name: figures.operators[name].true_rate,
+    "utilization": lambda figures, name: figures.operators[name].utilization,
+    "critical_path_share": lambda figures, name: figures.operators[name].critical_path_share,
+    "late_seconds": lambda figures, _name: figures.late_seconds,
+    "backlog": lambda figures, _name: sum(one.backlog or 0.0 for one in figures.sources),
+}
+"""The figures that a decision may promise to change, each of an operator or ("") of the application."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """Changes that belong together: all at one window, or none. `note`: why, in a sentence.
 
-    `expects` is compared with what came of it. `undo`: edits that take it back, if it did not help.
+    `expects` is compared with what came of it. `undo`: edits that take it back if nothing of it came true.
     """
 
     edits: tuple[Edit, ...]
@@ -65,3 +116,27 @@ class Decision:
 
 
 Answer = Repartition | SetProperty | SetAttribute | Decision
+
+
+def decisions_of(answer: object, operator: str = "") -> list[Decision]:
+    """What an answer asks for; `operator`: that of the listener.
+
+    Raises TypeError for what is no answer, and what writing a partitioner raises.
+    """
+    if answer is None:
+        return []
+    if isinstance(answer, Iterable) and not isinstance(answer, str | bytes | Mapping):
+        return [decision for one in answer for decision in decisions_of(one, operator)]
+    match answer:
+        case Decision():
+            return [answer] if answer.edits else []
+        case Repartition(count, note, partitioner) if operator:
+            written = None if partitioner is None else write_partitioner(partitioner)
+            return [Decision((plan_edits.Repartition(operator, count, written),), note)]
+        case SetProperty(name, value, note) if operator:
+            return [Decision((plan_edits.SetProperty(operator, name, value),), note)]
+        case SetAttribute(name, value, note) if operator:
+            return [Decision((plan_edits.SetAttribute(operator, name, value),), note)]
+    wanted = "`Repartition`, `SetProperty`, `SetAttribute` or `Decision`" if operator else "`Decision`"
+    msg = f"the answer is a `{type(answer).__name__}`; give {wanted}, several of them, or None"
+    raise TypeError(msg)

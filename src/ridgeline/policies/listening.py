@@ -15,15 +15,19 @@ class StatsListener(BaseModel, ABC):
     """Sees the figures of one operator whenever windows are committed, and answers with changes of it.
 
     Given as `add_operator(..., stats_listeners=[MoreWhenLate()])`. An operator that is a listener itself
-    defines `observe` as well. It runs on the driver, beside the windows. Annotated fields are its properties;
-    what it remembers goes into fields that begin with `_`, and is lost when the driver ends.
+    defines `observe` as well. It runs on the driver, beside the windows, in a thread of deciders. Annotated
+    fields are its properties; what it remembers goes into fields that begin with `_`. It is lost when the
+    driver ends.
     """
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True)
 
     @abstractmethod
     def observe(self, figures: OperatorFigures) -> Answer | Iterable[Answer] | None:
-        """Answer with what is to change; None: nothing. What it raises is logged, and it is asked again."""
+        """Answer with what is to change; None: nothing. What it raises is logged, and it is asked again.
+
+        It is not asked while a change of its own waits.
+        """
 
 
 class Policy(BaseModel, ABC):
@@ -36,4 +40,10 @@ class Policy(BaseModel, ABC):
 
     @abstractmethod
     def decide(self, figures: ApplicationFigures) -> Decision | Iterable[Decision] | None:
-        """Decide on changes; None: all stays. What it raises is logged, and it is asked again."""
+        """Decide on changes; None: all stays. What it raises is logged, and it is asked again.
+
+        It is not asked while a change of its own waits, or while it is not seen yet what came of one.
+        """
+
+    def told(self, decision: Decision, state: str) -> None:
+        """Hear what has become of a decision: `APPLIED`, `REFUSED`, `HELPED` or `MISSED`."""

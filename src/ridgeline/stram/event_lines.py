@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ridgeline.measure.changes import row_of, text_of
+from ridgeline.measure.decisions import decision_row, decision_text
 from ridgeline.measure.events import (
     ApplicationChanged,
     ApplicationEnded,
@@ -18,6 +19,7 @@ from ridgeline.measure.events import (
     MessagesRefused,
     OperatorMetrics,
     OperatorWindow,
+    PolicyDecided,
     RunEvent,
     SlotJoined,
     SlotLost,
@@ -48,6 +50,7 @@ class EventLines:
         self._lines: Mapping[type, Callable[[Any], None]] = {
             ApplicationPlanned: self._planned,
             ApplicationChanged: self._changed,
+            PolicyDecided: self._decided,
             ApplicationEnded: self._ended,
             WindowRetried: self._retried,
             WindowCommitted: self._committed,
@@ -79,6 +82,10 @@ class EventLines:
     def _changed(self, event: ApplicationChanged) -> None:
         level = logging.WARNING if event.state == "REFUSED" else logging.INFO
         self._write(level, text_of(row_of(event)), event.window_id)
+
+    def _decided(self, event: PolicyDecided) -> None:
+        level = logging.WARNING if event.state in {"REFUSED", "MISSED"} else logging.INFO
+        self._write(level, decision_text(decision_row(event)))
 
     def _ended(self, event: ApplicationEnded) -> None:
         failed = event.outcome == "failed"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -19,6 +19,7 @@ from ridgeline.measure.answers.application import (
     RunSummaryAnswer,
 )
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
+from ridgeline.measure.answers.decisions import DecisionAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
     OperatorAnswer,
@@ -35,6 +36,9 @@ from ridgeline.measure.answers.windows import (
     WindowAnswer,
     WindowSummaryAnswer,
 )
+from ridgeline.measure.deciding.figures import ApplicationFigures, PromiseState
+from ridgeline.measure.deciding.fold import DecidingFold
+from ridgeline.measure.deciding.present import application_figures
 from ridgeline.measure.events import ApplicationEnded, ContainerWindow, RunEvent, WindowCommitted
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.measurement import Measurement
@@ -282,10 +286,30 @@ class Watch:
         with self._settled() as figures:
             return figures.changes.rows(limit)
 
+    def decisions(self, limit: int | None = None) -> list[DecisionAnswer]:
+        """The last decisions of policies and listeners, by their numbers."""
+        with self._settled() as figures:
+            return figures.decisions.rows(limit)
+
     def operator_totals(self) -> dict[str, OperatorTotalsAnswer]:
         """What logical operators and unifiers have done so far, whatever partitions they had."""
         with self._settled() as figures:
             return figures.operator_totals()
+
+    def keep_figures(self) -> None:
+        """Keep figures over periods from now on, for `application_figures`."""
+        with self._settled() as figures:
+            figures.deciding = figures.deciding or DecidingFold()
+
+    def application_figures(
+        self, seconds: float = 10.0, promises: Sequence[PromiseState] = (), *, changing: bool = False
+    ) -> ApplicationFigures:
+        """The figures of the last `seconds` seconds for those who decide.
+
+        Raises ValueError before `keep_figures`.
+        """
+        with self._settled() as figures:
+            return application_figures(figures, self._now(), seconds, promises, changing=changing)
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last windows, the newest last."""

@@ -27,22 +27,21 @@ class PartitionFigures:
     `useful_seconds` is the time in which it worked: callbacks, and moving of tuples and state (compute and
     transfer), without waiting. `utilization` is its share of the period. `true_rate`: tuples in (inputs: out)
     for each useful second (DS2); None if it had none. `queue`: tuples that waited when its turn came, mean.
+    `process`: its id, on `host`.
     """
 
     id: int
     partition: int
     host: str | None
     container: int
-    slot: int | None
+    process: int | None
     tuples_in: int
     tuples_out: int
     useful_seconds: float
+    compute_seconds: float
+    transfer_seconds: float
     utilization: float
     true_rate: float | None
-    latency: Spread
-    compute: Spread
-    wait: Spread
-    transfer: Spread
     queue: float | None
     errors: int
     state_bytes: int
@@ -53,11 +52,12 @@ class OperatorFigures(ABC):
     """A logical operator over a period: since `at - seconds`, as far as there are windows.
 
     Latencies are those of its slowest partition with its slowest unifiers, window by window. Rates are per
-    second. `busiest` is the partition with the highest utilization; `imbalance` its tuples as a multiple of
-    the mean. `true_rate` is what the operator could do: that of the busiest partition times the number of
-    partitions (not the mean: under skew it promises too much). `critical_path_share`: in which share of the
-    windows it was on the critical path. `slack_seconds`: by how much it could have been slower, mean.
-    `metrics`: the last values of metrics that it declares. `cooling_down`: a policy has changed it lately.
+    second. `busiest` is the partition with the highest utilization. `imbalance` is the most tuples of a
+    partition as a multiple of the mean. `true_rate` is what the operator could do: that of the busiest
+    partition times the number of partitions; under skew the mean would promise too much.
+    `critical_path_share`: in which share of the windows it was on the critical path. `slack_seconds`: by how
+    much it could have been slower, mean. `record_age` is over the last minute, whatever the period is.
+    `metrics`: the last values of metrics that it declares.
     """
 
     name: str
@@ -67,6 +67,7 @@ class OperatorFigures(ABC):
     partitions: int
     is_input: bool
     is_output: bool
+    stateful: bool
     tuples_in: int
     tuples_out: int
     tuples_in_per_second: float
@@ -102,7 +103,8 @@ class OperatorFigures(ABC):
 class SourceFigures:
     """An input over a period: what arrives and what is taken, in records a second; None: not known.
 
-    `backlog`: records that wait there. `grows_per_second`: by how much the backlog grows.
+    `backlog`: records that wait there. `grows_per_second`: by how much the backlog grows. `backlog_seconds`:
+    the time to work it off, were nothing to arrive.
     """
 
     operator: str
@@ -110,7 +112,7 @@ class SourceFigures:
     taken_per_second: float
     backlog: float | None
     grows_per_second: float | None
-    caught_up_in_seconds: float | None
+    backlog_seconds: float | None
     verdict: str
 
 

@@ -6,6 +6,7 @@ import math
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +68,15 @@ class _Record:
     seconds: array[float]
     phases: tuple[tuple[str, float], ...]
     rest: tuple[tuple[str, float], ...]
+
+
+class FoldedWindow(NamedTuple):
+    """What a window was found to be: rows latency, compute, wait, transfer; critical path; blame in sum."""
+
+    topology: Topology
+    figures: LatencyMatrix
+    path: tuple[int, ...]
+    phases: tuple[tuple[str, float], ...]
 
 
 class LatencyFold:
@@ -231,6 +241,12 @@ class LatencyFold:
         self._pending.clear()
 
     # Answers out --------------------------------------------------------------------------------------------
+
+    @property
+    def last(self) -> FoldedWindow:
+        """The last window that was taken in; there must be one."""
+        record = self._records[next(reversed(self._records))]
+        return FoldedWindow(record.topology, record.figures, record.path, record.phases)
 
     def latency(self, window_id: int | None = None, behind: Mapping[int, int] | None = None) -> LatencyAnswer:
         """Latencies of all operators in a window (default: the last), with averages and percentiles.

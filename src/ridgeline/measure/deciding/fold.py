@@ -1,0 +1,211 @@
+"""The fold behind `ApplicationFigures`: what windows were like, by slices of a second, for 15 minutes.
+
+A slice holds sums of all its windows, and of at most 64 of them the latencies one by one, for percentiles.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.measure.latency.window import WindowTimes
+from ridgeline.measure.topology import Topology
+
+KEPT_SECONDS = 900.0
+"""So long figures are kept."""
+_SLICE_SECONDS = 1.0
+_MOST_ROWS = 64
+"""Of so many windows of a slice the latencies are kept one by one."""
+_MOST_PENDING = 256
+"""So many windows wait at most until they are added up."""
+
+Floats = npt.NDArray[np.float64]
+
+
+class Column:
+    """The columns of a slice's sums: what each physical operator did in its windows."""
+
+    TUPLES_IN, TUPLES_OUT, COMPUTE, TRANSFER, QUEUE, ERRORS, ON_PATH, WINDOWS = range(8)
+    COUNT = 8
+
+
+class _Window(NamedTuple):
+    """A committed window. `figures`: rows latency, compute, wait, transfer; `counts`: rows of the columns."""
+
+    latency: float
+    late: float
+    figures: Floats
+    counts: Floats
+    path: tuple[int, ...]
+    phases: Sequence[tuple[str, float]]
+
+
+@dataclass(slots=True)
+class Slice:
+    """The windows of one plan that were committed between `begin` and `end` (STRAM's wall clock).
+
+    `sums`: physical operators by columns. `state_bytes`: what each one's last window changed. `rows`: by
+    logical operator, windows by latency, compute, wait, transfer; `greatest` of all windows. `whole`: windows
+    by latency and lateness. `blame`: seconds in sum. `count`: windows.
+    """
+
+    topology: Topology
+    begin: float
+    end: float
+    sums: Floats
+    state_bytes: Floats
+    rows: dict[str, Floats] = field(default_factory=dict)
+    greatest: dict[str, Floats] = field(default_factory=dict)
+    whole: Floats = field(default_factory=lambda: np.empty((0, 2)))
+    blame: dict[str, float] = field(default_factory=dict)
+    count: int = 0
+
+    def add(self, windows: Sequence[_Window]) -> None:
+        """Add windows up."""
+        figures = np.array([window.figures for window in windows])  # windows, 4, operators
+        self.sums += np.nansum([window.counts for window in windows], axis=0)
+        self.sums[:, Column.COMPUTE] += np.nansum(figures[:, 1], axis=0)
+        self.sums[:, Column.TRANSFER] += np.nansum(figures[:, 3], axis=0)
+        places = self.topology.places
+        for window in windows:
+            for operator in window.path:
+                self.sums[places[operator], Column.ON_PATH] += 1
+            for phase, seconds in window.phases:
+                self.blame[phase] = self.blame.get(phase, 0.0) + seconds
+        for name, rows in _logical(self.topology, figures).items():
+            known = self.rows.get(name)
+            self.rows[name] = _thinned(rows if known is None else np.concatenate([known, rows]))
+            greatest = rows.max(axis=0, initial=0.0)
+            self.greatest[name] = np.maximum(greatest, self.greatest.get(name, greatest))
+        whole = np.array([(window.latency, window.late) for window in windows])
+        self.whole = _thinned(np.concatenate([self.whole, whole]))
+        self.count += len(windows)
+
+
+class DecidingFold:
+    """Takes committed windows in, in order; `slices` answers for a period. One thread at a time."""
+
+    def __init__(self, kept_seconds: float = KEPT_SECONDS) -> None:
+        self._kept_seconds = kept_seconds
+        self._slices: deque[Slice] = deque()
+        self._pending: list[_Window] = []
+        self._last: tuple[int, float] | None = None
+        """The last window, and when it was committed."""
+
+    def add(
+        self,
+        topology: Topology,
+        times: WindowTimes,
+        figures: Floats,
+        path: tuple[int, ...],
+        phases: Sequence[tuple[str, float]],
+    ) -> None:
+        """Take a window in; one that came before changes nothing.
+
+        `figures`: rows latency, compute, wait, transfer; by operator of the topology, NaN where one did not
+        report. `path`: the critical path. `phases`: the blame chain's seconds.
+        """
+        if self._last is not None and times.window_id <= self._last[0]:
+            return
+        now = times.committed
+        before = self._last[1] if self._last is not None else times.began
+        self._last = times.window_id, now
+        present = self._slices[-1] if self._slices else None
+        if present is None or present.topology is not topology or now - present.begin >= _SLICE_SECONDS:
+            self._add_up()
+            size = len(topology.operators)
+            sums, state = np.zeros((size, Column.COUNT)), np.zeros(size)
+            present = Slice(topology, min(before, now), now, sums, state)
+            self._slices.append(present)
+            while self._slices[0].end < now - self._kept_seconds:
+                self._slices.popleft()
+        present.end = max(present.end, now)
+        counts = np.zeros((len(topology.operators), Column.COUNT))
+        for place, node in enumerate(topology.operators):
+            found = times.operators.get(node.id)
+            if found is not None:
+                counts[place] = (
+                    sum(found.tuples_in.values()),
+                    sum(found.tuples_out.values()),
+                    0.0,
+                    0.0,
+                    found.queue,
+                    found.errors,
+                    0.0,
+                    1.0,
+                )
+                present.state_bytes[place] = found.state_bytes
+        window = _Window(times.latency_seconds, times.late_seconds, figures, counts, path, phases)
+        self._pending.append(window)
+        if len(self._pending) >= _MOST_PENDING:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        if self._pending:
+            self._slices[-1].add(self._pending)
+            self._pending = []
+
+    @property
+    def last(self) -> int | None:
+        """The last window that was taken in."""
+        return None if self._last is None else self._last[0]
+
+    def slices(self) -> tuple[Slice, ...]:
+        """All slices, the oldest first. None of them is changed any more."""
+        self._add_up()
+        if not self._slices:
+            return ()
+        present = self._slices[-1]
+        copied = Slice(
+            present.topology,
+            present.begin,
+            present.end,
+            present.sums.copy(),
+            present.state_bytes.copy(),
+            dict(present.rows),
+            dict(present.greatest),
+            present.whole,
+            dict(present.blame),
+            present.count,
+        )
+        return (*list(self._slices)[:-1], copied)
+
+
+def _logical(topology: Topology, figures: Floats) -> Mapping[str, Floats]:
+    """Windows by latency, compute, wait, transfer of logical operators, as `logical_latencies` has them.
+
+    Windows in which an operator did not report are left out. `figures`: windows, 4, physical operators.
+    """
+    chains: dict[int, Floats] = {}
+    found: dict[str, Floats] = {}
+    for place, node in reversed(list(enumerate(topology.operators))):
+        chain = figures[:, :, place]
+        rest: Floats | None = None
+        for sink in topology.downstream[node.id]:
+            other = topology.by_id[sink]
+            if other.unifier and other.name == node.name:
+                rest = chains[sink] if rest is None else _slower(rest, chains[sink])
+        if rest is not None:
+            chain = chain + np.nan_to_num(rest)
+        chains[node.id] = chain
+        if not node.unifier:
+            found[node.name] = chain if node.name not in found else _slower(found[node.name], chain)
+    return {name: rows[~np.isnan(rows[:, 0])] for name, rows in found.items()}
+
+
+def _slower(one: Floats, other: Floats) -> Floats:
+    """Of each window the row with the greater latency; one of NaN is less than any."""
+    takes = np.isnan(one[:, 0]) | (other[:, 0] > one[:, 0])
+    return np.where(takes[:, None], other, one)
+
+
+def _thinned(rows: Floats) -> Floats:
+    """Not more rows than are kept: those that are evenly apart."""
+    if len(rows) <= _MOST_ROWS:
+        return rows
+    return rows[np.linspace(0, len(rows) - 1, _MOST_ROWS).astype(np.intp)]

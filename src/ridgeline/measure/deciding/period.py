@@ -1,0 +1,260 @@
+"""Figures over a period, made of the slices of `DecidingFold` as they are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ridgeline.measure.deciding.figures import (
+    ApplicationFigures,
+    Edge,
+    OperatorFigures,
+    PartitionFigures,
+    PromiseState,
+    SourceFigures,
+    Spread,
+)
+from ridgeline.measure.deciding.fold import Column, Floats, Slice
+from ridgeline.measure.latency.critical_path import slack
+from ridgeline.measure.topology import OperatorNode, Topology
+
+_NOWHERE: tuple[str | None, int | None] = None, None
+
+
+@dataclass(frozen=True)
+class Now:
+    """What figures of one moment share. `processes`: host and process of each container."""
+
+    application: str
+    at: float
+    window_seconds: float
+    plan_version: int
+    committed: int | None
+    topology: Topology
+    sources: Sequence[SourceFigures] = ()
+    late_seconds: float = 0.0
+    caught_up_in_seconds: float | None = None
+    verdict: str = ""
+    changing: bool = False
+    processes: Mapping[int, tuple[str | None, int | None]] = field(default_factory=dict)
+    metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    ages: Mapping[str, Spread] = field(default_factory=dict)
+    promises: Sequence[PromiseState] = ()
+    slots_free: int | None = None
+
+
+class Period(ApplicationFigures):
+    """The figures of the last `seconds` seconds of `slices`."""
+
+    def __init__(self, now: Now, slices: Sequence[Slice], seconds: float) -> None:
+        self._now, self._all = now, slices
+        self._slices = [one for one in slices if one.end > now.at - seconds]
+        self.name, self.at, self.window_seconds = now.application, now.at, now.window_seconds
+        self.plan_version, self.committed = now.plan_version, now.committed
+        self.sources, self.late_seconds, self.verdict = now.sources, now.late_seconds, now.verdict
+        self.caught_up_in_seconds, self.changing = now.caught_up_in_seconds, now.changing
+        self.promises, self.slots_free = now.promises, now.slots_free
+        self.slots = len({one for one in now.processes.values() if one[1] is not None}) or None
+        self.seconds = max(0.0, now.at - self._slices[0].begin) if self._slices else 0.0
+        self.windows = sum(one.count for one in self._slices)
+        self.operators = _Operators(self)
+
+    def for_seconds(self, seconds: float) -> ApplicationFigures:
+        """The same over another period."""
+        return Period(self._now, self._all, seconds)
+
+    @cached_property
+    def window_latency(self) -> Spread:  # type: ignore[override]
+        """Trigger to commit."""
+        rows = [one.whole[:, 0] for one in self._slices]
+        return spread(np.concatenate(rows)) if rows else Spread()
+
+    @cached_property
+    def blame(self) -> Mapping[str, float]:  # type: ignore[override]
+        """Seconds of the mean window by what they were spent on."""
+        found: dict[str, float] = {}
+        for one in self._slices:
+            for what, seconds in one.blame.items():
+                found[what] = found.get(what, 0.0) + seconds / self.windows
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    @cached_property
+    def edges(self) -> Sequence[Edge]:  # type: ignore[override]
+        """The streams between logical operators of the present plan."""
+        by_id, found = self._now.topology.by_id, dict[tuple[str, str, str], None]()
+        for stream in self._now.topology.streams:
+            source, sink = by_id[stream.source], by_id[stream.sink]
+            if not sink.unifier:
+                found[stream.name, source.name, sink.name] = None
+        return [Edge(stream, source, sink, self.operators[sink].tuples_in) for stream, source, sink in found]
+
+    @cached_property
+    def slack_of(self) -> Mapping[str, float]:
+        """By how many seconds each logical operator could have been slower, in the mean window."""
+        own: dict[int, float] = {}
+        for node in self._now.topology.operators:
+            sums = self._sums(node)
+            if windows := sums[Column.WINDOWS]:
+                own[node.id] = float(sums[Column.COMPUTE] + sums[Column.TRANSFER]) / float(windows)
+        found: dict[str, float] = {}
+        for operator, seconds in slack(self._now.topology, own).items():
+            node = self._now.topology.by_id[operator]
+            if not node.unifier:
+                found[node.name] = min(seconds, found.get(node.name, seconds))
+        return found
+
+    def _sums(self, node: OperatorNode) -> Floats:
+        """What a physical operator did in the period."""
+        found = np.zeros(Column.COUNT)
+        for one in self._slices:
+            place = one.topology.places.get(node.id)
+            if place is not None:
+                found = found + one.sums[place]
+        return found
+
+    def _seconds(self, node: OperatorNode) -> float:
+        """How long a physical operator was there in the period."""
+        first = next((one for one in self._slices if node.id in one.topology.by_id), None)
+        return 0.0 if first is None else max(0.0, self.at - first.begin)
+
+    def partition(self, node: OperatorNode) -> PartitionFigures:
+        """A partition over the period."""
+        sums, there = self._sums(node), self._seconds(node)
+        useful = float(sums[Column.COMPUTE] + sums[Column.TRANSFER])
+        worked = sums[Column.TUPLES_OUT] if node.kind == "input" else sums[Column.TUPLES_IN]
+        windows = float(sums[Column.WINDOWS])
+        host, pid = self._now.processes.get(node.container, _NOWHERE)
+        last = next((one for one in reversed(self._slices) if node.id in one.topology.by_id), None)
+        return PartitionFigures(
+            id=node.id,
+            partition=node.partition,
+            host=host,
+            container=node.container,
+            process=pid,
+            tuples_in=int(sums[Column.TUPLES_IN]),
+            tuples_out=int(sums[Column.TUPLES_OUT]),
+            useful_seconds=useful,
+            compute_seconds=float(sums[Column.COMPUTE]),
+            transfer_seconds=float(sums[Column.TRANSFER]),
+            utilization=min(1.0, useful / there) if there > 0 else 0.0,
+            true_rate=float(worked) / useful if useful > 0 and worked else None,
+            queue=float(sums[Column.QUEUE]) / windows if windows else None,
+            errors=int(sums[Column.ERRORS]),
+            state_bytes=0 if last is None else int(last.state_bytes[last.topology.places[node.id]]),
+            critical_path_share=float(sums[Column.ON_PATH]) / self.windows if self.windows else 0.0,
+        )
+
+    def operator(self, name: str) -> OperatorFigures:
+        """A logical operator over the period. Raises KeyError."""
+        nodes = [one for one in self._now.topology.operators if one.name == name]
+        own = [one for one in nodes if not one.unifier]
+        if not own:
+            raise KeyError(name)
+        whole, on_path = np.zeros(Column.COUNT), 0.0
+        unifying = reported = 0.0
+        rows: list[Floats] = []
+        greatest = np.zeros(4)
+        for one in self._slices:
+            places = [place for place, node in _nodes(one.topology, name) if not node.unifier]
+            behind = [place for place, node in _nodes(one.topology, name) if node.unifier]
+            whole = whole + one.sums[places].sum(axis=0)
+            on_path += float(one.sums[places, Column.ON_PATH].sum())  # one of them at most is in each window
+            unifying += float(one.sums[behind][:, [Column.COMPUTE, Column.TRANSFER]].sum())
+            reported += one.count
+            if name in one.rows:
+                rows.append(one.rows[name])
+                greatest = np.maximum(greatest, one.greatest[name])
+        parts = tuple(map(self.partition, own))
+        loads = [one.tuples_out if own[0].kind == "input" else one.tuples_in for one in parts]
+        busiest = max(parts, key=lambda one: one.utilization)
+        times = np.concatenate(rows) if rows else np.empty((0, 4))
+        spreads = [
+            replace(spread(times[:, column]), max_seconds=float(greatest[column])) if len(times) else Spread()
+            for column in range(4)
+        ]
+        seconds = self.seconds
+        return _Operator(
+            self,
+            name=name,
+            at=self.at,
+            seconds=seconds,
+            windows=self.windows,
+            partitions=len(parts),
+            is_input=own[0].kind == "input",
+            is_output=own[0].kind == "output",
+            stateful=own[0].stateful,
+            tuples_in=int(whole[Column.TUPLES_IN]),
+            tuples_out=int(whole[Column.TUPLES_OUT]),
+            tuples_in_per_second=float(whole[Column.TUPLES_IN]) / seconds if seconds else 0.0,
+            tuples_out_per_second=float(whole[Column.TUPLES_OUT]) / seconds if seconds else 0.0,
+            utilization=busiest.utilization,
+            true_rate=None if busiest.true_rate is None else busiest.true_rate * len(parts),
+            imbalance=max(loads) * len(loads) / sum(loads) if sum(loads) else 1.0,
+            latency=spreads[0],
+            compute=spreads[1],
+            wait=spreads[2],
+            transfer=spreads[3],
+            record_age=self._now.ages.get(name, Spread()),
+            queue=float(whole[Column.QUEUE]) / self.windows if self.windows else None,
+            errors=int(whole[Column.ERRORS]),
+            critical_path_share=on_path / self.windows if self.windows else 0.0,
+            metrics=self._now.metrics.get(name, {}),
+            by_partition=parts,
+            unifier_seconds=unifying / reported if reported else 0.0,
+        )
+
+
+class _Operator(OperatorFigures):
+    """A logical operator over a period."""
+
+    def __init__(self, period: Period, **figures: Any) -> None:
+        self._period = period
+        vars(self).update(figures)
+
+    @property
+    def slack_seconds(self) -> float | None:  # type: ignore[override]
+        """By how much it could have been slower in the mean window without being on the critical path."""
+        return self._period.slack_of.get(self.name)
+
+    def for_seconds(self, seconds: float) -> OperatorFigures:
+        """The same over another period."""
+        return self._period.for_seconds(seconds).operators[self.name]
+
+    def __repr__(self) -> str:
+        return f"OperatorFigures({self.name!r}, {self.partitions} partitions, {self.seconds:.1f} s)"
+
+
+class _Operators(Mapping[str, OperatorFigures]):
+    """The operators of a period by name, each made when it is asked for."""
+
+    def __init__(self, period: Period) -> None:
+        self._period = period
+        self._names = period._now.topology.names  # noqa: SLF001  its own
+        self._made: dict[str, OperatorFigures] = {}
+
+    def __getitem__(self, name: str) -> OperatorFigures:
+        if name not in self._made:
+            self._made[name] = self._period.operator(name)
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def spread(seconds: Floats) -> Spread:
+    """How durations are distributed."""
+    if not len(seconds):
+        return Spread()
+    p50, p90, p99 = (float(one) for one in np.quantile(seconds, [0.5, 0.9, 0.99]))
+    return Spread(float(seconds.mean()), p50, p90, p99, float(seconds.max()), len(seconds))
+
+
+def _nodes(topology: Topology, name: str) -> Sequence[tuple[int, OperatorNode]]:
+    return [(place, node) for place, node in enumerate(topology.operators) if node.name == name]

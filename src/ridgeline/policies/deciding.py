@@ -1,0 +1,189 @@
+"""Asks listeners and policies for decisions, has them made, and compares what came with what was said."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ridgeline.api.errors import described
+from ridgeline.api.masking import mask_text
+from ridgeline.measure.deciding.figures import ApplicationFigures
+from ridgeline.measure.events import PolicyDecided
+from ridgeline.plan.edit_texts import edits_text
+from ridgeline.plan.edits import Edit
+from ridgeline.policies.answers import Decision, decisions_of, shown
+
+_log = logging.getLogger(__name__)
+ASKED, APPLIED, REFUSED, HELPED, MISSED = "ASKED", "APPLIED", "REFUSED", "HELPED", "MISSED"
+_FAULTS_KEPT = 100
+
+
+class Pending(Protocol):
+    """A change that was asked for, as `ridgeline.engine.driver.changes.Asked`."""
+
+    change: Any
+    state: str
+    reason: str
+    done: Any
+
+
+Ask = Callable[[tuple[Edit, ...], str, str], Pending]
+"""Asks for a change: edits, note, who."""
+
+
+@dataclass(slots=True)
+class _Decider:
+    """A listener of an operator, or a policy (`operator` ""). `busy`: a decision of its own is under way."""
+
+    who: str
+    one: Any
+    operator: str = ""
+    busy: bool = False
+
+    def decisions(self, figures: ApplicationFigures) -> list[Decision]:
+        """What it wants. Raises whatever it does, TypeError for what is no answer."""
+        if not self.operator:
+            return decisions_of(self.one.decide(figures))
+        own = figures.operators.get(self.operator)
+        return [] if own is None else decisions_of(self.one.observe(own), self.operator)
+
+
+@dataclass(slots=True)
+class _Made:
+    """A decision under way. `since`: when its change has had effect, None while it waits."""
+
+    number: int
+    decider: _Decider
+    decision: Decision
+    asked: Pending
+    undoes: int | None = None
+    since: float | None = None
+
+    @property
+    def look_at(self) -> float:
+        """How long after the change it can be seen what came of it."""
+        return max((one.seconds for one in self.decision.expects), default=0.0)
+
+
+class Deciders:
+    """All that decide on one application. One thread at a time.
+
+    `listeners`: by operator. `ask` asks for a change, `tell` reports what was decided.
+    """
+
+    def __init__(
+        self,
+        listeners: Mapping[str, Sequence[Any]],
+        policies: Sequence[Any],
+        ask: Ask,
+        tell: Callable[[PolicyDecided], None],
+    ) -> None:
+        self._deciders = [
+            _Decider(f"listener {type(one).__name__} of {operator}", one, operator)
+            for operator, several in listeners.items()
+            for one in several
+        ]
+        self._deciders += [_Decider(f"policy {type(one).__name__}", one) for one in policies]
+        self._ask, self._tell = ask, tell
+        self._made: list[_Made] = []
+        self._count = 0
+        self._faults: set[tuple[str, str]] = set()
+        self._last: int | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._deciders)
+
+    def look(self, figures: ApplicationFigures) -> None:
+        """Windows were committed: see what came of decisions, and ask for new ones."""
+        for made in list(self._made):
+            self._follow(made, figures)
+        if figures.committed is None or figures.committed == self._last:
+            return
+        self._last = figures.committed
+        for decider in self._deciders:
+            if not decider.busy:
+                for decision in self._wanted(decider, figures):
+                    self._make(decider, decision, figures.at)
+
+    def _wanted(self, decider: _Decider, figures: ApplicationFigures) -> Iterator[Decision]:
+        try:
+            yield from decider.decisions(figures)
+        except Exception as error:  # noqa: BLE001  code of users may raise anything
+            self._fault(decider, error)
+
+    def _fault(self, decider: _Decider, error: Exception) -> None:
+        """Log what a decider has raised, the first time."""
+        fault = decider.who, f"{type(error).__name__} {error}"
+        if fault not in self._faults and len(self._faults) < _FAULTS_KEPT:
+            self._faults.add(fault)
+            _log.warning("%s has failed and decides nothing: %s", decider.who, mask_text(described(error)))
+            _log.debug("%s", decider.who, exc_info=error)
+
+    def _make(self, decider: _Decider, decision: Decision, at: float, undoes: int | None = None) -> None:
+        """Ask for the change of a decision."""
+        self._count += 1
+        note = mask_text(str(decision.note))
+        made = _Made(self._count, decider, decision, self._ask(decision.edits, note, decider.who), undoes)
+        decider.busy = True
+        self._made.append(made)
+        self._say(made, at, ASKED)
+
+    def _say(self, made: _Made, at: float, state: str, found: str = "") -> None:
+        decision = made.decision
+        self._tell(
+            PolicyDecided(
+                at,
+                made.number,
+                made.decider.who,
+                state,
+                mask_text(str(decision.note)),
+                edits_text(decision.edits),
+                "; ".join(map(str, decision.expects)),
+                found,
+                made.asked.change.number,
+                made.undoes,
+            )
+        )
+        told = getattr(made.decider.one, "told", None)
+        if told is not None and state != ASKED:
+            try:
+                told(decision, state)
+            except Exception as error:  # noqa: BLE001  code of users may raise anything
+                self._fault(made.decider, error)
+
+    def _follow(self, made: _Made, figures: ApplicationFigures) -> None:
+        """See what has become of a decision."""
+        if not made.asked.done.is_set():
+            return
+        if made.asked.state != APPLIED:
+            self._end(made, figures.at, REFUSED, made.asked.reason or made.asked.state.lower())
+        elif made.since is None:
+            made.since = figures.at
+            if made.decision.expects:
+                self._say(made, figures.at, APPLIED)
+            else:
+                self._end(made, figures.at, APPLIED)
+        elif figures.at - made.since >= made.look_at:
+            self._judge(made, figures)
+
+    def _judge(self, made: _Made, figures: ApplicationFigures) -> None:
+        """Compare what came with what was expected; take back what did not help."""
+        texts, helped = [], False
+        for one in made.decision.expects:
+            try:
+                found = one.found(figures)
+            except KeyError:
+                found = None
+            helped |= found is not None and one.helped(found)
+            texts.append(f"{one}, found {shown(one.figure, found)}")
+        self._end(made, figures.at, HELPED if helped else MISSED, "; ".join(texts))
+        if not helped and made.decision.undo:
+            note = "it did not bring what was expected"
+            self._make(made.decider, Decision(made.decision.undo, note), figures.at, made.number)
+
+    def _end(self, made: _Made, at: float, state: str, found: str = "") -> None:
+        self._made.remove(made)
+        made.decider.busy = any(other.decider is made.decider for other in self._made)
+        self._say(made, at, state, found)
