@@ -44,8 +44,8 @@ class SetAttribute:
 class Expectation:
     """What a decision is to bring: `figure` goes from `before` to `after`. `operator` "": of the application.
 
-    `figure` is one of `FIGURES`; raises ValueError for another one. It is looked at over `seconds` seconds, so
-    long after the change has effect. It has come true if at least half of the way was made.
+    `figure` is one of `FIGURES`; raises ValueError for another one. It is looked at over `seconds` seconds,
+    so long after the change has effect. It has come true if at least half of the way was made.
     """
 
     figure: str
