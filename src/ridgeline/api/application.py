@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
@@ -42,6 +42,8 @@ class AddedOperator:
     attributes: OperatorAttributes
     module: str = ""
     """The full name of the module that it is in, once modules are expanded; `name` begins with it."""
+    listeners: tuple[Any, ...] = ()
+    """Who listens to its figures."""
 
 
 @dataclass
@@ -115,6 +117,8 @@ class Application:
         self.attributes_set: list[AddedAttributes] = []
         self.modules: list[AddedModule] = []
         self.affinity: list[AffinityRule] = []
+        self.policies: list[Any] = []
+        self.promises: list[Any] = []
         self.dead_letter_port: InputPoint[Any] | None = None
         """Where the dead letters of all operators go."""
         self.dead_letter_faults: tuple[tuple[str, str], ...] = ()
@@ -122,13 +126,32 @@ class Application:
         """The files that parts of a specification were included from, by section and name, for errors."""
         self.attributes = attributes
 
-    def add_operator(self, name: str, operator: Op, **attributes: Unpack[OperatorAttributes]) -> Op:
+    def add_operator(
+        self,
+        name: str,
+        operator: Op,
+        *,
+        stats_listeners: Sequence[Any] = (),
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Op:
         """Add an operator under a unique name, with attributes such as `partitions=2`.
 
+        `stats_listeners` see its figures, and answer with changes: see `ridgeline.policies.StatsListener`.
         Returns the operator, for its ports.
         """
-        self.operators.append(AddedOperator(name, operator, attributes))
+        self.operators.append(AddedOperator(name, operator, attributes, "", tuple(stats_listeners)))
         return operator
+
+    def add_policy(self, policy: Any) -> None:
+        """Let a policy decide on changes of the running application: see `ridgeline.policies`."""
+        self.policies.append(policy)
+
+    def promise(self, *promises: Any) -> None:
+        """Promise what the application keeps: `app.promise(latency("store", p99="2s"))`.
+
+        See `ridgeline.sla`.
+        """
+        self.promises += promises
 
     def add_module(self, name: str, module: M, **attributes: Unpack[OperatorAttributes]) -> M:
         """Add a module, an operator that is made of operators, under a unique name.

@@ -125,6 +125,8 @@ class Draft:
     affinity: list[PlacementRule] = field(default_factory=list)
     given_up: list[tuple[PlacementRule, str]] = field(default_factory=list)
     """Relaxed rules that cannot be kept, each with the reason."""
+    deciders: Any = None
+    """Listeners, policies and promises: `ridgeline.plan.deciders.Deciders`."""
     excused: set[tuple[int, str]] = field(default_factory=set)
     """Ports of operators, by the `id` of the author's instance: see `DraftOperator.excused`."""
 

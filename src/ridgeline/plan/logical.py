@@ -13,6 +13,7 @@ from ridgeline.api.schema import Schema
 
 if TYPE_CHECKING:
     from ridgeline.plan.placement_rule import PlacementRule
+    from ridgeline.sla.promises import Promise
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,10 @@ class LogicalPlan:
     """The affinity rules that are kept, strict ones first."""
     given_up: tuple[tuple[PlacementRule, str], ...] = ()
     """Relaxed rules that cannot be kept, each with the reason."""
+    listeners: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Who listens to the figures of an operator, by its name."""
+    policies: tuple[Any, ...] = ()
+    promises: tuple[Promise, ...] = ()
 
     def operator(self, name: str) -> LogicalOperator:
         """The operator with this name. Raises KeyError."""

@@ -149,7 +149,7 @@ class _Expander:
                     self.distinct(scope, str(name))
                     name = here
                 given: Any = {**defaults, **added.attributes}
-                self.operators.append(AddedOperator(name, added.operator, given, scope.name))
+                self.operators.append(AddedOperator(name, added.operator, given, scope.name, added.listeners))
 
     def names(self, scope: Scope) -> None:
         """Refuse names that a module shares with another one, or with an operator."""

@@ -20,6 +20,7 @@ from ridgeline.plan.check_slides import check_slides
 from ridgeline.plan.check_streams import read_streams
 from ridgeline.plan.check_times import check_times
 from ridgeline.plan.dead_letters import connect_dead_letters
+from ridgeline.plan.deciders import read_deciders, read_listeners
 from ridgeline.plan.draft import Draft, DraftOperator
 from ridgeline.plan.editing import Given, make_edits, of_modules
 from ridgeline.plan.edits import Edit
@@ -92,6 +93,7 @@ def find_faults(
 def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> Draft:
     """Run all checks on a draft of the application. Later checks use what earlier ones added to the draft."""
     draft = Draft(str(app.name))
+    read_deciders(draft, app)
     given = of_modules(app, given)
     expanded = expand(draft, app, given.properties, given.attributes)
     draft.modules = list(dict.fromkeys(expanded.modules.values()))
@@ -102,6 +104,7 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> Draft:
     app, overrides = make_edits(draft, app, given)
     check_application(draft, app, overrides)
     draft.owners = read_operators(draft, app, overrides)
+    read_listeners(draft, app)
     read_port_attributes(draft, app, draft.owners, overrides)
     read_streams(draft, app, draft.owners)
     connect_dead_letters(draft, app)
@@ -142,6 +145,9 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
         logical_modules(draft),
         tuple(draft.affinity),
         tuple(draft.given_up),
+        draft.deciders.listeners,
+        draft.deciders.policies,
+        draft.deciders.promises,
     )
 
 

@@ -29,6 +29,7 @@ from ridgeline.measure.events import (
 )
 from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.plan.execution import Plan
+from ridgeline.service.deciding import DecidingThread
 from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.registry import own_entry, register
 from ridgeline.stram.event_lines import EventLines
@@ -198,6 +199,7 @@ class _Measured:
         self._observe(event)
         self.watch.settle()  # what is made of the plan is there before `short_pauses`
         self._planned = True
+        surroundings.callback(DecidingThread(run, self.watch, self._observe).close)
         if any(isinstance(one.operator, SqlQuery) for one in run.plan.logical.operators):
             from ridgeline.service.queries import queries_of
 

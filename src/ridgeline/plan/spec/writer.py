@@ -78,6 +78,9 @@ class _Writer:
     def document(self) -> Document:
         """All that can be written."""
         app = self._app
+        for what in ("policies", "promises"):
+            if getattr(app, what):
+                self.faults.append(Fault(app.name, f"{what} cannot be written yet", "keep it in Python"))
         found: Document = {"application": app.name, "window": app.window}
         if app.attributes:
             found["attributes"] = self._attributes("", app.attributes)
@@ -101,6 +104,10 @@ class _Writer:
     def operator(self, added: AddedOperator) -> Document:
         """Its class, with the properties and attributes that are not the defaults."""
         found = self._made(added.name, added.operator)
+        if added.listeners:
+            self.faults.append(
+                Fault(added.name, "`stats_listeners` cannot be written yet", "keep it in Python")
+            )
         attributes: dict[str, Any] = dict(added.attributes)
         for given in self._app.attributes_set:
             if given.target is added.operator:

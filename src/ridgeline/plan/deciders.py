@@ -1,0 +1,67 @@
+"""Who decides in an application, and what it promises: they travel with the plan, and stay on the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ridgeline.api.application import Application
+from ridgeline.api.errors import shorten
+from ridgeline.plan.draft import Draft
+from ridgeline.sla.promises import Promise
+
+
+@dataclass(frozen=True, slots=True)
+class Deciders:
+    """Listeners by operator, policies, and promises."""
+
+    listeners: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    policies: tuple[Any, ...] = ()
+    promises: tuple[Promise, ...] = ()
+
+
+def read_deciders(draft: Draft, app: Application) -> None:
+    """Take policies and promises of the application; faults for what is neither."""
+    for position, policy in enumerate(app.policies, 1):
+        if isinstance(policy, type) or not callable(getattr(policy, "decide", None)):
+            what = f"policy {position} is {_shown(policy)}, which has no method `decide`"
+            draft.fault(
+                draft.application, what, "give an instance of a subclass of `ridgeline.policies.Policy`"
+            )
+    names = set()
+    for promise in app.promises:
+        if not isinstance(promise, Promise):
+            what = f"a promise is {_shown(promise)}"
+            remedy = 'make it with a function of `ridgeline.sla`, such as `latency("sink", p99="2s")`'
+            draft.fault(draft.application, what, remedy)
+        elif promise.name in names:
+            what = f"the promise `{promise.name}` is given twice"
+            draft.fault(draft.application, what, "leave one of them out")
+        else:
+            names.add(promise.name)
+    draft.deciders = Deciders({}, tuple(app.policies), tuple(app.promises))
+
+
+def read_listeners(draft: Draft, app: Application) -> None:
+    """Take the listeners of operators, and check which operators promises are of; once all are known."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for added in app.operators:
+        for listener in added.listeners:
+            if isinstance(listener, type) or not callable(getattr(listener, "observe", None)):
+                what = f"a listener of its figures is {_shown(listener)}, which has no method `observe`"
+                remedy = "give an instance of a subclass of `ridgeline.policies.StatsListener`"
+                draft.fault(str(added.name), what, remedy)
+        own = (added.operator,) if callable(getattr(added.operator, "observe", None)) else ()
+        if listeners := (*added.listeners, *own):
+            found[str(added.name)] = listeners
+    known = {operator.name for operator in draft.operators}
+    for promise in draft.deciders.promises:
+        if isinstance(promise, Promise) and promise.operator and promise.operator not in known:
+            what = f"the promise `{promise.name}` is of an operator that there is not"
+            draft.fault(promise.operator, what, f"give one of {', '.join(sorted(known))}")
+    draft.deciders = Deciders(found, draft.deciders.policies, draft.deciders.promises)
+
+
+def _shown(thing: object) -> str:
+    return f"the class `{thing.__name__}`" if isinstance(thing, type) else shorten(thing)

@@ -1,0 +1,72 @@
+"""The thread in which listeners and policies decide, beside the windows of a run."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from ridgeline.engine.driver.changes import Asked
+from ridgeline.engine.driver.run import ApplicationRun
+from ridgeline.measure.events import ApplicationEnded, RunEvent, WindowCommitted
+from ridgeline.plan.edits import Edit
+from ridgeline.policies.deciding import Deciders
+from ridgeline.stram.changes import PlanChange
+from ridgeline.stram.watch import Watch
+
+_log = logging.getLogger(__name__)
+_LEAST_SECONDS = 0.1
+"""Deciders are asked at most so often."""
+_CLOSE_SECONDS = 1.0
+
+
+class DecidingThread:
+    """Asks the deciders of a run after windows were committed; ends with `close`.
+
+    Nothing is started if there are none. A decider that hangs holds up the others, and no window.
+    """
+
+    def __init__(self, run: ApplicationRun, watch: Watch, observe: Callable[[RunEvent], None]) -> None:
+        self._run, self._watch = run, watch
+        logical = run.plan.logical
+        self._deciders = Deciders(logical.listeners, logical.policies, self._ask, observe)
+        self._committed = threading.Event()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._unsubscribe: Callable[[], None] = lambda: None
+        if self._deciders:
+            watch.keep_figures()
+            self._unsubscribe = watch.subscribe(self._seen)
+            self._thread = threading.Thread(target=self._decide, name="ridgeline-deciders", daemon=True)
+            self._thread.start()
+
+    def _seen(self, event: RunEvent) -> None:
+        if isinstance(event, WindowCommitted):
+            self._committed.set()
+        elif isinstance(event, ApplicationEnded):
+            self._over.set()
+            self._committed.set()
+
+    def _ask(self, edits: tuple[Edit, ...], note: str, who: str) -> Asked:
+        return self._run.changes.ask(PlanChange(edits, note), who)
+
+    def _decide(self) -> None:
+        while not self._over.is_set():
+            self._committed.wait()
+            self._committed.clear()
+            if self._over.is_set():
+                return
+            changing = any(not asked.done.is_set() for asked in self._run.changes.all())
+            try:
+                self._deciders.look(self._watch.application_figures(changing=changing))
+            except Exception:  # noqa: BLE001  the application goes on without decisions
+                _log.exception("deciders have failed, and decide nothing in this window")
+            self._over.wait(_LEAST_SECONDS)
+
+    def close(self) -> None:
+        """Decide nothing any more."""
+        self._over.set()
+        self._committed.set()
+        self._unsubscribe()
+        if self._thread is not None:
+            self._thread.join(_CLOSE_SECONDS)
