@@ -154,7 +154,7 @@ class CriticalPathPolicy(SteeringPolicy):
             note += f", and {load:.2f} times as much is due"
         if limited:
             note += f"; `{limited}` allows no more"
-        expects = (Expectation("utilization", busy_share(operator), after, busiest, "%"),)
+        expects = (Expectation("utilization", busy_share(operator), after, busiest),)
         for name in wanted:
             self._needed[name] = (figures.operators[name].partitions, _load(figures, name) * load)
         return self._change(figures, wanted, note, expects)
@@ -197,7 +197,7 @@ class CriticalPathPolicy(SteeringPolicy):
             f"{one.critical_path_share:.0%} of windows; expects {latency:.3g} -> {latency - gain:.3g} s"
         )
         load = _load(figures, name)
-        expects = (Expectation("latency_p50_seconds", latency, latency - gain, unit="s"),)
+        expects = (Expectation("latency_p50_seconds", latency, latency - gain),)
         self._tried = _Try(name, one.partitions, number, latency, gain, load)
         self._needed[name] = (one.partitions, load)
         return self._change(figures, {name: number}, note, expects)
@@ -225,7 +225,7 @@ class CriticalPathPolicy(SteeringPolicy):
                     f"slack: {name} {one.partitions} -> {fewer} partitions; it could be "
                     f"{one.slack_seconds:.3g} s slower, and is busy {busy_share(one):.0%} of the time"
                 )
-                busy = Expectation("utilization", busy_share(one), predicted_busy(one, fewer), name, "%")
+                busy = Expectation("utilization", busy_share(one), predicted_busy(one, fewer), name)
                 return self._change(figures, {name: fewer}, note, (busy,))
         return None
 

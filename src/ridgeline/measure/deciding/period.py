@@ -58,7 +58,7 @@ class Period(ApplicationFigures):
         self.sources, self.late_seconds, self.verdict = now.sources, now.late_seconds, now.verdict
         self.caught_up_in_seconds, self.changing = now.caught_up_in_seconds, now.changing
         self.promises, self.slots_free = now.promises, now.slots_free
-        self.slots = len({one for one in now.processes.values() if one[1] is not None}) or None
+        self.slots = None
         self.seconds = max(0.0, now.at - self._slices[0].begin) if self._slices else 0.0
         self.windows = sum(one.count for one in self._slices)
         self.operators = _Operators(self)
