@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from ridgeline.api.errors import shorten
+from ridgeline.measure.answers.decisions import DecisionAnswer
 from ridgeline.measure.answers.operators import RecordAgesAnswer
 from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
@@ -37,6 +38,19 @@ _LATENCY: _Columns = (
     ("p99_ms", "p99Ms", _NUMBER),
     ("windows_behind", "windowsBehind", _COUNT),
     ("estimated", "estimated", _YES),
+)
+_DECISION: _Columns = (
+    ("id", "id", _COUNT),
+    ("by", "by", _TEXT),
+    ("state", "state", _TEXT),
+    ("what", "what", _TEXT),
+    ("note", "note", _TEXT),
+    ("expected", "expected", _TEXT),
+    ("found", "found", _TEXT),
+    ("change", "change", _COUNT),
+    ("undoes", "undoes", _COUNT),
+    ("at", "at", _TIME),
+    ("since", "since", _TIME),
 )
 _PATH: _Columns = (
     ("operator", "operator", _TEXT),
@@ -148,6 +162,11 @@ def progress_table(answer: ProgressAnswer) -> pa.Table:
         for row in answer["operators"]
     )
     return _table(rows, (*_ID, *_PROGRESS, *_SOURCE), windowId=answer["windowId"])
+
+
+def decisions_table(answer: Iterable[DecisionAnswer]) -> pa.Table:
+    """A row for each decision of a policy or a listener."""
+    return _table(answer, _DECISION)
 
 
 def windows_table(answer: Iterable[WindowSummaryAnswer]) -> pa.Table:

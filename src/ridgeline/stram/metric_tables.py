@@ -35,6 +35,10 @@ class MetricTables(ABC):
         """
         return tables.critical_path_table(self.watch.critical_path(window_id))
 
+    def decisions(self) -> pa.Table:
+        """The last 1,000 decisions of policies and listeners: why, and what came of each."""
+        return tables.decisions_table(self.watch.decisions())
+
     def record_age(self, operator: str | None = None) -> pa.Table:
         """The record ages of the last minute, of all operators or of one.
 

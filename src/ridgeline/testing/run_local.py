@@ -37,6 +37,7 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.replacing import Replace, replace_operators
 from ridgeline.plan.succession import succeed
+from ridgeline.policies.deciding import Deciders
 from ridgeline.stram.changes import PlanChange
 from ridgeline.stram.event_lines import EventLines
 from ridgeline.stram.identity import own_host, run_info
@@ -416,10 +417,13 @@ def _drive(
     the driver.
     """
     first = run.next_window
+    deciders = _deciders(run, result)
     while not run.ended and not run.stopping and (end is None or run.next_window < end):
         master = run.master
         due = sorted(one for one in edits if one <= master.next_window)
         result.changes += [run.changes.ask(PlanChange(edits.pop(one)), "test") for one in due]
+        if deciders:
+            deciders.look(result.watch.application_figures())
         run.take_changes(wait=True)
         if run.may_begin and (end is None or master.next_window < end):
             if master.next_window > first:
@@ -432,6 +436,19 @@ def _drive(
                 striker.driver_turn(master.next_window - 1)
         elif not (master.can_begin and run.commit_held()):
             run.turn(0)
+
+
+def _deciders(run: ApplicationRun, result: LocalRun) -> Deciders:
+    """The listeners and policies of an application: they are asked after each commit, in its thread."""
+
+    def ask(edits: tuple[Edit, ...], note: str, who: str) -> Asked:
+        return run.changes.ask(PlanChange(edits, note), who)
+
+    logical = run.plan.logical
+    deciders = Deciders(logical.listeners, logical.policies, ask, result.watch.observe)
+    if deciders:
+        result.watch.keep_figures()
+    return deciders
 
 
 def _planned(

@@ -37,19 +37,19 @@ Timeout = Annotated[
     ),
 ]
 SECONDS = 60.0
-_PANEL = "Commands that change a running application"
+PANEL = "Commands that change a running application"
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the `ridgeline` command."""
     values = {"context_settings": VALUES}
-    app.command(rich_help_panel=_PANEL)(repartition)
-    app.command(rich_help_panel=_PANEL, **values)(set_operator_property)  # type: ignore[arg-type]
-    app.command(rich_help_panel=_PANEL, **values)(set_operator_attribute)  # type: ignore[arg-type]
+    app.command(rich_help_panel=PANEL)(repartition)
+    app.command(rich_help_panel=PANEL, **values)(set_operator_property)  # type: ignore[arg-type]
+    app.command(rich_help_panel=PANEL, **values)(set_operator_attribute)  # type: ignore[arg-type]
     for command in (change, begin_logical_plan_change, changes, withdraw_change):
-        app.command(rich_help_panel=_PANEL)(command)
+        app.command(rich_help_panel=PANEL)(command)
     for command in (pause, resume, shutdown_app, kill_app):
-        app.command(rich_help_panel=_PANEL)(command)
+        app.command(rich_help_panel=PANEL)(command)
 
 
 def repartition(  # noqa: PLR0913, PLR0917  options

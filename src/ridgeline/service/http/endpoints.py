@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.application import InfoAnswer, PendingInfoAnswer
+from ridgeline.measure.answers.decisions import DecisionsAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
     OperatorAnswer,
@@ -333,6 +334,13 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         "The metrics that operators declare, as of their last windows.",
         MetricsAnswer,
         query=(Parameter("operator", "string", "the name of a logical operator; default: all"),),
+    ),
+    _stram(
+        "/decisions",
+        lambda call: {"decisions": call.watch.decisions(call.get("limit"))},
+        "What policies and listeners have decided, and what came of it.",
+        DecisionsAnswer,
+        query=(Parameter("limit", "integer", "how many of the last decisions; default: all", 1),),
     ),
     _stram(
         "/metrics/{name}/{metric}",
