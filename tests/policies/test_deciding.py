@@ -17,7 +17,7 @@ class Figures(SimpleNamespace):
     """The figures of an application with the operators `parse` and `store`."""
 
     def __init__(self, committed: int, at: float, latency: float = 1.0) -> None:
-        spread = SimpleNamespace(p50_seconds=latency, p99_seconds=latency)
+        spread = SimpleNamespace(p50_seconds=latency, p99_seconds=latency, count=9)
         operators = {name: SimpleNamespace(name=name, latency=spread) for name in ("parse", "store")}
         super().__init__(committed=committed, at=at, window_latency=spread, operators=operators)
 

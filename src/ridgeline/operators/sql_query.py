@@ -82,9 +82,8 @@ class SqlQuery(Operator):
         ...     symbol: str
         ...     price: float
         >>> app = Application("prices")
-        >>> prices = app.add_operator(
-        ...     "prices", ListInput(Price, [("IBM", 12.0), ("SAP", 101.0), ("IBM", 14.0)])
-        ... )
+        >>> source = ListInput(Price, [("IBM", 12.0), ("SAP", 101.0), ("IBM", 14.0)])
+        >>> prices = app.add_operator("prices", source)
         >>> sql = "select symbol, avg(price) as price from prices group by symbol order by symbol"
         >>> query = app.add_operator("query", SqlQuery(sql, ["prices"]))
         >>> app.add_stream("prices", prices.output, query.first)

@@ -84,14 +84,13 @@ def shown(figure: str, value: float | None) -> str:
 
 def _latency(figures: ApplicationFigures, operator: str, quantile: str) -> float | None:
     spread = figures.operators[operator].latency if operator else figures.window_latency
-    found: float | None = getattr(spread, quantile)
-    return found
+    return getattr(spread, quantile) if spread.count else None
 
 
 FIGURES: Mapping[str, Any] = {
     "latency_p50_seconds": lambda figures, name: _latency(figures, name, "p50_seconds"),
     "latency_p99_seconds": lambda figures, name: _latency(figures, name, "p99_seconds"),
-    "record_age_p99_seconds": lambda figures, name: figures.operators[name].record_age.p99_seconds,
+    "record_age_p99_seconds": lambda figures, name: figures.operators[name].record_age.p99_seconds or None,
     "tuples_per_second": lambda figures, name: figures.operators[name].tuples_in_per_second,
     "true_rate": lambda figures, name: figures.operators[name].true_rate,
     "utilization": lambda figures, name: figures.operators[name].utilization,

@@ -75,7 +75,7 @@ class LatencyBounds(OneOperatorPolicy):
         if settled is None or operator is None:
             return None
         late, median = operator.latency.p99_seconds, operator.latency.p50_seconds
-        if late is None or not median:
+        if not median:
             return None
         now = operator.partitions
         if late > self.at_most:

@@ -102,7 +102,7 @@ class CriticalPathPolicy(SteeringPolicy):
         """Take the last change for latency back if it did not help, and remember that; `decide` calls it."""
         tried, self._tried = self._tried, None
         latency = figures.window_latency.p50_seconds
-        if tried is None or latency is None or tried.operator not in figures.operators:
+        if tried is None or not figures.window_latency.count or tried.operator not in figures.operators:
             return None
         if not _alike(_load(figures, tried.operator), tried.load):
             return None  # another load: what came of it cannot be said
@@ -179,7 +179,7 @@ class CriticalPathPolicy(SteeringPolicy):
                 after = predicted_latency(one, number)
                 if after is None or self._was_vain(figures, name, number):
                     break
-                gain = reachable_gain(figures, name, (one.latency.p50_seconds or 0.0) - after)
+                gain = reachable_gain(figures, name, one.latency.p50_seconds - after)
                 enough = max(self.worth_it * latency, self.worth_seconds)
                 step = gain - (best[0] if best and best[1] == name else 0.0)
                 if gain >= enough and (
@@ -218,7 +218,7 @@ class CriticalPathPolicy(SteeringPolicy):
             if fewer <= low and _load(figures, name) > 0.75 * load:
                 continue  # it was given this partition at such a load
             after, before = predicted_latency(one, fewer), one.latency.p50_seconds
-            if after is None or before is None or one.slack_seconds is None:
+            if after is None or one.slack_seconds is None:
                 continue
             if one.slack_seconds > 2 * max(after - before, 0.0):
                 note = (

@@ -97,8 +97,7 @@ class Deciders:
 
     def look(self, figures: ApplicationFigures) -> None:
         """Windows were committed: see what came of decisions, and ask for new ones."""
-        for made in list(self._made):
-            self._follow(made, figures)
+        self.follow(figures)
         if figures.committed is None or figures.committed == self._last:
             return
         self._last = figures.committed
@@ -106,6 +105,11 @@ class Deciders:
             if not decider.busy:
                 for decision in self._wanted(decider, figures):
                     self._make(decider, decision, figures.at)
+
+    def follow(self, figures: ApplicationFigures) -> None:
+        """See what came of decisions."""
+        for made in list(self._made):
+            self._follow(made, figures)
 
     def _wanted(self, decider: _Decider, figures: ApplicationFigures) -> Iterator[Decision]:
         try:
@@ -131,6 +135,7 @@ class Deciders:
         self._say(made, at, ASKED)
 
     def _say(self, made: _Made, at: float, state: str, found: str = "") -> None:
+        """Report the state of a decision, and tell it to who has decided."""
         decision = made.decision
         self._tell(
             PolicyDecided(

@@ -53,11 +53,11 @@ def predicted_latency(operator: OperatorFigures, wanted: int) -> float | None:
     Where there is none yet, it is expected to cost what moving the tuples costs now.
     """
     latency, compute = operator.latency.p50_seconds, operator.compute.p50_seconds
-    if latency is None or compute is None:
+    if not operator.latency.count:
         return None
     compute = min(compute, latency)
     after = divided(compute, operator.imbalance, operator.partitions, wanted)
-    transfer = operator.transfer.p50_seconds or 0.0
+    transfer = operator.transfer.p50_seconds
     unifier = operator.unifier_seconds
     if operator.partitions > 1:
         more = unifier * (wanted / operator.partitions - 1) if wanted > 1 else -unifier

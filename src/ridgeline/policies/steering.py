@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PrivateAttr
 
@@ -13,7 +13,7 @@ from ridgeline.plan.edits import Repartition
 from ridgeline.policies.answers import Decision, Expectation
 from ridgeline.policies.listening import Policy
 
-Seconds = Annotated[float, BeforeValidator(parse_duration)]
+Seconds = Annotated[Any, BeforeValidator(parse_duration)]
 """A duration: seconds, or text such as `30s`."""
 
 

@@ -51,6 +51,7 @@ class DecidingThread:
         return self._run.changes.ask(PlanChange(edits, note), who)
 
     def _decide(self) -> None:
+        """Ask the deciders until the run is over; the thread does."""
         while not self._over.is_set():
             self._committed.wait()
             self._committed.clear()

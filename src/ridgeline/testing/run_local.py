@@ -436,6 +436,8 @@ def _drive(
                 striker.driver_turn(master.next_window - 1)
         elif not (master.can_begin and run.commit_held()):
             run.turn(0)
+    if deciders:
+        deciders.follow(result.watch.application_figures())
 
 
 def _deciders(run: ApplicationRun, result: LocalRun) -> Deciders:

@@ -111,7 +111,7 @@ def test_nothing_is_known_before_the_first_window():
     run = run_local(application(windows=1))
     figures = watched(run.events[:1])
     odd = figures.operators["odd"]
-    assert (figures.windows, odd.tuples_in, odd.latency.p50_seconds, odd.true_rate) == (0, 0, None, None)
+    assert (figures.windows, odd.tuples_in, odd.latency.p50_seconds, odd.true_rate) == (0, 0, 0.0, None)
     assert (odd.utilization, odd.imbalance, odd.critical_path_share) == (0.0, 1.0, 0.0)
     assert figures.blame == {}
 

@@ -10,13 +10,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How a duration was distributed over the windows of a period, in seconds; all None without windows."""
+    """How a duration was distributed over the windows of a period, in seconds.
 
-    mean_seconds: float | None = None
-    p50_seconds: float | None = None
-    p90_seconds: float | None = None
-    p99_seconds: float | None = None
-    max_seconds: float | None = None
+    `count`: of how many; with none all is 0.
+    """
+
+    mean_seconds: float = 0.0
+    p50_seconds: float = 0.0
+    p90_seconds: float = 0.0
+    p99_seconds: float = 0.0
+    max_seconds: float = 0.0
     count: int = 0
 
 

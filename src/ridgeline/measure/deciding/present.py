@@ -89,7 +89,6 @@ def _ages(measurement: Measurement, now: float) -> Mapping[str, Spread]:
 
 def _spread(row: RecordAgeAnswer) -> Spread:
     average, p50, p90, p99, most = (
-        None if row[name] is None else row[name] / 1000  # type: ignore[operator]
-        for name in ("avgMs", "p50Ms", "p90Ms", "p99Ms", "maxMs")
+        (row[name] or 0.0) / 1000 for name in ("avgMs", "p50Ms", "p90Ms", "p99Ms", "maxMs")
     )
     return Spread(average, p50, p90, p99, most, row["count"])

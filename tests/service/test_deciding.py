@@ -1,0 +1,77 @@
+"""Listeners and policies decide on an application that runs on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
+from ridgeline.plan import edits
+from ridgeline.policies import Decision, Expectation, Policy, Repartition, SetProperty, StatsListener
+from ridgeline.service.event_log import replay
+from support.service.live import application
+
+pytestmark = [pytest.mark.spark]
+
+
+@pytest.fixture(autouse=True)
+def own_registry(tmp_path, monkeypatch):
+    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
+
+
+class Once(StatsListener):
+    """Asks for two partitions, and then for a property that there is not."""
+
+    def observe(self, figures: OperatorFigures) -> Repartition | SetProperty | None:
+        if figures.windows < 5:
+            return None
+        if figures.partitions == 1:
+            return Repartition(2, note=f"{figures.tuples_in} tuples")
+        return None if figures.partitions > 2 else SetProperty("colour", "red", note="why not")
+
+
+class Fails(StatsListener):
+    def observe(self, figures: OperatorFigures) -> None:
+        msg = "no idea"
+        raise ValueError(msg)
+
+
+class Promises(Policy):
+    """Promises what cannot come."""
+
+    def decide(self, figures: ApplicationFigures) -> Decision | None:
+        if figures.windows < 5 or figures.operators["sums"].partitions != 2:
+            return None
+        expected = Expectation("tuples_per_second", 1.0, 1e12, "sums", seconds=0.2)
+        return Decision(
+            (edits.Repartition("sums", 3),), "a guess", (expected,), (edits.Repartition("sums", 1),)
+        )
+
+
+def test_what_is_decided_is_done_told_and_kept(
+    spark_context, tmp_path, wait_until: Callable[..., None], caplog
+):
+    app = application("20ms")
+    sums = next(added for added in app.operators if added.name == "sums")
+    sums.listeners = (Fails(), Once())
+    app.add_policy(Promises())
+    log = str(tmp_path / "log.jsonl")
+    with app.start(
+        context=spark_context, checkpoint=str(tmp_path / "checkpoint"), event_log=log, quiet=True
+    ) as handle:
+        states = lambda: [  # noqa: E731
+            (row["what"], row["state"]) for row in handle.watch.decisions()
+        ]
+        wait_until(lambda: len(states()) > 3 or handle.state != "RUNNING", "decisions")
+        rows = handle.decisions().to_pylist()
+        assert [row["what"] for row in handle.changes().to_pylist()][:3] == [row["what"] for row in rows][:3]
+    found = {row["what"]: row for row in rows}
+    assert found["repartition `sums` to 2"]["state"] == "APPLIED"
+    assert found["set `sums.colour` to red"]["state"] == "REFUSED"
+    assert "has no property `colour`" in found["set `sums.colour` to red"]["found"]
+    assert found["repartition `sums` to 3"]["state"] == "MISSED"
+    assert found["repartition `sums` to 1"]["undoes"] == found["repartition `sums` to 3"]["id"]
+    assert len([one for one in caplog.records if "listener Fails of sums has failed" in one.message]) == 1
+    replayed = replay(log)
+    assert [row["id"] for row in replayed.decisions.rows()][: len(rows)] == [row["id"] for row in rows]
