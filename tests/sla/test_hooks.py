@@ -78,6 +78,23 @@ def test_a_flood_is_dropped_and_nobody_waits() -> None:
     assert not hook.fire("shop", BROKEN)
 
 
+def test_a_command_that_hangs_ends_with_the_run(tmp_path: Path) -> None:
+    mine = tmp_path / "pid"
+    program = "import os, sys, time; open(sys.argv[1] + '.new', 'w').write(str(os.getpid()))"
+    hook = Hook(
+        [
+            sys.executable,
+            "-c",
+            f"{program}; os.rename(sys.argv[1] + '.new', sys.argv[1]); time.sleep(99)",
+            str(mine),
+        ]
+    )
+    hook.fire("shop", BROKEN)
+    wait_until(mine.exists, "the command")
+    hook.close(0.0)
+    wait_until(lambda: not Path(f"/proc/{mine.read_text()}/cmdline").exists(), "its end")
+
+
 def test_a_line_for_a_shell_is_refused() -> None:
     with pytest.raises(ValueError, match="a command as a list of its arguments"):
         Hook("rm -rf /tmp/x")

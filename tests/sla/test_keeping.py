@@ -66,12 +66,13 @@ def test_without_windows_nothing_is_said() -> None:
     assert {state.kept for state in keeping.states} == {None}
 
 
-def test_a_window_that_hangs_breaks_latency_before_it_commits() -> None:
-    keeping = Keeping([latency("store", p99="2s")])
+def test_a_window_that_hangs_breaks_its_latency_before_it_commits() -> None:
+    keeping = Keeping([window_latency(p99="2s"), latency("store", p99="2s")])
     assert keeping.on_window(Observation(1.0, {"store": 1.0}), at=1.0, wall=101.0)[0].kept
     assert keeping.tick(at=3.0, wall=103.0, overdue=1.9) == []
     (broken,) = keeping.tick(at=3.2, wall=103.2, overdue=2.1)
     assert (broken.kept, broken.since, broken.figure) == (False, 103.2, 2.1)
+    assert keeping.states[1].kept, "which operator is late is not known yet"
 
 
 def test_silence_breaks_throughput_but_a_pause_does_not() -> None:

@@ -541,6 +541,24 @@ class PolicyDecided:
 
 
 @dataclass(frozen=True, slots=True)
+class PromiseChanged:
+    """A promise of the application is kept or broken from now on; `kept` None: nothing can be said of it.
+
+    The first event of a promise comes when the run begins. `figure` (None: there is none) and `limit` are in
+    `unit`; `operator` "": a promise of the application as a whole.
+    """
+
+    at: float
+    promise: str
+    kind: str
+    operator: str
+    kept: bool | None
+    figure: float | None
+    limit: float
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
 class ApplicationEnded:
     """The run is over: `outcome` is `finished`, `stopped` or `failed` with `reason`."""
 
@@ -572,6 +590,7 @@ RunEvent = (
     | StateWarning
     | ApplicationChanged
     | PolicyDecided
+    | PromiseChanged
     | ApplicationEnded
 )
 EVENT_TYPES: Mapping[str, type] = {kind.__name__: kind for kind in typing.get_args(RunEvent)}

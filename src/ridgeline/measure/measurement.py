@@ -32,6 +32,7 @@ from ridgeline.measure.answers.operators import (
     throughput_answer,
 )
 from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.promises import PromiseAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer, watermarks_answer
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
@@ -54,6 +55,7 @@ from ridgeline.measure.events import (
     OperatorWindow,
     OutputPublished,
     PolicyDecided,
+    PromiseChanged,
     RunEvent,
     SlotJoined,
     SlotLost,
@@ -75,6 +77,7 @@ from ridgeline.measure.latency.window import assemble
 from ridgeline.measure.own_metrics import OwnMetrics
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
+from ridgeline.measure.promises import PromiseFold
 from ridgeline.measure.run_counts import RunCounts
 from ridgeline.measure.schedule import Schedule
 from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
@@ -118,6 +121,7 @@ class Measurement:
         """What policies and listeners have decided."""
         self.own_metrics = OwnMetrics()
         """Those that operators declare."""
+        self._promises = PromiseFold()
         self.deciding: DecidingFold | None = None
         """Figures over periods, if somebody decides by them."""
         self._totals = RunTotals()
@@ -134,6 +138,7 @@ class Measurement:
             ApplicationEnded: self._end,
             ApplicationChanged: self.changes.add,
             PolicyDecided: self.decisions.add,
+            PromiseChanged: self._promises.add,
             WindowPlanned: self._plan_window,
             WindowStarted: self._start,
             WindowRetried: self._retry,
@@ -345,6 +350,14 @@ class Measurement:
         Raises KeyError for a window that is not kept.
         """
         return self._latency.critical_path(window_id)
+
+    def window_latencies(self, window_id: int) -> dict[str, float]:
+        """Seconds by logical operator in a window. Raises KeyError if it is not kept."""
+        return self._latency.by_name(window_id)
+
+    def promises(self, now: float) -> list[PromiseAnswer]:
+        """The promises of the application."""
+        return self._promises.rows(self._as_of(now))
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last windows, the newest last."""

@@ -31,6 +31,7 @@ from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.plan.execution import Plan
 from ridgeline.service.deciding import DecidingThread
 from ridgeline.service.event_log import EventLogWriter
+from ridgeline.service.promising import PromisingThread
 from ridgeline.service.registry import own_entry, register
 from ridgeline.stram.event_lines import EventLines
 from ridgeline.stram.identity import own_host, run_info
@@ -119,6 +120,7 @@ class _Measured:
         self._clock = clock
         self._master = options.master
         self._planned = False
+        self._promising: PromisingThread | None = None
         self._broken = False
         self._app: Starlette | None = None
 
@@ -199,6 +201,10 @@ class _Measured:
         self._observe(event)
         self.watch.settle()  # what is made of the plan is there before `short_pauses`
         self._planned = True
+        logical = self._plan.logical
+        self._promising = PromisingThread(
+            logical.promises, logical.application, self.watch, self._observe, self._clock
+        )
         surroundings.callback(DecidingThread(run, self.watch, self._observe).close)
         if any(isinstance(one.operator, SqlQuery) for one in run.plan.logical.operators):
             from ridgeline.service.queries import queries_of
@@ -234,6 +240,8 @@ class _Measured:
             reason = str(error) or type(error).__name__
             raise
         finally:
+            if self._promising is not None:
+                self._promising.close()
             if self._planned:
                 self._observe(ApplicationEnded(self._clock.wall(), ended[0] if ended else "failed", reason))
 

@@ -39,6 +39,7 @@ class Hook:
         self._calls: queue.Queue[bytes] = queue.Queue(WAITING)
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self.dropped = 0
         self.failed = 0
 
@@ -57,10 +58,14 @@ class Hook:
         return True
 
     def close(self, within: float = 1.0) -> None:
-        """Make no further call; wait a little for the one that is under way."""
+        """Make no further call; wait a little for the one that is under way, then end it."""
         self._ended.set()
-        if self._thread is not None:
-            self._thread.join(within)
+        if self._thread is None:
+            return
+        self._thread.join(within)
+        process = self._process
+        if process is not None and process.poll() is None:
+            _kill(process)
 
     def _work(self) -> None:
         while not self._ended.is_set():
@@ -96,11 +101,18 @@ class Hook:
         with subprocess.Popen(  # noqa: S603
             command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True
         ) as process:
+            self._process = process
             try:
                 process.communicate(body, timeout=self._timeout)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
+                _kill(process)
                 raise
         if process.returncode:
             msg = f"{command[0]} ended with {process.returncode}"
             raise OSError(msg)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a command and its children; one that has just ended is let go."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

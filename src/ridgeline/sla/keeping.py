@@ -132,7 +132,7 @@ class _Kept:
         if promise.kind == "error_share":
             share = self._count / self._of if self._of else None
             return (None if share is None else share <= promise.limit), share
-        if self._began is not None and overdue > promise.limit:
+        if promise.kind == "window_latency" and self._began is not None and overdue > promise.limit:
             return False, overdue
         allowed = self._of * (100 - promise.percent) // 100
         return (self._count <= allowed if self._of else None), self._newest

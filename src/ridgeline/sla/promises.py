@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ridgeline.api.duration import parse_duration
 
@@ -20,9 +20,18 @@ LONGEST = 900.0
 """The longest period, in seconds: what is kept of each promise is bounded by it."""
 
 
+class Hooks(TypedDict, total=False):
+    """Who is told of a promise: a URL, or a command as its arguments."""
+
+    on_broken: Any
+    on_kept: Any
+
+
 class Promise(BaseModel):
     """One promise. `limit` is in the unit of its kind; `percent`: of which quantile; `over`: seconds.
 
+    `on_broken` is told when it is broken, `on_kept` when it is kept again. A URL gets the state posted; a
+    command, as a list of its arguments, reads it.
     Made by `latency`, `window_latency`, `caught_up_within`, `error_share` and `throughput`.
     `operator` is empty for promises of the whole application.
     """
@@ -34,6 +43,17 @@ class Promise(BaseModel):
     limit: float = Field(ge=0, allow_inf_nan=False)
     percent: Literal[50, 90, 99] = 99
     over: float = Field(default=60.0, gt=0, le=LONGEST)
+    on_broken: str | tuple[str, ...] = ""
+    on_kept: str | tuple[str, ...] = ""
+
+    @field_validator("on_broken", "on_kept")
+    @classmethod
+    def _check_hook(cls, target: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        """Refuse a line for a shell: it would look like a URL, and fail only when it matters."""
+        if isinstance(target, str) and target and not target.startswith(("http://", "https://")):
+            msg = f"{target!r} is no hook: give a URL (http, https), or a command as a list of its arguments"
+            raise ValueError(msg)
+        return target
 
     @property
     def name(self) -> str:
@@ -47,36 +67,48 @@ class Promise(BaseModel):
         return UNITS[self.kind]
 
 
-def latency(operator: str, *, p50: Any = None, p90: Any = None, p99: Any = None, over: Any = "1m") -> Promise:
+def latency(
+    operator: str,
+    *,
+    p50: Any = None,
+    p90: Any = None,
+    p99: Any = None,
+    over: Any = "1m",
+    **hooks: Unpack[Hooks],
+) -> Promise:
     """Promise the latency of an operator: that quantile of the windows of the period is at most so long."""
     percent, limit = _quantile(p50, p90, p99)
-    return Promise(kind="latency", operator=operator, limit=limit, percent=percent, over=parse_duration(over))
+    return Promise(
+        kind="latency", operator=operator, limit=limit, percent=percent, over=parse_duration(over), **hooks
+    )
 
 
-def window_latency(*, p50: Any = None, p90: Any = None, p99: Any = None, over: Any = "1m") -> Promise:
+def window_latency(
+    *, p50: Any = None, p90: Any = None, p99: Any = None, over: Any = "1m", **hooks: Unpack[Hooks]
+) -> Promise:
     """Promise the time from a window's trigger to its commit: that quantile is at most so long."""
     percent, limit = _quantile(p50, p90, p99)
-    return Promise(kind="window_latency", limit=limit, percent=percent, over=parse_duration(over))
+    return Promise(kind="window_latency", limit=limit, percent=percent, over=parse_duration(over), **hooks)
 
 
-def caught_up_within(limit: Any) -> Promise:
+def caught_up_within(limit: Any, **hooks: Unpack[Hooks]) -> Promise:
     """Promise that at any time the backlog would be worked off within so long."""
-    return Promise(kind="caught_up_within", limit=parse_duration(limit))
+    return Promise(kind="caught_up_within", limit=parse_duration(limit), **hooks)
 
 
-def error_share(operator: str, *, at_most: float, over: Any = "1m") -> Promise:
+def error_share(operator: str, *, at_most: float, over: Any = "1m", **hooks: Unpack[Hooks]) -> Promise:
     """Promise that at most this share of the tuples of an operator are errors, over the period."""
     if not 0 <= at_most <= 1:
         msg = (
             f"`at_most` is {at_most}, but a share is a number from 0 to 1: write 0.001 for one in a thousand"
         )
         raise ValueError(msg)
-    return Promise(kind="error_share", operator=operator, limit=at_most, over=parse_duration(over))
+    return Promise(kind="error_share", operator=operator, limit=at_most, over=parse_duration(over), **hooks)
 
 
-def throughput(operator: str, *, at_least: float, over: Any = "1m") -> Promise:
+def throughput(operator: str, *, at_least: float, over: Any = "1m", **hooks: Unpack[Hooks]) -> Promise:
     """Promise that an operator takes at least so many tuples a second, over the period."""
-    return Promise(kind="throughput", operator=operator, limit=at_least, over=parse_duration(over))
+    return Promise(kind="throughput", operator=operator, limit=at_least, over=parse_duration(over), **hooks)
 
 
 def _quantile(p50: Any, p90: Any, p99: Any) -> tuple[Literal[50, 90, 99], float]:

@@ -20,6 +20,7 @@ from ridgeline.measure.events import (
     OperatorMetrics,
     OperatorWindow,
     PolicyDecided,
+    PromiseChanged,
     RunEvent,
     SlotJoined,
     SlotLost,
@@ -31,6 +32,7 @@ from ridgeline.measure.events import (
     WindowCommitted,
     WindowRetried,
 )
+from ridgeline.measure.promises import promise_text
 from ridgeline.measure.topology import Topology
 
 _log = logging.getLogger(__name__)
@@ -51,6 +53,7 @@ class EventLines:
             ApplicationPlanned: self._planned,
             ApplicationChanged: self._changed,
             PolicyDecided: self._decided,
+            PromiseChanged: self._promised,
             ApplicationEnded: self._ended,
             WindowRetried: self._retried,
             WindowCommitted: self._committed,
@@ -86,6 +89,10 @@ class EventLines:
     def _decided(self, event: PolicyDecided) -> None:
         level = logging.WARNING if event.state in {"REFUSED", "MISSED"} else logging.INFO
         self._write(level, decision_text(decision_row(event)))
+
+    def _promised(self, event: PromiseChanged) -> None:
+        if event.kept is not None:
+            self._write(logging.INFO if event.kept else logging.WARNING, promise_text(event))
 
     def _ended(self, event: ApplicationEnded) -> None:
         failed = event.outcome == "failed"

@@ -29,6 +29,7 @@ from ridgeline.measure.answers.operators import (
 )
 from ridgeline.measure.answers.own_metrics import MetricAnswer, MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.promises import PromiseAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
@@ -71,6 +72,7 @@ class Scrape:
     subscribers_dropped: int
     own_metrics: list[MetricAnswer]
     own_nodes: tuple[MetricNode, ...]
+    promises: list[PromiseAnswer]
 
 
 class Watch:
@@ -291,6 +293,16 @@ class Watch:
         with self._settled() as figures:
             return figures.decisions.rows(limit)
 
+    def promises(self) -> list[PromiseAnswer]:
+        """The promises of the application: kept or broken, and since when."""
+        with self._settled() as figures:
+            return figures.promises(self._now())
+
+    def window_latencies(self, window_id: int) -> dict[str, float]:
+        """Seconds by logical operator in a window. Raises KeyError if it is not kept."""
+        with self._settled() as figures:
+            return figures.window_latencies(window_id)
+
     def operator_totals(self) -> dict[str, OperatorTotalsAnswer]:
         """What logical operators and unifiers have done so far, whatever partitions they had."""
         with self._settled() as figures:
@@ -309,7 +321,9 @@ class Watch:
         Raises ValueError before `keep_figures`.
         """
         with self._settled() as figures:
-            return application_figures(figures, self._now(), seconds, promises, changing=changing)
+            now = self._now()
+            states = promises or [_promise_state(row) for row in figures.promises(now)]
+            return application_figures(figures, now, seconds, states, changing=changing)
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last windows, the newest last."""
@@ -350,4 +364,19 @@ class Watch:
                 self.subscribers_dropped,
                 measurement.own_metrics.all(),
                 measurement.topology.metrics,
+                measurement.promises(now),
             )
+
+
+def _promise_state(row: PromiseAnswer) -> PromiseState:
+    """A promise as those see it who decide."""
+    return PromiseState(
+        row["promise"],
+        row["kind"],
+        row["operator"],
+        row["kept"],
+        row["since"],
+        row["figure"],
+        row["limit"],
+        row["unit"],
+    )

@@ -264,6 +264,14 @@ class LatencyFold:
             "clamps": self.clamps,
         }
 
+    def by_name(self, window_id: int) -> dict[str, float]:
+        """Seconds by logical operator in a window. Raises KeyError for a window that is not kept."""
+        record = self._find(window_id)
+        if record is None:
+            raise KeyError(window_id)
+        found = logical_columns(record.topology, record.figures[0][:, None])
+        return {name: float(value[0]) for name, value in found.items() if not np.isnan(value[0])}
+
     def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """Critical path, slack and blame chain of a window (default: the last).
 

@@ -112,4 +112,21 @@ APPLICATION = (
         "published. Absent before the first.",
         "What is above the usual distance of windows is what the change has cost: moving states, new slots.",
     ),
+    Metric(
+        "promise_kept",
+        Kind.GAUGE,
+        "",
+        ("promise",),
+        "1 while a promise of the application is kept, 0 while it is broken. Absent while it cannot "
+        "be judged.",
+        "At 0: see `ridgeline promises`; `ridgeline alert-rules` writes alert rules for it.",
+    ),
+    Metric(
+        "promise_broken_seconds_total",
+        Kind.COUNTER,
+        "seconds",
+        ("promise",),
+        "How long a promise of the application was broken, in sum.",
+        "Its rate is the share of time in which the promise was broken.",
+    ),
 )

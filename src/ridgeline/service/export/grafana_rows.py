@@ -291,6 +291,15 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 Query("changes_total", ("state",), "{{state}}"),
             ),
         ),
+        Panel(
+            "Promises",
+            "timeseries",
+            6,
+            (
+                Query("promise_kept", ("promise",), "{{promise}}"),
+                Query("promise_broken_seconds_total", ("promise",), "{{promise}} broken"),
+            ),
+        ),
         Panel("Gap for a change", "timeseries", 6, (Query("change_held_seconds", legend="between windows"),)),
         Panel(
             "Left of the running window",

@@ -99,6 +99,10 @@ class Readings:
         for state, count in scrape.changes.items():
             yield "changes_total", (state,), count
         yield "change_held_seconds", (), scrape.held_seconds
+        for promise in scrape.promises:
+            if promise["kept"] is not None:
+                yield "promise_kept", (promise["promise"],), float(promise["kept"])
+            yield "promise_broken_seconds_total", (promise["promise"],), promise["brokenSeconds"]
         yield "state_compactions_total", (), scrape.compactions
         yield "state_warnings_total", (), scrape.state_warnings
         yield "heartbeats_unsent_total", (), scrape.heartbeats_unsent

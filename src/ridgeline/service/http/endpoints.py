@@ -18,6 +18,7 @@ from ridgeline.measure.answers.operators import (
 )
 from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.promises import PromisesAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowAnswer
 from ridgeline.measure.own_metrics import by_operator
@@ -327,6 +328,12 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         lambda call: call.watch.watermarks(),
         "How far event time has come at each operator, who holds it back, and how many records were late.",
         WatermarksAnswer,
+    ),
+    _stram(
+        "/promises",
+        lambda call: {"promises": call.watch.promises()},
+        "What the application has promised: kept or broken, and since when.",
+        PromisesAnswer,
     ),
     _stram(
         "/metrics",

@@ -1,0 +1,51 @@
+"""The promises of a running application: kept or broken, since when, and for how long in sum."""
+
+from __future__ import annotations
+
+from ridgeline.measure.answers.promises import PromiseAnswer
+from ridgeline.measure.events import PromiseChanged
+
+
+def promise_text(event: PromiseChanged) -> str:
+    """What has become of a promise, in a line for people.
+
+    >>> promise_text(PromiseChanged(0.0, "latency_p99:store", "latency", "store", False, 3.0, 2.0, "s"))
+    'promise `latency_p99:store` is broken: 3 s, promised is at most 2 s'
+    """
+    verdict = {True: "is kept", False: "is broken", None: "cannot be judged"}[event.kept]
+    side = "least" if event.kind == "throughput" else "most"
+    found = "" if event.figure is None else f"{event.figure:.3g} {event.unit}, "
+    return f"promise `{event.promise}` {verdict}: {found}promised is at {side} {event.limit:g} {event.unit}"
+
+
+class PromiseFold:
+    """A fold over `PromiseChanged`; `Measurement` feeds it. One thread at a time."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, PromiseAnswer] = {}
+
+    def add(self, event: PromiseChanged) -> None:
+        """A promise begins, or its verdict is another one from now on."""
+        before = self._rows.get(event.promise)
+        broken = 0.0 if before is None else self._broken(before, event.at)
+        times = 0 if before is None else before["timesBroken"]
+        self._rows[event.promise] = {
+            "promise": event.promise,
+            "kind": event.kind,
+            "operator": event.operator,
+            "kept": event.kept,
+            "since": event.at,
+            "figure": event.figure,
+            "limit": event.limit,
+            "unit": event.unit,
+            "brokenSeconds": broken,
+            "timesBroken": times + (event.kept is False),
+        }
+
+    def rows(self, now: float) -> list[PromiseAnswer]:
+        """All promises, in the order in which they were made."""
+        return [{**row, "brokenSeconds": self._broken(row, now)} for row in self._rows.values()]
+
+    def _broken(self, row: PromiseAnswer, now: float) -> float:
+        """How long it was broken up to now; a clock that is set back takes nothing away."""
+        return row["brokenSeconds"] + (max(0.0, now - row["since"]) if row["kept"] is False else 0.0)
