@@ -8,7 +8,7 @@ from ridgeline.measure.metric import PREFIX, Kind
 from ridgeline.measure.metrics import BY_NAME, GROUPS, METRICS
 
 LABELS = set(
-    "container host id level master operator partition port position reason stage state".split()  # noqa: SIM905
+    "container host id level master operator partition port position promise reason stage state".split()  # noqa: SIM905
 ) | {"user", "verdict", "version", "what"}
 UNITS = {"seconds", "bytes", "records", "windows", "tasks"}
 OTHER_UNITS = ("milli", "micro", "nano", "_ms", "minutes", "hours", "kilo", "mega", "percent")
@@ -28,7 +28,7 @@ def test_name(metric):
     assert metric.name.endswith("_info") == (metric.kind is Kind.INFO)
     assert not metric.name.endswith(("_count", "_sum", "_bucket"))
     assert not set(metric.name.split("_")) & (
-        set(metric.labels) - {"operator", "container", "state", "verdict"}
+        set(metric.labels) - {"operator", "container", "promise", "state", "verdict"}
     )
 
 

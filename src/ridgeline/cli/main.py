@@ -18,7 +18,7 @@ from ridgeline.cli.arguments import (
     ConfSet,
     Properties,
 )
-from ridgeline.cli.asking import changing, commands, deciding, querying, recording
+from ridgeline.cli.asking import changing, commands, deciding, promises, querying, recording
 from ridgeline.cli.attributes import list_attributes
 from ridgeline.cli.checkpoints import checkpoints
 from ridgeline.cli.configuration import ConfFiles, ConfiguredCommand, NoConfig, configuration, load_configured
@@ -519,6 +519,7 @@ comparing.register(app)
 commands.register(app)
 recording.register(app)
 querying.register(app)
+promises.register(app)
 changing.register(app)
 deciding.register(app)
 

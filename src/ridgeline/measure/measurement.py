@@ -32,7 +32,6 @@ from ridgeline.measure.answers.operators import (
     throughput_answer,
 )
 from ridgeline.measure.answers.progress import ProgressAnswer
-from ridgeline.measure.answers.promises import PromiseAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer, watermarks_answer
 from ridgeline.measure.answers.windows import (
     CriticalPathAnswer,
@@ -77,7 +76,6 @@ from ridgeline.measure.latency.window import assemble
 from ridgeline.measure.own_metrics import OwnMetrics
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
-from ridgeline.measure.promises import PromiseFold
 from ridgeline.measure.run_counts import RunCounts
 from ridgeline.measure.schedule import Schedule
 from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
@@ -121,7 +119,6 @@ class Measurement:
         """What policies and listeners have decided."""
         self.own_metrics = OwnMetrics()
         """Those that operators declare."""
-        self._promises = PromiseFold()
         self.deciding: DecidingFold | None = None
         """Figures over periods, if somebody decides by them."""
         self._totals = RunTotals()
@@ -138,7 +135,7 @@ class Measurement:
             ApplicationEnded: self._end,
             ApplicationChanged: self.changes.add,
             PolicyDecided: self.decisions.add,
-            PromiseChanged: self._promises.add,
+            PromiseChanged: self.counts.promises.add,
             WindowPlanned: self._plan_window,
             WindowStarted: self._start,
             WindowRetried: self._retry,
@@ -173,12 +170,7 @@ class Measurement:
         width = window_seconds or _NO_WIDTH
         self._throughput = Throughput(interval, window_seconds=width)
         self._progress = ProgressFold(width, interval, float(attributes.get("heartbeat_timeout", 30.0)))
-        self._histories: tuple[History, ...] = (
-            self._statuses,
-            self._throughput,
-            self._ages,
-            self._progress,
-        )
+        self._histories: tuple[History, ...] = (self._statuses, self._throughput, self._ages, self._progress)
 
     # Events in ----------------------------------------------------------------------------------------------
 
@@ -220,6 +212,7 @@ class Measurement:
         self._ended = event
         self._running.clear()
         self._progress.ended(event)
+        self.counts.promises.ended = event.at
         self._statuses.attempt()
         self._statuses.failed(event.reason)
 
@@ -354,10 +347,6 @@ class Measurement:
     def window_latencies(self, window_id: int) -> dict[str, float]:
         """Seconds by logical operator in a window. Raises KeyError if it is not kept."""
         return self._latency.by_name(window_id)
-
-    def promises(self, now: float) -> list[PromiseAnswer]:
-        """The promises of the application."""
-        return self._promises.rows(self._as_of(now))
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last windows, the newest last."""

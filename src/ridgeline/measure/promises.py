@@ -23,6 +23,8 @@ class PromiseFold:
 
     def __init__(self) -> None:
         self._rows: dict[str, PromiseAnswer] = {}
+        self.ended: float | None = None
+        """When the run was over: nothing is broken for longer from then on."""
 
     def add(self, event: PromiseChanged) -> None:
         """A promise begins, or its verdict is another one from now on."""
@@ -44,6 +46,7 @@ class PromiseFold:
 
     def rows(self, now: float) -> list[PromiseAnswer]:
         """All promises, in the order in which they were made."""
+        now = now if self.ended is None else min(now, self.ended)
         return [{**row, "brokenSeconds": self._broken(row, now)} for row in self._rows.values()]
 
     def _broken(self, row: PromiseAnswer, now: float) -> float:

@@ -1,4 +1,4 @@
-"""What is only counted of a run: messages, compactions, warnings, slots."""
+"""What is only counted of a run: messages, compactions, warnings, slots, broken promises."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ridgeline.measure.events import ContainerHeartbeat, MessagesRefused, StateCompacted, StateWarning
+from ridgeline.measure.promises import PromiseFold
 from ridgeline.measure.slot_counts import SlotCounts
 
 
@@ -22,6 +23,7 @@ class RunCounts:
     state_warnings: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     slots: SlotCounts = field(default_factory=SlotCounts)
+    promises: PromiseFold = field(default_factory=PromiseFold)
 
     def heartbeat(self, event: ContainerHeartbeat) -> None:
         """A heartbeat has come."""

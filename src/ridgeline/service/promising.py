@@ -52,7 +52,6 @@ class PromisingThread:
         self._watch, self._observe, self._clock = watch, observe, clock
         self._application = application
         self._keeping = Keeping(promises)
-        self._promises = {promise.name: promise for promise in promises}
         self._kinds = {promise.kind for promise in promises}
         self._hooks: dict[tuple[str, bool], Hook] = {}
         for promise in promises:

@@ -6,16 +6,17 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from ridgeline.measure.deciding.figures import PromiseState
 from ridgeline.sla.promises import Promise
 
 
-def alert_rules(application: str, promises: Sequence[Promise]) -> dict[str, Any]:
+def alert_rules(application: str, promises: Sequence[Promise | PromiseState]) -> dict[str, Any]:
     """The rule file of an application, to be written as YAML or JSON: one alert for each promise."""
     rules = [_rule(application, promise) for promise in promises]
     return {"groups": [{"name": f"ridgeline {application}", "rules": rules}]}
 
 
-def _rule(application: str, promise: Promise) -> dict[str, Any]:
+def _rule(application: str, promise: Promise | PromiseState) -> dict[str, Any]:
     """The alert of one promise; labels are quoted as PromQL quotes them, which is JSON's way."""
     labels = f"application={_quoted(application)},promise={_quoted(promise.name)}"
     of = f" of {promise.operator}" if promise.operator else ""

@@ -296,7 +296,7 @@ class Watch:
     def promises(self) -> list[PromiseAnswer]:
         """The promises of the application: kept or broken, and since when."""
         with self._settled() as figures:
-            return figures.promises(self._now())
+            return figures.counts.promises.rows(self._now())
 
     def window_latencies(self, window_id: int) -> dict[str, float]:
         """Seconds by logical operator in a window. Raises KeyError if it is not kept."""
@@ -322,7 +322,7 @@ class Watch:
         """
         with self._settled() as figures:
             now = self._now()
-            states = promises or [_promise_state(row) for row in figures.promises(now)]
+            states = promises or [_promise_state(row) for row in figures.counts.promises.rows(now)]
             return application_figures(figures, now, seconds, states, changing=changing)
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
@@ -364,7 +364,7 @@ class Watch:
                 self.subscribers_dropped,
                 measurement.own_metrics.all(),
                 measurement.topology.metrics,
-                measurement.promises(now),
+                measurement.counts.promises.rows(now),
             )
 
 
