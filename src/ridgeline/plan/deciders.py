@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,8 +43,11 @@ def read_deciders(draft: Draft, app: Application) -> None:
     draft.deciders = Deciders({}, tuple(app.policies), tuple(app.promises))
 
 
-def read_listeners(draft: Draft, app: Application) -> None:
-    """Take the listeners of operators, and check which operators promises are of; once all are known."""
+def read_listeners(draft: Draft, app: Application, written: Collection[str]) -> None:
+    """Take the listeners of operators, and check which operators promises are of; once all are known.
+
+    `written`: the operators before changes of the run. One that is removed may still have a promise.
+    """
     found: dict[str, tuple[Any, ...]] = {}
     for added in app.operators:
         for listener in added.listeners:
@@ -55,7 +58,7 @@ def read_listeners(draft: Draft, app: Application) -> None:
         own = (added.operator,) if callable(getattr(added.operator, "observe", None)) else ()
         if listeners := (*added.listeners, *own):
             found[str(added.name)] = listeners
-    known = {operator.name for operator in draft.operators}
+    known = {operator.name for operator in draft.operators} | set(written)
     for promise in draft.deciders.promises:
         if isinstance(promise, Promise) and promise.operator and promise.operator not in known:
             what = f"the promise `{promise.name}` is of an operator that there is not"

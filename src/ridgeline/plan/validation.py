@@ -101,10 +101,11 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> Draft:
     if rewrite is not None:
         app = rewrite(draft, app)
     given = replace(given, properties=expanded.properties, attributes=expanded.attributes)
+    written = {str(added.name) for added in app.operators}
     app, overrides = make_edits(draft, app, given)
     check_application(draft, app, overrides)
     draft.owners = read_operators(draft, app, overrides)
-    read_listeners(draft, app)
+    read_listeners(draft, app, written)
     read_port_attributes(draft, app, draft.owners, overrides)
     read_streams(draft, app, draft.owners)
     connect_dead_letters(draft, app)
