@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from ridgeline.api.errors import did_you_mean
+from ridgeline.measure.answers.advice import AdviceAnswer
 from ridgeline.measure.answers.application import InfoAnswer, PendingInfoAnswer
 from ridgeline.measure.answers.decisions import DecisionsAnswer
 from ridgeline.measure.answers.operators import (
@@ -23,6 +24,7 @@ from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowAnswer
 from ridgeline.measure.own_metrics import by_operator
 from ridgeline.plan.logical import LogicalOperator
+from ridgeline.service.advising import advice_answer
 from ridgeline.service.http import apex
 from ridgeline.service.http.answers import (
     AggregationAnswer,
@@ -341,6 +343,12 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         "The metrics that operators declare, as of their last windows.",
         MetricsAnswer,
         query=(Parameter("operator", "string", "the name of a logical operator; default: all"),),
+    ),
+    _stram(
+        "/advice",
+        lambda call: advice_answer(call.watch, call.plan.logical.application),
+        "What would lower latency or raise throughput. The first call begins to keep the figures for it.",
+        AdviceAnswer,
     ),
     _stram(
         "/decisions",

@@ -1,0 +1,71 @@
+"""Advice: what helps comes first, with its command; what cannot be said is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from ridgeline.policies.advice import advise
+from support.policies.model_application import Model, Step
+
+
+def advice(*steps: Step, seconds: int = 30, **model):
+    return advise(Model(list(steps), **model).figures(seconds))
+
+
+def test_what_is_too_little_to_say_is_not_said():
+    figures = Model([Step("parse", cost=0.01)], load=lambda _: 1.0).figures(1)
+    figures.windows = 3
+    assert advise(figures) == []
+
+
+def test_the_operator_on_the_critical_path_is_to_be_divided_as_far_as_it_helps():
+    [found, *_] = advice(Step("source", 1e-5, is_input=True), Step("parse", 0.002), load=lambda _: 100.0)
+    assert found.operator == "parse"
+    assert found.figure == "latency_p50_seconds"
+    assert found.command.startswith("repartition APP parse ")
+    assert found.after < found.before
+    assert "compute, which divides" in found.why
+
+
+def test_what_does_not_divide_is_not_to_be_divided():
+    assert advice(Step("move", 1e-9, fixed=0.2), load=lambda _: 10.0) == []
+    assert advice(Step("hot", 0.002, partitions=2, hot=0.99), load=lambda _: 200.0)[0].figure == "imbalance"
+
+
+def test_what_is_full_first_limits_the_throughput():
+    found = advice(Step("parse", 0.002), load=lambda _: 450.0)
+    [more] = [one for one in found if one.figure == "tuples_per_second"]
+    assert more.operator == "parse"
+    assert (more.before, more.after) == pytest.approx((500, 1000))
+    assert "it is full first" in more.why
+
+
+def test_what_has_room_could_give_back():
+    found = advice(Step("parse", 0.002), Step("idle", 1e-6, partitions=4, fixed=0.0), load=lambda _: 100.0)
+    [back] = [one for one in found if one.operator == "idle"]
+    assert back.command == "repartition APP idle 3"
+    assert "give a partition back" in back.what
+
+
+@pytest.mark.parametrize("load", [0.0, 1e-6])
+def test_an_application_with_nothing_to_do_gets_no_advice_to_divide(load):
+    found = advice(Step("parse", 0.002, partitions=2), load=lambda _: load)
+    assert all(one.figure == "utilization" for one in found)
+
+
+def test_it_comes_true_on_the_model():
+    """Followed until nothing is advised, the latency falls as was said, and no advice repeats itself."""
+    model = Model([Step("parse", 0.002), Step("join", 0.001)], load=lambda _: 150.0)
+    seen = []
+    for second in range(20):
+        found = [one for one in advise(model.figures(second)) if one.figure == "latency_p50_seconds"]
+        if not found:
+            break
+        best = found[0]
+        assert best.command not in seen
+        seen.append(best.command)
+        _, _, name, number = best.command.split()
+        next(step for step in model.steps if step.name == name).partitions = int(number)
+        assert model.figures(second).window_latency.p50_seconds <= best.before
+    assert seen
+    assert second < 19
