@@ -60,13 +60,19 @@ def test_what_is_decided_is_done_told_and_kept(
     with app.start(
         context=spark_context, checkpoint=str(tmp_path / "checkpoint"), event_log=log, quiet=True
     ) as handle:
-        states = lambda: [  # noqa: E731
-            (row["what"], row["state"]) for row in handle.watch.decisions()
-        ]
-        wait_until(lambda: len(states()) > 3 or handle.state != "RUNNING", "decisions")
+
+        def settled() -> bool:
+            states = {row["what"]: row["state"] for row in reversed(handle.watch.decisions())}
+            return (
+                states.get("repartition `sums` to 3") == "MISSED"
+                and states.get("set `sums.colour` to red") == "REFUSED"
+                and states.get("repartition `sums` to 1") == "APPLIED"
+            )
+
+        wait_until(lambda: settled() or handle.state != "RUNNING", "decisions")
         rows = handle.decisions().to_pylist()
         assert [row["what"] for row in handle.changes().to_pylist()][:3] == [row["what"] for row in rows][:3]
-    found = {row["what"]: row for row in rows}
+    found = {row["what"]: row for row in reversed(rows)}  # it begins anew once it is taken back
     assert found["repartition `sums` to 2"]["state"] == "APPLIED"
     assert found["set `sums.colour` to red"]["state"] == "REFUSED"
     assert "has no property `colour`" in found["set `sums.colour` to red"]["found"]
