@@ -12,7 +12,7 @@ from ridgeline.policies import Decision, Expectation, Policy, Repartition, SetPr
 from ridgeline.service.event_log import replay
 from support.service.live import application
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(autouse=True)
