@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ridgeline.policies.advice import advise
+from ridgeline.policies.advice import advise, unknown
 from support.policies.model_application import Model, Step
 
 
@@ -69,3 +69,37 @@ def test_it_comes_true_on_the_model():
         assert model.figures(second).window_latency.p50_seconds <= best.before
     assert seen
     assert second < 19
+
+
+def test_throughput_is_promised_only_up_to_where_the_next_operator_is_full():
+    steps = [Step("source", 0.00015, is_input=True), Step("parse", 0.0009), Step("store", 0.0006)]
+    model = Model(steps, load=lambda _: 1000.0)
+    [more] = [one for one in advise(model.figures(1)) if one.figure == "tuples_per_second"]
+    assert (more.operator, more.command) == ("parse", "repartition APP parse 2")
+    before = model.capacity()
+    steps[1].partitions = 2
+    assert model.capacity() / before == pytest.approx(more.after / more.before, rel=0.01) == 1.5
+    assert "then `store` is" in more.why
+
+
+def test_with_back_pressure_of_two_that_are_full_no_throughput_is_promised():
+    steps = [Step("source", 0.00095, is_input=True), Step("parse", 0.001)]
+    found = advise(Model(steps, load=lambda _: 5000.0, backlog=100_000.0).figures(1))
+    assert [one for one in found if one.figure == "tuples_per_second"] == []
+
+
+def test_one_input_that_is_full_is_said_to_be_so():
+    figures = Model([Step("source", 0.001, is_input=True)], load=lambda _: 900.0).figures(1)
+    assert advise(figures) == []
+    assert any("`source` is full first" in line for line in unknown(figures))
+
+
+def test_it_is_said_why_nothing_can_be_said():
+    figures = Model([Step("source", 0.001, is_input=True)], load=lambda _: 1.0).figures(1)
+    figures.operators["source"].tuples_in_per_second = figures.operators["source"].tuples_out_per_second = 0.0
+    assert "no tuple came" in unknown(figures)[0]
+    figures.windows = 3
+    assert "3 windows are known" in unknown(figures)[0]
+    figures.changing = True
+    assert "under way" in unknown(figures)[0]
+    assert advise(figures) == []

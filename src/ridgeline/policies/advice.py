@@ -13,6 +13,7 @@ from ridgeline.policies.answers import shown
 from ridgeline.policies.model import (
     MOSTLY,
     ROOM,
+    behind,
     busy_share,
     predicted_busy,
     predicted_latency,
@@ -48,14 +49,41 @@ class Advice:
 def advise(figures: ApplicationFigures) -> list[Advice]:
     """What would help most comes first: latency, throughput, skew, then what could be given back.
 
-    Empty with fewer than `LEAST_WINDOWS` windows.
+    Empty with fewer than `LEAST_WINDOWS` windows, without tuples, and while the plan changes.
     """
-    if figures.windows < LEAST_WINDOWS:
+    if figures.windows < LEAST_WINDOWS or figures.changing or not _worked(figures):
         return []
     latency = sorted(_for_latency(figures), key=lambda one: (one.after or 0.0) - (one.before or 0.0))
     found = [*latency, *_for_throughput(figures), *_for_skew(figures)]
     advised = {one.operator for one in found}
     return found + [one for one in _to_give_back(figures) if one.operator not in advised]
+
+
+def unknown(figures: ApplicationFigures) -> list[str]:
+    """What cannot be said, and why; where it bounds the application that no partitions are advised, too."""
+    if figures.changing:
+        return ["a change of the plan is under way: ask again once it is made"]
+    if figures.windows < LEAST_WINDOWS:
+        return [f"{figures.windows} windows are known of this plan, {LEAST_WINDOWS} are needed"]
+    if not _worked(figures):
+        return [f"no tuple came in {figures.seconds:.0f} s: what a load would cost is not known"]
+    found = []
+    busiest = max(figures.operators.values(), key=busy_share)
+    if busy_share(busiest) >= ROOM and busiest.is_input:
+        found.append(
+            f"`{busiest.name}` is full first, busy {busy_share(busiest):.0%} of the time: "
+            "whether the source of an input divides is not known"
+        )
+    elif busy_share(busiest) < ROOM and behind(figures):
+        found.append("windows are late or a backlog waits, though no operator is full: see `blame`")
+    if figures.slots is None:
+        found.append("whether a processor is free for another partition is not known")
+    return found
+
+
+def _worked(figures: ApplicationFigures) -> bool:
+    """Whether any tuple came."""
+    return any(one.tuples_in_per_second or one.tuples_out_per_second for one in figures.operators.values())
 
 
 def _for_latency(figures: ApplicationFigures) -> Iterator[Advice]:
@@ -87,23 +115,33 @@ def _for_throughput(figures: ApplicationFigures) -> Iterator[Advice]:
     busiest = max(figures.operators.values(), key=busy_share, default=None)
     if busiest is None or busy_share(busiest) < ROOM or busiest.is_input:
         return
-    room = [
-        wanted
-        for wanted in range(busiest.partitions + 1, _MOST_PARTITIONS + 1)
-        if predicted_busy(busiest, wanted) < min(ROOM, 0.9 * busy_share(busiest))
-    ]
-    if room:
-        now = _most(busiest, busiest.partitions)
-        after = _most(busiest, room[0])
+    others = [one for one in figures.operators.values() if one is not busiest]
+    second = max(others, key=busy_share, default=None)
+    bound = 0.0 if second is None else busy_share(second)
+    wanted = _enough(busiest, bound)
+    after_busy = max(predicted_busy(busiest, wanted), bound)
+    if wanted > busiest.partitions and after_busy < 0.9 * busy_share(busiest):
+        now = _most(busiest, busy_share(busiest))
+        after = _most(busiest, after_busy)
         why = f"its busiest partition is busy {busy_share(busiest):.0%} of the time: it is full first"
-        what = f"give `{busiest.name}` {room[0]} partitions, it has {busiest.partitions}"
-        command = f"repartition APP {busiest.name} {room[0]}"
+        if second is not None and bound >= predicted_busy(busiest, wanted):
+            why += f"; then `{second.name}` is"
+        what = f"give `{busiest.name}` {wanted} partitions, it has {busiest.partitions}"
+        command = f"repartition APP {busiest.name} {wanted}"
         yield Advice(what, why, "tuples_per_second", now, after, command, busiest.name)
 
 
-def _most(operator: OperatorFigures, partitions: int) -> float:
-    """The tuples a second that an operator could take with so many partitions."""
-    return operator.tuples_in_per_second / max(predicted_busy(operator, partitions), 1e-9)
+def _enough(operator: OperatorFigures, bound: float) -> int:
+    """The fewest partitions that leave room, or with which another operator, busy `bound`, is full first."""
+    wanted = operator.partitions
+    while wanted < _MOST_PARTITIONS and predicted_busy(operator, wanted) >= max(ROOM, bound):
+        wanted += 1
+    return wanted
+
+
+def _most(operator: OperatorFigures, busy: float) -> float:
+    """The tuples a second that the application could take, if what is full first is so busy at this load."""
+    return operator.tuples_in_per_second / max(busy, 1e-9)
 
 
 def _for_skew(figures: ApplicationFigures) -> Iterator[Advice]:

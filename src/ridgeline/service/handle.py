@@ -21,6 +21,7 @@ from ridgeline.engine.spark.submitted import chosen_master
 from ridgeline.engine.worker.tails import ports_of_stream
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
+from ridgeline.service.advising import advice_answer
 from ridgeline.service.asking import Asking
 from ridgeline.service.measured import ServiceOptions, run_measured
 from ridgeline.stram.changes import StartRecording, StopRecording
@@ -31,6 +32,7 @@ from ridgeline.testing.sinks import result_of
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
     from ridgeline.engine.driver.run import ApplicationRun
+    from ridgeline.measure.answers.advice import AdviceAnswer
     from ridgeline.stram.watch import Watch
 
 _LONGEST_TAIL = 10_000
@@ -268,6 +270,13 @@ class Handle(Asking, MetricTables):
         lasting = None if duration is None else queries.seconds_of(duration)
         name = found.add(asking, "Python", timeout)
         return queries.tables_of(found, name, lasting, times, self._alive)
+
+    def advice(self) -> AdviceAnswer:
+        """What would lower latency or raise throughput, by how much, and the command that does it.
+
+        Nothing is changed. Figures are kept from the first question on, so ask again after some windows.
+        """
+        return advice_answer(self.watch, self.name)
 
     def start_recording(
         self,

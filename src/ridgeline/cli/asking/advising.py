@@ -56,6 +56,7 @@ def advice_parts(answer: Any) -> Iterator[Text]:
     """What was seen, then each piece of advice with its reason, its gain and its command."""
     if not answer["enough"]:
         yield Text(f"{answer['windows']} windows in {answer['seconds']:.0f} s are too few to say anything")
+        yield from (Text(printable(line)) for line in answer["unknown"])
         return
     spent = list(answer["blame"].items())[:_SHOWN_BLAME]
     shares = ", ".join(f"{what} {_time(seconds)}" for what, seconds in spent)
@@ -64,7 +65,7 @@ def advice_parts(answer: Any) -> Iterator[Text]:
         f" from trigger to commit. The mean window: {shares}"
     )
     if not answer["advice"]:
-        yield Text("no other number of partitions would help")
+        yield Text("no other number of partitions is known to help")
     for number, one in enumerate(answer["advice"], 1):
         yield Text(printable(f"{number}. {one['what']}: {one['why']}"))
         if one["after"] is not None:
@@ -72,6 +73,7 @@ def advice_parts(answer: Any) -> Iterator[Text]:
             yield Text(f"   {_NAMES.get(one['figure'], one['figure'])}: {before} now, {after} predicted")
         if one["command"]:
             yield Text(printable(f"   {one['command']}"))
+    yield from (Text(printable(f"not known: {line}")) for line in answer["unknown"])
 
 
 _NAMES = {

@@ -23,6 +23,7 @@ class AdviceAnswer(TypedDict):
     seconds: Annotated[float, "How much of the run the figures are of."]
     windows: Annotated[int, "How many windows they are of."]
     enough: Annotated[bool, "False if these are too few to say anything."]
+    unknown: Annotated[list[str], "What cannot be said, and why."]
     latencySeconds: Annotated[float | None, "Median from trigger to commit."]
     blame: Annotated[dict[str, float], "Seconds of the mean window by what they were spent on."]
     advice: Annotated[list[AdviceItemAnswer], "What helps most comes first."]

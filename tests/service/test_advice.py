@@ -1,0 +1,32 @@
+"""Advice on an application that runs on Spark: by the handle, and by the command over REST."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from ridgeline.cli.main import app as command
+from support.service.live import application
+from support.waiting import wait_until
+
+pytestmark = [pytest.mark.spark]
+
+
+def test_advice_is_of_the_plan_that_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
+    with application().start("local[2]", checkpoint=str(tmp_path / "checkpoint"), quiet=True) as handle:
+        first = handle.advice()
+        assert (first["enough"], first["advice"]) == (False, [])
+        assert "are needed" in first["unknown"][0]
+        wait_until(lambda: handle.advice()["windows"] >= 100, "windows")
+        handle.repartition("sums", 2)
+        assert handle.advice()["windows"] < 100  # those of the plan before do not count
+        wait_until(lambda: handle.advice()["enough"], "windows of the new plan")
+        result = CliRunner().invoke(command, ["advise", handle.url, "--for", "0", "--json"])
+        assert result.exit_code == 0, result.output
+        answer = json.loads(result.stdout)
+        assert answer["enough"]
+        assert any("processor" in line for line in answer["unknown"])
+        assert "not known: " in CliRunner().invoke(command, ["advise", handle.url, "--for", "0"]).stdout
