@@ -359,6 +359,6 @@ BENCHMARKS = (
             for percentile in ("p50", "p99")
         ],
         rounds=2,
-        budget_seconds=250,
+        budget_seconds=215,
     ),
 )
