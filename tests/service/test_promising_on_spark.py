@@ -89,6 +89,7 @@ def test_promises_are_judged_while_the_plan_changes(spark_context, tmp_path, mon
         assert samples["latency_p99:sums"] == 1
         wait_until(told.exists, "the hook")
         watch = handle.watch
+        assert handle.promises().column("promise").to_pylist() == list(everything)
     again = replay(log).counts.promises.rows(0.0)
     assert [(row["promise"], row["kept"], row["timesBroken"]) for row in again] == [
         (row["promise"], row["kept"], row["timesBroken"]) for row in watch.promises()

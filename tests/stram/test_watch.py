@@ -77,6 +77,7 @@ def test_a_frame_is_of_one_moment():
         "latency",
         "criticalPath",
         "change",
+        "promises",
         "recordAge",
         "progress",
         "operators",

@@ -567,9 +567,7 @@ class Measurement:
         )
 
     def frame(self, now: float, *, latencies: bool = True) -> FrameAnswer:
-        """All that a view shows, as of one moment.
-
-        `window` is the summary of the last window, as in `windows`.
+        """All that a view shows, as of one moment. `window`: the last one's summary, as in `windows`.
 
         Without `latencies` those of operators are left out, the most of the work.
         """
@@ -590,6 +588,7 @@ class Measurement:
             "latency": latency,
             "criticalPath": self.critical_path(),
             "change": self.changes.newest,
+            "promises": self.counts.promises.rows(now),
             "recordAge": self.record_age(now),
             "progress": progress,
             "operators": [self._operator(status, moment) for status in self._statuses.operators.values()],

@@ -19,6 +19,7 @@ from ridgeline.measure.answers.decisions import DecisionAnswer
 from ridgeline.measure.answers.operators import RecordAgesAnswer
 from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.promises import PromiseAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowSummaryAnswer
 
 _TEXT, _COUNT, _NUMBER, _YES = pa.string(), pa.int64(), pa.float64(), pa.bool_()
@@ -38,6 +39,18 @@ _LATENCY: _Columns = (
     ("p99_ms", "p99Ms", _NUMBER),
     ("windows_behind", "windowsBehind", _COUNT),
     ("estimated", "estimated", _YES),
+)
+_PROMISE: _Columns = (
+    ("promise", "promise", _TEXT),
+    ("kind", "kind", _TEXT),
+    ("operator", "operator", _TEXT),
+    ("kept", "kept", _YES),
+    ("since", "since", _TIME),
+    ("figure", "figure", _NUMBER),
+    ("limit", "limit", _NUMBER),
+    ("unit", "unit", _TEXT),
+    ("broken_seconds", "brokenSeconds", _NUMBER),
+    ("times_broken", "timesBroken", _COUNT),
 )
 _DECISION: _Columns = (
     ("id", "id", _COUNT),
@@ -167,6 +180,11 @@ def progress_table(answer: ProgressAnswer) -> pa.Table:
 def decisions_table(answer: Iterable[DecisionAnswer]) -> pa.Table:
     """A row for each decision of a policy or a listener."""
     return _table(answer, _DECISION)
+
+
+def promises_table(answer: Iterable[PromiseAnswer]) -> pa.Table:
+    """A row for each promise."""
+    return _table(answer, _PROMISE)
 
 
 def windows_table(answer: Iterable[WindowSummaryAnswer]) -> pa.Table:

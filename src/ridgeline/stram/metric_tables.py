@@ -39,6 +39,10 @@ class MetricTables(ABC):
         """The last 1,000 decisions of policies and listeners: why, and what came of each."""
         return tables.decisions_table(self.watch.decisions())
 
+    def promises(self) -> pa.Table:
+        """What the application promises: kept or broken, since when, and how long it was broken."""
+        return tables.promises_table(self.watch.promises())
+
     def record_age(self, operator: str | None = None) -> pa.Table:
         """The record ages of the last minute, of all operators or of one.
 

@@ -5,6 +5,7 @@ import json
 import pytest
 import yaml
 
+from ridgeline.cli.figures.screen import promise_lines
 from ridgeline.measure.events import PromiseChanged
 from support.cli.windows import make_plan, watch_of, window
 
@@ -49,6 +50,16 @@ def test_promises_are_shown_with_since_when(ridgeline_command, running):
     (row,) = json.loads(ridgeline_command("promises", "--json").stdout)["promises"]
     assert row["brokenSeconds"] == pytest.approx(0.5)
     assert (row["kept"], row["since"], row["figure"], row["timesBroken"]) == (True, 0.8, 1.5, 1)
+
+
+@pytest.mark.parametrize(
+    ("kept", "shown"),
+    [(False, ["promise latency_p99:store is broken for 2.00 s"]), (True, ["1 promise kept"]), (None, [])],
+)
+def test_the_screen_shows_what_is_broken_and_that_all_is_kept(kept, shown):
+    frame = watch_of(PLAN, [*window(PLAN), changed(0.1, kept, 3.0)]).frame()
+    lines = promise_lines({**frame, "at": frame["promises"][0]["since"] + 2.0})
+    assert [line.plain for line in lines] == shown
 
 
 def test_an_application_without_promises_says_so(ridgeline_command, running):

@@ -17,7 +17,7 @@ from ridgeline.cli.figures.path import path_text, rest_text
 from ridgeline.cli.figures.running import running_lines
 from ridgeline.cli.figures.verdict import verdict_line
 from ridgeline.cli.tables import flow
-from ridgeline.cli.units import count, milliseconds, rate
+from ridgeline.cli.units import count, duration, milliseconds, plural, rate
 from ridgeline.measure.answers.application import FrameAnswer
 from ridgeline.measure.answers.own_metrics import MetricsAnswer
 from ridgeline.measure.changes import text_of
@@ -42,7 +42,7 @@ def screen(
     paused = "id" in frame["info"] and frame["info"]["state"] == "PAUSED"
     verdict = Text("paused", "bold cyan") if paused else verdict_line(progress, frame["at"])
     above: list[Text] = [verdict, window_line(frame, width)]
-    above += change_lines(frame)
+    above += [*change_lines(frame), *promise_lines(frame)]
     above += [
         line
         for line in (path_text(frame["criticalPath"], width), rest_text(frame["criticalPath"], width))
@@ -61,6 +61,19 @@ def screen(
         used = sum(1 + line.plain.count("\n") for line in above) + lines + len(running) + _HEAD_LINES
         limit = max(_FEWEST_ROWS, height - used)
     return [*above, *operators_figures(frame["operators"], width, limit), *below, *running]
+
+
+def promise_lines(frame: FrameAnswer) -> list[Text]:
+    """The promises that are broken, a line each; in a line that all are kept, or nothing without any."""
+    rows = frame.get("promises", [])
+    broken = [row for row in rows if row["kept"] is False]
+    lines = []
+    for row in broken:
+        since = duration(max(0.0, frame["at"] - row["since"]))
+        lines.append(Text(printable(f"promise {row['promise']} is broken for {since}"), "bold red"))
+    if rows and all(row["kept"] for row in rows):
+        lines.append(Text(f"{plural(len(rows), 'promise')} kept", "green"))
+    return lines
 
 
 def change_lines(frame: FrameAnswer) -> list[Text]:

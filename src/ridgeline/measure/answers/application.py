@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypedDict, final
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.operators import OperatorAnswer, RecordAgesAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.promises import PromiseAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowSummaryAnswer
 
 
@@ -148,6 +149,7 @@ class FrameAnswer(TypedDict):
     latency: Annotated[LatencyAnswer, "The latencies in the last window."]
     criticalPath: Annotated[CriticalPathAnswer, "The critical path of the last window."]
     change: Annotated[ChangeFiguresAnswer | None, "The change to which something happened last."]
+    promises: Annotated[list[PromiseAnswer], "What the application promises, and whether it is kept."]
     recordAge: Annotated[RecordAgesAnswer, "The record ages of the last minute."]
     progress: Annotated[ProgressAnswer, "How far the running window and the sources are."]
     operators: Annotated[list[OperatorAnswer], "All physical operators."]
