@@ -27,6 +27,7 @@ _NAMES = (
     "recovery",
     "repartition",
     "change",
+    "policies",
     "scale",
     "measurement",
 )
