@@ -115,10 +115,14 @@ class SqlEngine:
 
     def _start(self) -> subprocess.Popen[bytes]:
         """Start the process. Raises QueryError."""
-        if importlib.util.find_spec("duckdb") is None:
+        found = [importlib.util.find_spec(name) for name in ("duckdb", "pyarrow")]
+        folders = [str(Path(one.origin).parents[1]) for one in found if one is not None and one.origin]
+        if found[0] is None:
             msg = "queries need DuckDB, which is not installed here; install `ridgeline[query]`"
             raise QueryError(msg)
-        path = os.pathsep.join(one for one in sys.path if one)
+        path = os.pathsep.join(
+            dict.fromkeys(folders)
+        )  # and nothing that may hide its modules
         command = [sys.executable, "-P", str(_SCRIPT), str(self._memory_mb), str(self._rows)]
         environment = {"PYTHONPATH": path, "PATH": os.environ.get("PATH", ""), **_FEW_THREADS}
         try:

@@ -60,7 +60,7 @@ def on_s3(server):
     environment["AWS_EC2_METADATA_DISABLED"] = "true"
     steps = [f"{name}={count}" for name, count in STEPS.items()]
     command = [sys.executable, "-m", "support.s3.drivers", server[0], *steps]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=3600)
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=900)
     results = dict(
         line.removeprefix("RESULT ").split(" ", 1)
         for line in ran.stdout.splitlines()
