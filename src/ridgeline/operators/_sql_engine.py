@@ -120,9 +120,7 @@ class SqlEngine:
         if found[0] is None:
             msg = "queries need DuckDB, which is not installed here; install `ridgeline[query]`"
             raise QueryError(msg)
-        path = os.pathsep.join(
-            dict.fromkeys(folders)
-        )  # and nothing that may hide its modules
+        path = os.pathsep.join(dict.fromkeys(folders))  # and nothing that may hide its modules
         command = [sys.executable, "-P", str(_SCRIPT), str(self._memory_mb), str(self._rows)]
         environment = {"PYTHONPATH": path, "PATH": os.environ.get("PATH", ""), **_FEW_THREADS}
         try:
