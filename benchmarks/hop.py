@@ -140,8 +140,8 @@ BENCHMARKS = [
         title="hop: 64-byte tuples to another container, by key",
         contestants={"by reference": by_reference, "by value": by_value, "by hand": by_hand},
         goals=[
-            Goal(figure=RATE, of="by value", against="by hand", at_least=2.2),
-            Goal(figure=RATE, of="by reference", against="by hand", at_least=8.0),
+            Goal(figure=RATE, of="by value", against="by hand", at_least=3.5),
+            Goal(figure=RATE, of="by reference", against="by hand", at_least=12.0),
         ],
     )
 ]

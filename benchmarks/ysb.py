@@ -271,10 +271,10 @@ BENCHMARKS = [
             "polars alone": polars_alone,
         },
         goals=[
-            Goal(figure=RATE, against="native", at_least=5.0),
+            Goal(figure=RATE, against="native", at_least=6.0),
             Goal(figure=RATE, against="Bytewax", at_least=2.0),
-            Goal(figure=RATE, against="Bytewax, 2 processes", at_least=2.0),
-            Goal(figure=RATE, against="polars alone", at_least=0.5),
+            Goal(figure=RATE, against="Bytewax, 2 processes", at_least=1.2),
+            Goal(figure=RATE, against="polars alone", at_least=0.6),
         ],
         prepare=_prepare,
     )

@@ -28,6 +28,7 @@ DAY = datetime(2026, 1, 1, tzinfo=UTC)
     sizes=st.lists(st.integers(0, 12), min_size=1, max_size=4),
     rows_per_window=st.integers(1, 15),
     partitions=st.integers(1, 4),
+    in_turn=st.integers(1, 5),
     rotate=st.booleans(),
     compressed=st.booleans(),
     blank=st.integers(0, 3),
@@ -41,6 +42,7 @@ def test_any_split_into_windows_and_partitions_gives_all_rows_once_and_in_order(
     sizes,
     rows_per_window,
     partitions,
+    in_turn,
     rotate,
     compressed,
     blank,
@@ -68,7 +70,7 @@ def test_any_split_into_windows_and_partitions_gives_all_rows_once_and_in_order(
                 codec, suffix = [(gzip, "gz"), (bz2, "bz2")][number % 2]
                 path.with_name(f"{path.name}.{suffix}").write_bytes(codec.compress(path.read_bytes()))
                 path.unlink()
-        operator = replay(folder, format, rows_per_window=rows_per_window)
+        operator = replay(folder, format, rows_per_window=rows_per_window, rows_in_turn=in_turn)
         parts = [
             Driven(operator, partition=p, partitions=partitions, rotate=rotate) for p in range(partitions)
         ]
@@ -82,7 +84,9 @@ def test_any_split_into_windows_and_partitions_gives_all_rows_once_and_in_order(
     for window, shares in enumerate(windows):
         expected = range(window * rows_per_window, min(total, (window + 1) * rows_per_window))
         assert sorted(n for share in shares for n in share) == list(expected)
-        assert shares == [tuple(n for n in expected if n % partitions == p) for p in range(partitions)]
+        assert shares == [
+            tuple(n for n in expected if n // in_turn % partitions == p) for p in range(partitions)
+        ]
 
 
 @pytest.mark.parametrize("format", ["text", "csv", "jsonl", "parquet"])

@@ -18,7 +18,7 @@ _BATCH_ROWS = 65_536
 
 
 class ParquetReader:
-    """A Parquet file, open at a row. Holds in memory the rows that were peeked and one batch."""
+    """A Parquet file, open at a row. Holds in memory the rows that were decoded last and one batch."""
 
     def __init__(self, file: ReplayFile, schema: Schema, place: int) -> None:
         """Open `file` at row `place`, reading only the columns of `schema`. Raises RidgelineError."""
@@ -43,36 +43,44 @@ class ParquetReader:
             )
             raise RidgelineError(message)
         file.check_size(self._raw.size())
-        group, first = 0, 0
-        while group < metadata.num_row_groups and first + metadata.row_group(group).num_rows <= place:
-            first += metadata.row_group(group).num_rows
-            group += 1
-        self._batches: Iterator[pa.RecordBatch] = self._parquet.iter_batches(
-            _BATCH_ROWS,
-            row_groups=list(range(group, metadata.num_row_groups)),
-            columns=schema.arrow.names,
-            use_threads=False,
-        )
+        self.place = place
+        self._ends = np.cumsum([metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)])
+        self._batches: Iterator[pa.RecordBatch] = iter(())
         self._held: list[pa.RecordBatch] = []
-        self._held_rows = 0
-        self.place = first
-        while self.place < place:
-            self.peek(1)
-            self.skip(min(place - self.place, self._held_rows))
+        self._first, self._next = 0, -1
+        """The first row that is held, and the next that `_batches` gives; -1: it was not made yet."""
 
     def peek(self, rows: int) -> ParquetChunk:
-        """Return the next rows, at most `rows`; empty at the end of the file."""
+        """Return the next rows, at most `rows`; empty at the end of the file. Decodes nothing."""
+        return ParquetChunk(self, self._schema, self.place, min(rows, self.rows - self.place))
+
+    def decode(self, place: int, rows: int) -> list[pa.RecordBatch]:
+        """Decode rows from a row on; what lies before it in other row groups is not decoded.
+
+        Raises RidgelineError.
+        """
+        group = int(np.searchsorted(self._ends, place, side="right"))
+        begin = int(self._ends[group - 1]) if group else 0
+        if place < self._first or self._next < begin:
+            self._held, self._first, self._next = [], begin, begin
+            self._batches = self._parquet.iter_batches(
+                _BATCH_ROWS,
+                row_groups=list(range(group, len(self._ends))),
+                columns=self._schema.arrow.names,
+                use_threads=False,
+            )
         try:
-            while self._held_rows < rows and (batch := next(self._batches, None)) is not None:
+            while self._next < place + rows and (batch := next(self._batches, None)) is not None:
                 self._held.append(batch)
-                self._held_rows += batch.num_rows
+                self._next += batch.num_rows
+                self._drop(place)
         except (OSError, pa.ArrowException) as error:
-            row = self.place + self._held_rows
             message = (
-                f"file `{self.file.path}` is corrupt or cannot be read, after row {row}: {error}; "
+                f"file `{self.file.path}` is corrupt or cannot be read, after row {self._next}: {error}; "
                 "mend or remove it"
             )
             raise RidgelineError(message) from error
+        self._drop(place)
         taken: list[pa.RecordBatch] = []
         for batch in self._held:
             part = batch.slice(0, rows)
@@ -80,17 +88,20 @@ class ParquetReader:
             rows -= part.num_rows
             if not rows:
                 break
-        return ParquetChunk(self.file.path, self._schema, taken, self.place)
+        return taken
+
+    def _drop(self, place: int) -> None:
+        """Forget rows before a row that are held."""
+        while self._held and self._first < place:
+            batch = self._held.pop(0)
+            passed = min(batch.num_rows, place - self._first)
+            self._first += passed
+            if passed < batch.num_rows:
+                self._held.insert(0, batch.slice(passed))
 
     def skip(self, rows: int) -> None:
         """Pass rows that `peek` returned."""
         self.place += rows
-        self._held_rows -= rows
-        while rows:
-            batch = self._held.pop(0)
-            if batch.num_rows > rows:
-                self._held.insert(0, batch.slice(rows))
-            rows = max(0, rows - batch.num_rows)
 
     def passed(self) -> float:
         """The share of rows passed, in bytes of the file."""
@@ -117,22 +128,24 @@ class ParquetReader:
 
 
 class ParquetChunk:
-    """Rows of a file, in the file's types."""
+    """Rows of a file, in the file's types, not yet decoded."""
 
-    def __init__(self, path: str, schema: Schema, batches: list[pa.RecordBatch], place: int) -> None:
-        self._path, self._schema, self._batches, self._place = path, schema, batches, place
+    def __init__(self, reader: ParquetReader, schema: Schema, place: int, rows: int) -> None:
+        self._reader, self._schema, self._place, self._rows = reader, schema, place, rows
+        self._path = reader.file.path
 
     def __len__(self) -> int:
-        return sum(batch.num_rows for batch in self._batches)
+        return self._rows
 
     def read(self, first: int, step: int) -> pa.RecordBatch:
         """Return every `step`-th row from row `first` on, cast to the schema.
 
         Raises RidgelineError that names file, rows, column and types.
         """
-        if not self._batches:
+        batches = self._reader.decode(self._place, self._rows)
+        if not batches:
             return self._schema.encode([])
-        table = pa.Table.from_batches(self._batches)
+        table = pa.Table.from_batches(batches)
         if first or step > 1:
             table = table.take(pa.array(np.arange(first, table.num_rows, step)))
         arrays = []

@@ -88,8 +88,10 @@ class FileReplayInput(InputOperator, Generic[T]):
 
     A window emits at most twice the rows that its width makes due. After slow windows the pace is doubled
     until the delay is made up for; of a longer pause only the last 10 s are. No window emits more than
-    1,048,576 rows. Row i of all files belongs to partition i mod n. Every partition reads all files; of lines
-    it parses only its own, unless `event_time` is set.
+    1,048,576 rows. Row i of all files belongs to partition i mod n, or with `rows_in_turn` r to partition
+    (i div r) mod n. Every partition reads all files; of lines it parses only its own, unless `event_time` is
+    set. Of Parquet files it decodes only row groups with rows of its own. So partitions share that work if
+    each takes as many rows in turn as a row group has.
 
     Example:
         >>> import tempfile
@@ -122,6 +124,7 @@ class FileReplayInput(InputOperator, Generic[T]):
     format: Literal["text", "csv", "jsonl", "parquet"] = "text"
     rows_per_window: int | None = Field(default=None, gt=0)
     rows_per_second: float | None = Field(default=None, gt=0)
+    rows_in_turn: int = Field(default=1, gt=0)
     event_time: str | None = None
     speed_up: float = Field(default=1.0, gt=0)
     delimiter: str = Field(default=",", min_length=1, max_length=1)
@@ -257,8 +260,16 @@ class FileReplayInput(InputOperator, Generic[T]):
 
     def _emit_rows(self, rows: int) -> None:
         """Emit this partition's rows among the next `rows` rows of the files."""
-        while rows > 0 and (chunk := self._cursor.peek(rows)) is not None:
-            self.output.emit_batch(chunk.read(self._first_own(), self.context.partitions))
+        turn, of = self.rows_in_turn, self.context.partitions
+        while rows > 0:
+            row = self._cursor.position.row
+            chunk = self._cursor.peek(min(rows, turn - row % turn) if turn > 1 and of > 1 else rows)
+            if chunk is None:
+                return
+            if turn == 1:
+                self.output.emit_batch(chunk.read((self.context.partition - row) % of, of))
+            elif row // turn % of == self.context.partition:
+                self.output.emit_batch(chunk.read(0, 1))
             self._cursor.advance(len(chunk))
             rows -= len(chunk)
 
@@ -280,18 +291,16 @@ class FileReplayInput(InputOperator, Generic[T]):
                 )
                 due = later.index(True).as_py() if pc.any(later, min_count=0).as_py() else due
             own = batch.slice(0, due)
-            if self.context.partitions > 1:
-                own = own.take(pa.array(np.arange(self._first_own(), due, self.context.partitions)))
+            if (of := self.context.partitions) > 1:
+                numbers = np.arange(due) + self._cursor.position.row
+                whose = numbers // self.rows_in_turn % of
+                own = own.take(pa.array(np.flatnonzero(whose == self.context.partition)))
             self.output.emit_batch(own)
             if due:
                 self._cursor.advance(due)
             rows -= due
             if due < len(batch):
                 return
-
-    def _first_own(self) -> int:
-        """The number, among the rows that come next, of the first one that belongs to this partition."""
-        return (self.context.partition - self._cursor.position.row) % self.context.partitions
 
     def _rows_due(self) -> int:
         if self.rows_per_second is None:
