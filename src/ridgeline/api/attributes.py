@@ -322,7 +322,8 @@ _ALL = (
         _APPLICATION,
         int,
         4,
-        "in slots: windows that may be under way at the same time",
+        "in slots: windows that may be under way at the same time; 1: records get to sinks sooner, in fewer "
+        "windows a second",
         1,
         64,
     ),
