@@ -29,7 +29,8 @@ class WindowRequest:
     the report must hold, and how many. `records`: the ports that are recorded, and the most bytes of each.
     All by physical id; ports also by name. `ends`: when the window's width is over, by the monotonic clock of
     the host that runs it; set there. `time`: when the window was first begun, by the driver's clock, in
-    microseconds since 1970.
+    microseconds since 1970. `key_bits`: count how tuples are spread over keys, by so many bits of their
+    hashes; 0: do not.
     """
 
     window_id: int
@@ -42,6 +43,26 @@ class WindowRequest:
     records: Mapping[tuple[int, str], int] = field(default_factory=dict)
     ends: float = math.inf
     time: int = 0
+    key_bits: int = 0
+
+
+@pickled_by_values
+@dataclass(frozen=True, slots=True)
+class KeyCounts:
+    """How the tuples that one port has sent by key in one window are spread over keys.
+
+    `sinks`: of each operator among whose partitions they were divided, one of these or of the unifiers before
+    them. `cells`: the tuples by `hash & (2 ** bits - 1)`, as `packed_cells` writes them. `sampled`: so many
+    of the `tuples` were looked at one by one. `heavy`: hash, text and number of the keys that most of these
+    have.
+    """
+
+    sinks: tuple[int, ...]
+    bits: int
+    cells: bytes
+    tuples: int
+    sampled: int
+    heavy: tuple[tuple[int, str, int], ...]
 
 
 @pickled_by_values
@@ -100,6 +121,7 @@ class WindowReport:
     `task` of every container whose blocks it got. `task_attempt`: how often Spark had begun its task before,
     or one that read for it.
     `small_change`: name and content of what its operators changed, None if nothing or if it is in a file.
+    `keys`: the keys that its operators have sent, if the request asks for them.
     """
 
     window: ContainerWindow
@@ -107,3 +129,4 @@ class WindowReport:
     operators: list[OperatorReport] = field(default_factory=list)
     task_attempt: int = 0
     small_change: tuple[str, bytes] | None = None
+    keys: tuple[KeyCounts, ...] = ()

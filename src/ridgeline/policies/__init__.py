@@ -8,6 +8,7 @@ from ridgeline.measure.deciding.figures import (
     SourceFigures,
     Spread,
 )
+from ridgeline.measure.deciding.key_load import HeavyKey, KeyLoad
 from ridgeline.policies.answers import Answer, Decision, Expectation, Repartition, SetAttribute, SetProperty
 from ridgeline.policies.backlog import BacklogBounds, CatchUpTime
 from ridgeline.policies.bounds import LatencyBounds, ThroughputBounds
@@ -23,6 +24,8 @@ __all__ = [
     "CriticalPathPolicy",
     "Decision",
     "Expectation",
+    "HeavyKey",
+    "KeyLoad",
     "LatencyBounds",
     "OperatorFigures",
     "PartitionFigures",

@@ -59,7 +59,9 @@ class DecidingThread:
                 return
             changing = any(not asked.done.is_set() for asked in self._run.changes.all())
             try:
-                self._deciders.look(self._watch.application_figures(changing=changing))
+                self._deciders.look(
+                    self._watch.application_figures(changing=changing, keys=self._run.keys.load)
+                )
             except Exception:  # noqa: BLE001  the application goes on without decisions
                 _log.exception("deciders have failed, and decide nothing in this window")
             self._over.wait(_LEAST_SECONDS)

@@ -39,6 +39,7 @@ from ridgeline.measure.answers.windows import (
 )
 from ridgeline.measure.deciding.figures import ApplicationFigures, PromiseState
 from ridgeline.measure.deciding.fold import DecidingFold
+from ridgeline.measure.deciding.period import Keys
 from ridgeline.measure.deciding.present import application_figures
 from ridgeline.measure.events import ApplicationEnded, ContainerWindow, RunEvent, WindowCommitted
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
@@ -314,16 +315,21 @@ class Watch:
             figures.deciding = figures.deciding or DecidingFold()
 
     def application_figures(
-        self, seconds: float = 10.0, promises: Sequence[PromiseState] = (), *, changing: bool = False
+        self,
+        seconds: float = 10.0,
+        promises: Sequence[PromiseState] = (),
+        *,
+        changing: bool = False,
+        keys: Keys | None = None,
     ) -> ApplicationFigures:
-        """The figures of the last `seconds` seconds for those who decide.
+        """The figures of the last `seconds` seconds for those who decide. `keys`: of a run that counts them.
 
         Raises ValueError before `keep_figures`.
         """
         with self._settled() as figures:
             now = self._now()
             states = promises or [_promise_state(row) for row in figures.counts.promises.rows(now)]
-            return application_figures(figures, now, seconds, states, changing=changing)
+            return application_figures(figures, now, seconds, states, changing=changing, keys=keys)
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last windows, the newest last."""

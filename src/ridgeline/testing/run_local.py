@@ -423,7 +423,7 @@ def _drive(
         due = sorted(one for one in edits if one <= master.next_window)
         result.changes += [run.changes.ask(PlanChange(edits.pop(one)), "test") for one in due]
         if deciders:
-            deciders.look(result.watch.application_figures())
+            deciders.look(result.watch.application_figures(keys=run.keys.load))
         run.take_changes(wait=True)
         if run.may_begin and (end is None or master.next_window < end):
             if master.next_window > first:
@@ -437,7 +437,7 @@ def _drive(
         elif not (master.can_begin and run.commit_held()):
             run.turn(0)
     if deciders:
-        deciders.follow(result.watch.application_figures())
+        deciders.follow(result.watch.application_figures(keys=run.keys.load))
 
 
 def _deciders(run: ApplicationRun, result: LocalRun) -> Deciders:

@@ -23,6 +23,7 @@ from ridgeline.engine.driver.committing import CommitHere, Committer
 from ridgeline.engine.driver.compactions import Compactions
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.kept_properties import NOTHING_KEPT
+from ridgeline.engine.driver.key_counting import KeyCounting
 from ridgeline.engine.driver.outputs import Outputs
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.recordings import Recordings
@@ -92,6 +93,7 @@ class ChangingRun(ABC):
         self.plan = plan
         self.checkpoint = checkpoint
         self.tails = Tails()
+        self.keys = KeyCounting(plan, clock)
         self._reporter = Reporter(plan, clock, observe)
         self.changes = Changes(clock.wall)
         self.changes.withdrawn = self._reporter.change
@@ -232,6 +234,7 @@ class ChangingRun(ABC):
         before = self.master
         self.plan, self._moved = plan, begin
         self.recordings.change(plan)
+        self.keys.change(plan)
         self.compactions.change(plan)
         self._repair = StateRepair(plan, self.checkpoint)
         self._reporter.follow(plan)

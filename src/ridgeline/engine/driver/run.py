@@ -223,6 +223,7 @@ class ApplicationRun(ChangingRun):
                     self._executor.committed(published, self.master.states)
                     window = self._windows.pop(published)
                     self.tails.take(window.reports)
+                    self.keys.take(window.reports)
                     self._unsettled = True
                     seen = self._outputs.take_published() if published == window_id else ()
                     self._reporter.window(published, window, seen)  # outputs show a commit's windows at once
@@ -276,7 +277,7 @@ class ApplicationRun(ChangingRun):
             due = window.began if window.due is None else min(window.due, window.began)
             self._reporter.tell(WindowPlanned(window.began, window_id, self.plan.version, due))
         self._reporter.tell(WindowStarted(window.planned, window_id, attempt))
-        window.launched = self._executor.begin(self.tails.asked(request), window.source)
+        window.launched = self._executor.begin(self.keys.asked(self.tails.asked(request)), window.source)
 
     def _commits(self, commit: Commit) -> bool:
         """Begin to commit windows; False if outputs refuse the first one of a plan: it is given up."""

@@ -8,10 +8,12 @@ from typing import Any
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange import coded
 from ridgeline.engine.exchange.block import Block, Message, PackedTimes, Payload, encode, encode_times
+from ridgeline.engine.exchange.key_counts import KeyCounters
 from ridgeline.engine.exchange.routing import Splitter
 from ridgeline.engine.exchange.shared_blocks import SharedPlace, SharedWriter
 from ridgeline.plan.container_spec import ContainerSpec, Route
 from ridgeline.plan.physical import Encoding
+from ridgeline.plan.protocol import KeyCounts
 
 Emitted = dict[tuple[int, str], list[Tuples]]
 """Tuples by the id of an operator and the name of one of its input ports."""
@@ -48,13 +50,19 @@ class Outgoing:
 
     `tag` names the attempt, among all of all drivers. `place`: where blocks may lie by reference; None for
     none. `near`: the containers of this process. They get the same `Tuples` as siblings do, which nobody
-    changes.
+    changes. `key_bits`: keys are counted by so many bits of their hashes, 0: they are not.
     """
 
     def __init__(
-        self, routes: Routes, tag: str, place: SharedPlace | None, near: Collection[int] = ()
+        self,
+        routes: Routes,
+        tag: str,
+        place: SharedPlace | None,
+        near: Collection[int] = (),
+        key_bits: int = 0,
     ) -> None:
         self._routes = routes
+        self._counters = KeyCounters(key_bits) if key_bits else None
         self._near = near
         self._writer = (
             SharedWriter(place, f"c{routes.container}{tag}") if place and routes.consumers else None
@@ -80,7 +88,7 @@ class Outgoing:
             routes, splitter = found
             for part in parts:
                 packed: dict[tuple[int, int], tuple[Payload, PackedTimes | None]] = {}
-                taken = splitter.split(part)
+                taken = splitter.split(part, self._counters)
                 for (number, route), share in zip(routes, taken, strict=True):
                     if share is None:
                         continue
@@ -95,6 +103,10 @@ class Outgoing:
                     if form not in packed:
                         packed[form] = self._pack(share, route.encoding)
                     blocks.append(Block(route.sink, route.sink_port, number, *packed[form]))
+
+    def key_counts(self) -> tuple[KeyCounts, ...]:
+        """How the tuples that were divided by key are spread over keys, if that is counted."""
+        return () if self._counters is None else self._counters.counts()
 
     def _pack(self, tuples: Tuples, encoding: Encoding | None) -> tuple[Payload, PackedTimes | None]:
         """By the codec of the port that they go to, else by Arrow. Raises RidgelineError."""

@@ -11,6 +11,7 @@ from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.times import Positions
 from ridgeline.api.tuples import Tuples
+from ridgeline.engine.exchange.key_counts import KeyCounters
 from ridgeline.plan.container_spec import Route
 from ridgeline.plan.physical import OwnKeys, RoundRobin
 
@@ -40,10 +41,10 @@ class Splitter:
         for number, route in enumerate(routes):
             if isinstance(route.route, PartitionKeys):
                 keyed.setdefault(id(route.codec), []).append((number, route.route))
-        self._passes = [
-            (routes[members[0][0]].codec, [_Pass(group) for group in _disjoint(members)])
-            for members in keyed.values()
-        ]
+        passes = [(routes[members[0][0]].codec, _disjoint(members)) for members in keyed.values()]
+        self._passes = [(codec, [_Pass(group) for group in groups]) for codec, groups in passes]
+        self._sinks = [tuple(routes[group[0][0]].sink for group in groups) for _, groups in passes]
+        """Of each codec, one sink of each group."""
 
     def begin(self, start: int) -> None:
         """A window begins. Dealing out begins with partition `start`.
@@ -52,32 +53,38 @@ class Splitter:
         """
         self._start, self._seen = start, 0
 
-    def split(self, part: Tuples) -> list[Tuples | None]:
+    def split(self, part: Tuples, counters: KeyCounters | None = None) -> list[Tuples | None]:
         """What each route takes of the next run of tuples, in order; None for nothing.
 
-        A route that takes all takes the run itself. Raises RidgelineError for a tuple of another's keys.
+        A route that takes all takes the run itself. `counters`: count the keys. Raises RidgelineError for a
+        tuple of another's keys.
         """
         taken = [part if route.route is None else None for route in self._routes]
         if not len(part):
             return taken
         for number, keys in self._checked:
-            self._check(number, keys, part)
+            self._check(number, keys, part, counters)
             taken[number] = part
         for number, route in enumerate(self._routes):
             if isinstance(route.route, RoundRobin):
                 first = (route.route.index - self._start - self._seen) % route.route.of
                 taken[number] = _take(part, np.arange(first, len(part), route.route.of))
         self._seen += len(part)
-        for codec, passes in self._passes:
+        for (codec, passes), sinks in zip(self._passes, self._sinks, strict=True):
             hashes = codec.hashes(part).astype(np.uint64, copy=False)
+            if counters is not None:
+                counters.add(sinks, codec, hashes, part)
             for one in passes:
                 for number, positions in one.divide(hashes):
                     taken[number] = _take(part, positions)
         return taken
 
-    def _check(self, number: int, keys: PartitionKeys, part: Tuples) -> None:
+    def _check(self, number: int, keys: PartitionKeys, part: Tuples, counters: KeyCounters | None) -> None:
         """Raise RidgelineError for a tuple that belongs to another partition than this route leads to."""
-        hashes = self._routes[number].codec.hashes(part).astype(np.uint64, copy=False)
+        route = self._routes[number]
+        hashes = route.codec.hashes(part).astype(np.uint64, copy=False)
+        if counters is not None:
+            counters.add((route.sink,), route.codec, hashes, part)
         strays = np.flatnonzero(
             ~np.isin(hashes & np.uint64(keys.mask), np.array(sorted(keys.keys), np.uint64))
         )

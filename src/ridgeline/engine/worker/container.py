@@ -200,13 +200,12 @@ class Container:
         After an error nothing of the attempt counts, and the next request must name the states.
         """
         request = self._continued(request)
-        outgoing = Outgoing(
-            self._routes, f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}", place, self.near
-        )
+        own_tag = f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}"
+        outgoing = Outgoing(self._routes, own_tag, place, self.near, request.key_bits)
         try:
             tags = {} if ended else tags_of(self.spec, messages, request.window_id)
             report = self._run(request, messages, batches, outgoing, tag, task_attempt, task_began)
-            report.task_attempt, report.seen = task_attempt, tags
+            report.task_attempt, report.seen, report.keys = task_attempt, tags, outgoing.key_counts()
         except BaseException:
             self._failed = True
             outgoing.discard()

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ridgeline.measure.deciding.key_load import KeyLoad
+
 
 @dataclass(frozen=True, slots=True)
 class Spread:
@@ -95,6 +97,15 @@ class OperatorFigures(ABC):
     @abstractmethod
     def for_seconds(self, seconds: float) -> OperatorFigures:
         """The same over another period, which ends at the same time; at most 15 minutes are kept."""
+
+    @property
+    def keys(self) -> KeyLoad | None:
+        """How its tuples are spread over keys; None if it is not divided by key, or nothing is counted yet.
+
+        Tuples are counted from the first time on that somebody asks, and for a minute after the last time.
+        At most 5 minutes are kept.
+        """
+        return None
 
     @property
     def busiest(self) -> PartitionFigures | None:

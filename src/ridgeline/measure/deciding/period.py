@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -19,15 +19,21 @@ from ridgeline.measure.deciding.figures import (
     Spread,
 )
 from ridgeline.measure.deciding.fold import Column, Floats, Slice
+from ridgeline.measure.deciding.key_load import KeyLoad
 from ridgeline.measure.latency.critical_path import slack
 from ridgeline.measure.topology import OperatorNode, Topology
 
 _NOWHERE: tuple[str | None, int | None] = None, None
+Keys = Callable[[str, float], KeyLoad | None]
+"""The keys of a logical operator over so many seconds."""
 
 
 @dataclass(frozen=True)
 class Now:
-    """What figures of one moment share. `processes`: host and process of each container."""
+    """What figures of one moment share. `processes`: host and process of each container.
+
+    `keys`: None where keys are not counted.
+    """
 
     application: str
     at: float
@@ -45,6 +51,7 @@ class Now:
     ages: Mapping[str, Spread] = field(default_factory=dict)
     promises: Sequence[PromiseState] = ()
     slots_free: int | None = None
+    keys: Keys | None = None
 
 
 class Period(ApplicationFigures):
@@ -66,6 +73,10 @@ class Period(ApplicationFigures):
     def for_seconds(self, seconds: float) -> ApplicationFigures:
         """The same over another period."""
         return Period(self._now, self._all, seconds)
+
+    def keys(self, operator: str) -> KeyLoad | None:
+        """How the tuples of a logical operator are spread over keys."""
+        return None if self._now.keys is None else self._now.keys(operator, self.seconds)
 
     @cached_property
     def window_latency(self) -> Spread:  # type: ignore[override]
@@ -219,6 +230,11 @@ class _Operator(OperatorFigures):
     def slack_seconds(self) -> float | None:  # type: ignore[override]
         """By how much it could have been slower in the mean window without being on the critical path."""
         return self._period.slack_of.get(self.name)
+
+    @property
+    def keys(self) -> KeyLoad | None:
+        """How its tuples are spread over keys."""
+        return self._period.keys(self.name)
 
     def for_seconds(self, seconds: float) -> OperatorFigures:
         """The same over another period."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ridgeline.measure.answers.operators import RecordAgeAnswer
 from ridgeline.measure.answers.progress import SourceAnswer
 from ridgeline.measure.deciding.figures import ApplicationFigures, PromiseState, SourceFigures, Spread
-from ridgeline.measure.deciding.period import Now, Period
+from ridgeline.measure.deciding.period import Keys, Now, Period
 
 if TYPE_CHECKING:
     from ridgeline.measure.measurement import Measurement
@@ -24,6 +24,7 @@ def application_figures(
     promises: Sequence[PromiseState] = (),
     *,
     changing: bool = False,
+    keys: Keys | None = None,
 ) -> ApplicationFigures:
     """The figures of the last `seconds` seconds. Raises ValueError if none are kept (`keep_figures`)."""
     fold, plan = measurement.deciding, measurement.plan
@@ -49,6 +50,7 @@ def application_figures(
         metrics=_metrics(measurement),
         ages=_ages(measurement, now),
         promises=promises,
+        keys=keys,
     )
     return Period(present, slices, seconds)
 
