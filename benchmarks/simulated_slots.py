@@ -128,7 +128,7 @@ class SimulatedNetwork:
                 written=began + _COMPUTE_SECONDS,
                 received=0.0,
             )
-            window.sent = window.written
+            window.ready, window.sent = began, window.written
             yield WindowReport(window, {}, [*self._operator_reports(container, request, began)])
 
     def _operator_reports(

@@ -175,3 +175,22 @@ def test_an_event_of_a_host_without_an_offset_is_itself(host):
 def test_without_samples_there_is_no_estimate():
     with pytest.raises(ValueError, match=r"`samples` must be at least 1; got 0; did you mean 100\?"):
         ClockOffsets(samples=0)
+
+
+def test_columns_are_those_of_the_corrected_events():
+    clocks = ClockOffsets(own_host="near")
+    for number in range(20):
+        clocks.add("far", 100.0 + number, 100.7 + number * 1.001)
+        clocks.add("farther", 100.0 + number, 90.0 + number)
+    hosts = ["near", "far", "farther", "unknown"]
+    events = {
+        number: ContainerWindow(
+            0.0, 1, 0, number, hosts[number % 4], 1, "t", at, at + 1, at + 2, at + 3, at + 4, 0.0
+        )
+        for number, at in enumerate([50.0, 101.0, 110.0, 117.0, 300.0, 1000.0])
+    }
+    corrected = clocks.all_corrected(events)
+    each = {number: clocks.corrected(event) for number, event in events.items()}
+    assert dict(corrected) == each
+    for name in ("began", "written", "sent", "received"):
+        assert corrected.column(name).tolist() == [getattr(event, name) for event in each.values()]

@@ -7,10 +7,10 @@ from ridgeline import Application, RidgelineError
 from ridgeline.api.clock import Clock
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, OperatorWindow
-from ridgeline.measure.latency.operator_latency import operator_latencies
 from ridgeline.measure.latency.window import assemble
 from ridgeline.measure.measurement import Measurement
 from ridgeline.testing import SteppingClock, run_local
+from support.measure.simulated_window import operator_latencies
 from support.testing.diamond import BUSY, A, Busy, diamond
 
 

@@ -14,10 +14,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Generic, TypeVar, get_type_hints
+
+import numpy as np
+import numpy.typing as npt
 
 from ridgeline.measure.events import ContainerWindow, HostTime, OperatorWindow
 
@@ -130,19 +133,11 @@ class ClockOffsets:
 
         Each time gets the offset at that time, since clocks drift within long windows. 0 (not known) stays.
         """
-        line = self._line(event.host)
-        if line is None:
-            return event
-        kind = type(event)
-        values = list(_VALUES[kind](event))
-        at, slope, offset = line.at, line.slope, line.offset
-        span = line.last - line.first
-        first, last = line.first - span, line.last + span
-        for number in _HOST_TIMES[kind]:
-            if time := values[number]:
-                within = first if time < first else min(time, last)
-                values[number] = time + offset + slope * (within - at)
-        return kind(*values)
+        return _corrected(event, self._line(event.host))
+
+    def all_corrected(self, events: Mapping[int, Reported]) -> Corrected[Reported]:
+        """The same for the events of a window, by the offsets as they are known now."""
+        return Corrected(events, {host: self._line(host) for host in {one.host for one in events.values()}})
 
     def as_dict(self) -> dict[str, dict[str, float | int]]:
         """By host: `offsetMs` as of its last message, `averageMs`, and the number of `samples`."""
@@ -156,20 +151,106 @@ class ClockOffsets:
         }
 
 
+class Corrected(Mapping[int, Reported], Generic[Reported]):
+    """Events of a window with all times on STRAM's clock, as `ClockOffsets.corrected` makes them.
+
+    An event is corrected when it is asked for: of most only some values are, of all of them at once.
+    """
+
+    def __init__(self, reported: Mapping[int, Reported], lines: Mapping[str, _Line | None]) -> None:
+        self.reported: Mapping[int, Reported] = reported
+        """The events as their hosts have filled them in."""
+        self._lines = lines
+        self._events: dict[int, Reported] = {}
+        self._columns: dict[str, npt.NDArray[np.float64]] = {}
+        self._of_lines: npt.NDArray[np.float64] | None = None
+
+    def __getitem__(self, number: int) -> Reported:
+        event = self._events.get(number)
+        if event is None:
+            event = self.reported[number]
+            event = self._events[number] = _corrected(event, self._lines.get(event.host))
+        return event
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.reported)
+
+    def __len__(self) -> int:
+        return len(self.reported)
+
+    def __contains__(self, number: object) -> bool:
+        return number in self.reported
+
+    def column(self, name: str) -> npt.NDArray[np.float64]:
+        """A value of all events, in their order. Times that hosts read are on STRAM's clock."""
+        found = self._columns.get(name)
+        if found is None:
+            value = attrgetter(name)
+            found = np.array([value(event) for event in self.reported.values()], np.float64)
+            if any(name in names for names in _NAMES_OF_HOST_TIMES.values()):
+                found = self._on_our_clock(found)
+            self._columns[name] = found
+        return found
+
+    def _on_our_clock(self, times: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The times of all events as `_corrected` has them."""
+        if not any(self._lines.values()):
+            return times
+        if self._of_lines is None:
+            numbers = {host: number for number, host in enumerate(self._lines)}
+            rows = np.array([_values(line) for line in self._lines.values()])
+            self._of_lines = rows[[numbers[event.host] for event in self.reported.values()]].T
+        at, offset, slope, first, last = self._of_lines
+        corrected = times + offset + slope * (np.clip(times, first, last) - at)
+        return np.where(times == 0.0, times, corrected)
+
+
+def corrected_events(events: Mapping[int, Reported]) -> Corrected[Reported]:
+    """Events that are on STRAM's clock, with their columns."""
+    return events if isinstance(events, Corrected) else Corrected(events, {})
+
+
+def _values(line: _Line | None) -> tuple[float, float, float, float, float]:
+    """What corrects a time: that of the line, its offset there, its slope, and how far it is followed."""
+    if line is None:
+        return 0.0, 0.0, 0.0, 0.0, 0.0
+    span = line.last - line.first
+    return line.at, line.offset, line.slope, line.first - span, line.last + span
+
+
+def _corrected(event: Reported, line: _Line | None) -> Reported:
+    """The event on STRAM's clock; itself without a line."""
+    if line is None:
+        return event
+    kind = type(event)
+    values = list(_VALUES[kind](event))
+    at, offset, slope, first, last = _values(line)
+    for number in _HOST_TIMES[kind]:
+        if time := values[number]:
+            within = first if time < first else min(time, last)
+            values[number] = time + offset + slope * (within - at)
+    return kind(*values)
+
+
 _KINDS = (ContainerWindow, OperatorWindow)
 _VALUES: Mapping[type, Callable[[object], tuple[Any, ...]]] = {
     kind: attrgetter(*(field.name for field in fields(kind))) for kind in _KINDS
 }
 """All values of an event. With them a copy costs a tenth of `dataclasses.replace`."""
-_HOST_TIMES: Mapping[type, tuple[int, ...]] = {
+_NAMES_OF_HOST_TIMES: Mapping[type, tuple[str, ...]] = {
     kind: tuple(
-        number
-        for number, field in enumerate(fields(kind))
+        field.name
+        for field in fields(kind)
         if get_type_hints(kind, include_extras=True)[field.name] == HostTime
     )
     for kind in _KINDS
 }
-"""The positions of the values that a host read from its clock."""
+"""The values that a host read from its clock."""
+_HOST_TIMES: Mapping[type, tuple[int, ...]] = {
+    kind: tuple([field.name for field in fields(kind)].index(name) for name in names)
+    for kind, names in _NAMES_OF_HOST_TIMES.items()
+}
+"""Their positions."""
 
 
 def _line_below(points: list[Point]) -> _Line:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 _Found = TypeVar("_Found")
 
 
@@ -88,6 +91,60 @@ class MetricNode:
 
 
 @dataclass(frozen=True)
+class Neighbours:
+    """The neighbours of all operators, as places in `Topology.operators`: each set of neighbours once.
+
+    `group`: of each operator, the number of its set, -1 for none. `members`: of each set, the operators.
+    """
+
+    group: tuple[int, ...]
+    members: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, neighbours: Mapping[int, tuple[int, ...]], places: Mapping[int, int]) -> Neighbours:
+        """From neighbours by operator; both have the operators in order."""
+        numbers: dict[int, int] = {}
+        members: list[tuple[int, ...]] = []
+        group = []
+        for own in neighbours.values():
+            if own and id(own) not in numbers:
+                numbers[id(own)] = len(members)
+                members.append(tuple(map(places.__getitem__, own)))
+            group.append(numbers[id(own)] if own else -1)
+        return cls(tuple(group), tuple(members))
+
+    @cached_property
+    def groups(self) -> npt.NDArray[np.intp]:
+        """`group` as an array."""
+        return np.array(self.group, np.intp)
+
+    def latest(self, times: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.float64]]:
+        """Of each operator, which of its neighbours has the greatest time, the first of equal ones, and that.
+
+        `times`: by operator, NaN for none. -1 and NaN if no neighbour has a time.
+        """
+        if not self.members:
+            return np.full(len(self.group), -1, np.intp), np.full(len(self.group), np.nan)
+        flat, starts, owners = self._flat
+        found = np.where(np.isnan(times), -np.inf, times)[flat]
+        greatest = np.maximum.reduceat(found, starts)
+        places = np.where(found == greatest[owners], np.arange(len(flat)), len(flat))
+        first = flat[np.minimum.reduceat(places, starts)]
+        none = np.isneginf(greatest)
+        latest = np.append(np.where(none, -1, first), -1)  # the last one is that of no neighbours
+        times_of = np.append(np.where(none, np.nan, greatest), np.nan)
+        return latest[self.groups], times_of[self.groups]
+
+    @cached_property
+    def _flat(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+        """The members of all sets one after the other, where each set begins, and of each the set."""
+        sizes = [len(own) for own in self.members]
+        flat = np.array([place for own in self.members for place in own], np.intp)
+        starts = np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.intp)
+        return flat, starts, np.repeat(np.arange(len(sizes)), sizes)
+
+
+@dataclass(frozen=True)
 class Topology:
     """Physical operators in topological order, and their streams.
 
@@ -117,6 +174,30 @@ class Topology:
     def downstream(self) -> dict[int, tuple[int, ...]]:
         """The ids of the operators that read from each operator, without repetition."""
         return self._neighbours((stream.source, stream.sink) for stream in self.streams)
+
+    @cached_property
+    def own_unifiers(self) -> dict[int, tuple[int, ...]]:
+        """The unifiers of an operator's own outputs that it sends to, of operators that have any."""
+        known: dict[tuple[int, str], tuple[int, ...]] = {}
+        found: dict[int, tuple[int, ...]] = {}
+        for node in self.operators:
+            below = self.downstream[node.id]
+            key = id(below), node.name
+            if key not in known:
+                others = ((sink, self.by_id[sink]) for sink in below)
+                known[key] = tuple(sink for sink, one in others if one.unifier and one.name == node.name)
+            if known[key]:
+                found[node.id] = known[key]
+        return found
+
+    @cached_property
+    def rows_of(self) -> dict[str, list[int]]:
+        """Where the partitions of each logical operator stand in `operators`, by name; no unifiers."""
+        found: dict[str, list[int]] = {name: [] for name in self.names}
+        for row, node in enumerate(self.operators):
+            if not node.unifier:
+                found[node.name].append(row)
+        return {name: rows for name, rows in found.items() if rows}
 
     @cached_property
     def places(self) -> dict[int, int]:
@@ -179,6 +260,22 @@ class Topology:
     def names(self) -> tuple[str, ...]:
         """The logical operators' names, in topological order."""
         return tuple(dict.fromkeys(operator.name for operator in self.operators))
+
+    @cached_property
+    def above(self) -> Neighbours:
+        """Of each operator, in order, those that it reads from."""
+        return Neighbours.of(self.upstream, self.places)
+
+    @cached_property
+    def below(self) -> Neighbours:
+        """Of each operator, in order, those that read from it."""
+        return Neighbours.of(self.downstream, self.places)
+
+    @cached_property
+    def rows_of_containers(self) -> npt.NDArray[np.intp]:
+        """Of each operator, in order, where its container stands in `containers`."""
+        rows = {container: row for row, container in enumerate(self.containers)}
+        return np.array([rows[operator.container] for operator in self.operators], np.intp)
 
     def partitions_of(self, name: str) -> tuple[OperatorNode, ...]:
         """The partitions of a logical operator, without unifiers."""

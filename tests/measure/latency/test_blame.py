@@ -9,8 +9,16 @@ from hypothesis import strategies as st
 from ridgeline.measure.events import SparkTrigger
 from ridgeline.measure.latency.blame import blame_chain, explain
 from ridgeline.measure.latency.critical_path import critical_path
-from ridgeline.measure.latency.operator_latency import operator_latencies
-from support.measure.simulated_window import BASE, SEED_MS, graph, run, runs, seed_graph, wild_windows
+from support.measure.simulated_window import (
+    BASE,
+    SEED_MS,
+    graph,
+    operator_latencies,
+    run,
+    runs,
+    seed_graph,
+    wild_windows,
+)
 
 OVERHEAD = {"launch_ms": 1, "read_ms": 2, "restore_ms": 3, "decode_ms": 4, "transfer_ms": 0.5, "state_ms": 7}
 PHASES = {

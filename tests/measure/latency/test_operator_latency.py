@@ -6,13 +6,14 @@ from hypothesis import given, settings
 
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import ContainerWindow
-from ridgeline.measure.latency.operator_latency import OperatorLatency, logical_latencies, operator_latencies
+from ridgeline.measure.latency.operator_latency import OperatorLatency, logical_latencies
 from ridgeline.measure.latency.window import assemble
 from support.measure.simulated_window import (
     BASE,
     SEED_MS,
     graph,
     ids,
+    operator_latencies,
     reported,
     run,
     runs,

@@ -9,9 +9,17 @@ from hypothesis import strategies as st
 
 from ridgeline.measure.latency.blame import blame_chain
 from ridgeline.measure.latency.critical_path import critical_path
-from ridgeline.measure.latency.operator_latency import operator_latencies
 from ridgeline.measure.latency.phases import window_phases
-from support.measure.simulated_window import BASE, SEED_MS, graph, graphs, ids, run, seed_graph
+from support.measure.simulated_window import (
+    BASE,
+    SEED_MS,
+    graph,
+    graphs,
+    ids,
+    operator_latencies,
+    run,
+    seed_graph,
+)
 
 MOVED = {**SEED_MS, "D": 150}
 

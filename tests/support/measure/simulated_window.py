@@ -5,6 +5,7 @@ from collections import defaultdict
 from hypothesis import strategies as st
 
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, WindowCommitted
+from ridgeline.measure.latency.operator_latency import latency_columns
 from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 
@@ -129,6 +130,11 @@ def run(  # every argument is a duration of the model
     due = began if due is None else due
     driver = (due, began, planned, launched, returned, staged, committed, published)
     return WindowTimes(window_id, 1, *driver, containers, operators, trigger)
+
+
+def operator_latencies(topology, times, **known):
+    """The latency of every operator that reported, by id; `known`: as `latency_columns` takes it."""
+    return latency_columns(topology, times, **known).of(topology.places)
 
 
 def reported(topology, times, hosts, clocks):

@@ -186,10 +186,8 @@ def _logical(topology: Topology, figures: Floats) -> Mapping[str, Floats]:
     for place, node in reversed(list(enumerate(topology.operators))):
         chain = figures[:, :, place]
         rest: Floats | None = None
-        for sink in topology.downstream[node.id]:
-            other = topology.by_id[sink]
-            if other.unifier and other.name == node.name:
-                rest = chains[sink] if rest is None else _slower(rest, chains[sink])
+        for sink in topology.own_unifiers.get(node.id, ()):
+            rest = chains[sink] if rest is None else _slower(rest, chains[sink])
         if rest is not None:
             chain = chain + np.nan_to_num(rest)
         chains[node.id] = chain

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ridgeline.measure.answers.windows import ExplainedAnswer
+from ridgeline.measure.clocks import corrected_events
 from ridgeline.measure.latency.critical_path import CriticalPath
 from ridgeline.measure.latency.operator_latency import OperatorLatency
 from ridgeline.measure.latency.slot_path import producers, ran_meanwhile, slot_path
@@ -124,7 +125,9 @@ def explain(
     ran = [times.operators[operator] for operator in path.path if operator in times.operators]
     if ran:
         own = [latencies[operator].own for operator in path.path if operator in latencies]
-        written = max((container.written for container in times.containers.values()), default=ran[-1].ended)
+        written = ran[-1].ended
+        if times.containers:
+            written = float(corrected_events(times.containers).column("written").max())
         rest |= {
             "launch": ran[0].began - times.launched,
             "transfer": ran[0].ended - ran[0].began - own[0],

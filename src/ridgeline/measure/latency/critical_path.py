@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TypeVar
 
-from ridgeline.measure.topology import Topology, for_neighbours
+from ridgeline.measure.topology import Neighbours, Topology
 
 _Named = tuple[tuple[int, ...], tuple[str, ...]]
 _Member = TypeVar("_Member", int, str)
@@ -37,13 +37,22 @@ def critical_path(topology: Topology, own: Mapping[int, float]) -> CriticalPath:
     Operators that are not in `own` count 0. Time linear in operators and in different sets of neighbours. An
     empty topology has an empty path.
     """
-    rest = _longest(topology, _whole(topology, own), downstream=True)
+    return critical_path_of(topology, [own.get(node.id, 0.0) for node in topology.operators])
+
+
+def critical_path_of(topology: Topology, own: Sequence[float]) -> CriticalPath:
+    """The same; `own`: of all operators, in the topology's order."""
+    rest = _longest(_whole(own), topology.below, range(len(own) - 1, -1, -1))
+    nodes, places = topology.operators, topology.places
     path: list[int] = []
-    candidates = topology.inputs
+    candidates: Sequence[int] = [places[operator] for operator in topology.inputs]
     while candidates:
-        path.append(min(candidates, key=lambda operator: (-rest[operator], topology.by_id[operator].title)))
-        candidates = topology.downstream[path[-1]]
-    return CriticalPath(math.fsum(own.get(operator, 0.0) for operator in path), tuple(path))
+        longest = max(map(rest.__getitem__, candidates))
+        longest_ones = (place for place in candidates if rest[place] == longest)
+        path.append(min(longest_ones, key=lambda place: nodes[place].title))
+        group = topology.below.group[path[-1]]
+        candidates = topology.below.members[group] if group >= 0 else ()
+    return CriticalPath(math.fsum(own[place] for place in path), tuple(nodes[place].id for place in path))
 
 
 def slack(topology: Topology, own: Mapping[int, float]) -> dict[int, float]:
@@ -53,12 +62,13 @@ def slack(topology: Topology, own: Mapping[int, float]) -> dict[int, float]:
 
     The greatest sum of all paths less the greatest of those through the operator.
     """
-    whole = _whole(topology, own)
-    before, rest = _longest(topology, whole, downstream=False), _longest(topology, whole, downstream=True)
-    longest = max(rest.values(), default=0)
+    whole = _whole([own.get(node.id, 0.0) for node in topology.operators])
+    places = range(len(whole))
+    before, rest = _longest(whole, topology.above, places), _longest(whole, topology.below, places[::-1])
+    longest = max(rest, default=0)
     return {
-        node.id: (longest - before[node.id] - rest[node.id] + whole[node.id]) / _PER_SECOND
-        for node in topology.operators
+        node.id: (longest - before[place] - rest[place] + whole[place]) / _PER_SECOND
+        for place, node in enumerate(topology.operators)
     }
 
 
@@ -98,19 +108,24 @@ class PathHistory:
         return {member: times / windows for member, times in share.items()}
 
 
-def _whole(topology: Topology, own: Mapping[int, float]) -> dict[int, int]:
-    return {node.id: round(own.get(node.id, 0.0) * _PER_SECOND) for node in topology.operators}
+def _whole(own: Sequence[float]) -> list[int]:
+    return [round(seconds * _PER_SECOND) for seconds in own]
 
 
-def _longest(topology: Topology, whole: Mapping[int, int], *, downstream: bool) -> dict[int, int]:
-    """The greatest sum from each operator to a leaf (`downstream`) or from an input to it, inclusive."""
-    following = topology.downstream if downstream else topology.upstream
-    longest: dict[int, int] = {}
+def _longest(whole: Sequence[int], beyond: Neighbours, places: Iterable[int]) -> list[int]:
+    """The greatest sum from each operator to an end, inclusive, by place.
 
-    def greatest(others: tuple[int, ...]) -> int:
-        return max(map(longest.__getitem__, others), default=0)
-
-    beyond = for_neighbours(following, greatest)
-    for node in reversed(topology.operators) if downstream else topology.operators:
-        longest[node.id] = whole[node.id] + beyond(node.id)
+    `places`: in an order in which those `beyond` an operator come before it.
+    """
+    longest = [0] * len(whole)
+    greatest: list[int | None] = [None] * len(beyond.members)
+    for place in places:
+        group = beyond.group[place]
+        if group < 0:
+            longest[place] = whole[place]
+            continue
+        rest = greatest[group]
+        if rest is None:
+            rest = greatest[group] = max(map(longest.__getitem__, beyond.members[group]))
+        longest[place] = whole[place] + rest
     return longest

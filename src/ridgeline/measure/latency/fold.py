@@ -23,13 +23,15 @@ from ridgeline.measure.answers.windows import (
     WindowSummaryAnswer,
 )
 from ridgeline.measure.latency.blame import BlameStep, blame_chain, explain
-from ridgeline.measure.latency.critical_path import PathHistory, critical_path, slack
+from ridgeline.measure.latency.critical_path import PathHistory, critical_path, critical_path_of, slack
 from ridgeline.measure.latency.operator_latency import (
+    LatencyColumns,
     OperatorLatency,
+    latency_columns,
     logical_columns,
     logical_latencies,
-    operator_latencies,
 )
+from ridgeline.measure.latency.pending import PendingLatencies
 from ridgeline.measure.latency.totals import KEPT, LatencyTotals
 from ridgeline.measure.latency.window import Stages, WindowTimes, in_slots, tasks_by_stage
 from ridgeline.measure.rounding import as_ms
@@ -41,9 +43,7 @@ LatencyMatrix = npt.NDArray[np.float64]
 NaN: the operator did not report.
 """
 SHARE_WINDOWS = 100
-_PENDING = 32
 _QUANTILES = (0.5, 0.99)
-_MISSING = OperatorLatency(-1, math.nan, math.nan, math.nan, math.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class LatencyFold:
         self._logical: dict[str, Histogram] = {}
         self._former: dict[str, Histogram] = {}
         """Those of logical operators that the plan has not, should it have them again."""
-        self._pending: list[LatencyMatrix] = []
+        self._pending = PendingLatencies(Topology((), ()), (), {})
         self._kinds: dict[tuple[str, str], int] = {}
         self._steps: list[tuple[str, str]] = []
         self._last: Topology | None = None
@@ -121,12 +121,12 @@ class LatencyFold:
         *,
         window_seconds: float = 0.0,
         behind: Mapping[int, int] | None = None,
-    ) -> dict[int, OperatorLatency]:
+    ) -> LatencyColumns:
         """Take a window in; returns the latencies of its operators.
 
         A window that is kept already is replaced and not counted again: Spark's own account of it comes late.
         `window_seconds` and `behind` are for operators whose upstreams have not reported, as in
-        `operator_latencies`.
+        `latency_columns`.
         """
         known = self._records.get(times.window_id)
         if known is not None:
@@ -135,7 +135,7 @@ class LatencyFold:
             self.planned(topology)
             topology = self._last or topology
         stages = None if in_slots(times) else tasks_by_stage(topology, times)
-        latencies = operator_latencies(
+        latencies = latency_columns(
             topology,
             times,
             window_seconds=window_seconds,
@@ -147,7 +147,7 @@ class LatencyFold:
         last = next(reversed(self._records.values()), None)
         self._records[times.window_id] = record
         if known is None:
-            self.clamps += sum(latency.clamped for latency in latencies.values())
+            self.clamps += int(latencies.clamped.sum())
             names = (topology.by_id[operator].name for operator in record.path)
             self._paths.add(record.window_id, record.path, names)
             self.totals.add(topology, record.figures)
@@ -156,9 +156,7 @@ class LatencyFold:
                     last.latency_seconds,
                     zip((self._steps[kind] for kind in last.kinds), last.seconds, strict=True),
                 )
-            self._pending.append(record.figures[0])
-            if len(self._pending) >= _PENDING:
-                self._count()
+            self._pending.add(record.figures[0])
             if len(self._records) > self._history:
                 del self._records[next(iter(self._records))]
         return latencies
@@ -170,7 +168,7 @@ class LatencyFold:
         """
         if topology is self._last or topology == self._last:
             return
-        self._count()
+        self._pending.count()
         self._last = topology
         self.totals.planned(topology)
         kept, logical = self._histograms, {**self._former, **self._logical}
@@ -180,20 +178,18 @@ class LatencyFold:
             name: logical.pop(name) if name in logical else Histogram() for name in topology.names
         }
         self._former = dict(list(logical.items())[-KEPT:])
+        self._pending = PendingLatencies(topology, [self._histograms[key] for key in keys], self._logical)
 
     def _record(
         self,
         topology: Topology,
         times: WindowTimes,
-        latencies: Mapping[int, OperatorLatency],
+        latencies: LatencyColumns,
         stages: Stages | None,
     ) -> _Record:
         """What is kept of a window."""
-        found = [latencies.get(node.id, _MISSING) for node in topology.operators]
-        figures = np.array([latency[1:5] for latency in found], np.float64).reshape(-1, 4).T.copy()
-        estimated = bytes(latency.estimated for latency in found)
-        critical = critical_path(topology, {operator: found.own for operator, found in latencies.items()})
-        explained = explain(times, critical, latencies)
+        critical = critical_path_of(topology, latencies.own.tolist())
+        explained = explain(times, critical, latencies.of(critical.path))
         chain = blame_chain(topology, times, stages)
         phases: dict[str, float] = {}
         for step in chain:
@@ -212,8 +208,8 @@ class LatencyFold:
             latency_seconds=times.latency_seconds,
             late_seconds=times.late_seconds,
             tuples=times.tuples(topology),
-            figures=figures,
-            estimated=estimated,
+            figures=latencies.figures,
+            estimated=latencies.estimated.tobytes(),
             path=path,
             path_titles=titles,
             path_seconds=critical.latency_seconds,
@@ -229,16 +225,6 @@ class LatencyFold:
             self._kinds[kind] = len(self._steps)
             self._steps.append(kind)
         return self._kinds[kind]
-
-    def _count(self) -> None:
-        """Put the latencies that wait into the histograms: array by array is much cheaper than one by one."""
-        if self._pending and self._last is not None:
-            columns = np.array(self._pending).T
-            for node, column in zip(self._last.operators, columns, strict=True):
-                self._histograms[_key(self._last, node.id)].add(column[~np.isnan(column)])
-            for name, latencies in logical_columns(self._last, columns).items():
-                self._logical[name].add(latencies[~np.isnan(latencies)])
-        self._pending.clear()
 
     # Answers out --------------------------------------------------------------------------------------------
 
@@ -390,7 +376,7 @@ class LatencyFold:
         self, record: _Record, averages: LatencyMatrix, behind: Mapping[int, int]
     ) -> list[OperatorLatencyAnswer]:
         """The rows of `latency`, operator by operator."""
-        self._count()
+        self._pending.count()
         columns = zip(
             record.topology.operators,
             record.figures.T.tolist(),

@@ -11,13 +11,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.measure.events import OperatorWindow
+from ridgeline.measure.clocks import corrected_events
 from ridgeline.measure.latency.window import Stages, WindowTimes, in_slots, tasks_by_stage
-from ridgeline.measure.topology import Topology, for_neighbours
+from ridgeline.measure.topology import Topology
 
 _NONE_BEHIND: Mapping[int, int] = MappingProxyType({})
 Figures = npt.NDArray[np.float64]
-_Pieces = tuple[tuple[float, float], ...]
 
 
 class OperatorLatency(NamedTuple):
@@ -58,7 +57,48 @@ class LogicalLatency:
     chain: tuple[int, ...]
 
 
-def operator_latencies(
+@dataclass(frozen=True, slots=True)
+class LatencyColumns:
+    """The latencies of a window's operators, in the topology's order; NaN: one did not report.
+
+    `figures`: rows latency, compute, wait, transfer in seconds. `upstream`: the place of the slowest of those
+    that each reads from, -1 for none. `estimated`, `clamped`: as in `OperatorLatency`.
+    """
+
+    topology: Topology
+    figures: Figures
+    upstream: npt.NDArray[np.intp]
+    estimated: npt.NDArray[np.bool_]
+    clamped: npt.NDArray[np.bool_]
+
+    @property
+    def own(self) -> Figures:
+        """Seconds that each would take if it waited for nobody but its upstream; 0 without a report."""
+        return np.nan_to_num(self.figures[1] + self.figures[3])
+
+    def of(self, operators: Iterable[int]) -> dict[int, OperatorLatency]:
+        """The latencies of these operators, of those that reported."""
+        places, nodes = self.topology.places, self.topology.operators
+        found = {}
+        for operator in operators:
+            place = places[operator]
+            latency, compute, wait, transfer = self.figures[:, place].tolist()
+            upstream = int(self.upstream[place])
+            if not math.isnan(latency):
+                found[operator] = OperatorLatency(
+                    operator,
+                    latency,
+                    compute,
+                    wait,
+                    transfer,
+                    nodes[upstream].id if upstream >= 0 else None,
+                    bool(self.estimated[place]),
+                    bool(self.clamped[place]),
+                )
+        return found
+
+
+def latency_columns(
     topology: Topology,
     times: WindowTimes,
     *,
@@ -66,8 +106,8 @@ def operator_latencies(
     behind: Mapping[int, int] = _NONE_BEHIND,
     lag: float = math.inf,
     stages: Stages | None = None,
-) -> dict[int, OperatorLatency]:
-    """The latency of every operator that reported, by id.
+) -> LatencyColumns:
+    """The latency of every operator.
 
     `latency = max(0, EWT - max upstream EWT)`; of an input operator: its compute. Upstreams that have not
     reported are left out; if none has, or the operator is more than `lag` windows behind, it is
@@ -78,41 +118,51 @@ def operator_latencies(
     state and decoding blocks are transfer. The rest is wait: for the stage before, for a slot with other
     containers or earlier windows, for siblings. `stages`: its `tasks_by_stage`, where they are known.
     """
-    ended = {operator: found.ended for operator, found in times.operators.items()}
-    pieces: Mapping[int, _Pieces]
-    if in_slots(times):
-        pieces = {
-            container: ((-math.inf, found.ready), _own_transfer(topology, times, container))
-            for container, found in times.containers.items()
-        }
-    else:
-        pieces = _transfer_pieces(topology, times, stages or tasks_by_stage(topology, times))
+    operators, size = corrected_events(times.operators), len(topology.operators)
+    places = np.fromiter(map(topology.places.__getitem__, operators), np.intp, len(operators))
 
-    def slowest_of(sources: tuple[int, ...]) -> int | None:
-        return max((source for source in sources if source in ended), key=ended.__getitem__, default=None)
+    def column(name: str) -> Figures:
+        found = np.full(size, np.nan)
+        found[places] = operators.column(name)
+        return found
 
-    slowest_upstream = for_neighbours(topology.upstream, slowest_of)
-    latencies = {}
-    for node in topology.operators:
-        own = times.operators.get(node.id)
-        if own is None:
-            continue
-        slowest = slowest_upstream(node.id)
-        compute = max(0.0, own.compute_seconds)
-        if not topology.upstream[node.id]:
-            latencies[node.id] = OperatorLatency(node.id, compute, compute, 0.0, 0.0)
-        elif slowest is None or behind.get(node.id, 0) > lag:
-            latency = behind.get(node.id, 0) * window_seconds
-            compute = min(compute, latency)
-            latencies[node.id] = OperatorLatency(
-                node.id, latency, compute, latency - compute, 0.0, estimated=True
-            )
-        else:
-            fused = topology.by_id[slowest].container == node.container
-            latencies[node.id] = _measured(
-                node.id, own, slowest, ended[slowest], () if fused else pieces.get(node.container, ())
-            )
-    return latencies
+    began, ended = column("began"), column("ended")
+    spent = np.maximum(0.0, column("compute_seconds"))
+    slowest, upstream_ended = topology.above.latest(ended)
+    windows = np.zeros(size)
+    if behind:
+        windows = np.array([behind.get(node.id, 0) for node in topology.operators], np.float64)
+    reported, reads = ~np.isnan(ended), topology.above.groups >= 0
+    estimated = reported & reads & ((slowest < 0) | (windows > lag))
+    measured = reported & reads & ~estimated
+
+    # Measured: what came before the operator's turn, and its turn
+    pieces = _pieces(topology, times, began, stages)[:, :, topology.rows_of_containers]
+    containers = topology.rows_of_containers
+    fused = containers[slowest] == containers
+    pieces[:, :, fused] = np.nan
+    starts = np.minimum(began, ended)
+    late = starts < upstream_ended  # its clock is off, or it ran while its upstream did
+    latency = np.maximum(0.0, ended - upstream_ended)
+    running = ended - starts
+    compute = np.minimum(spent, np.where(late, latency, running))
+    moving = _length_within(pieces, upstream_ended, starts)
+    wait = np.where(late, 0.0, np.maximum(0.0, starts - upstream_ended - moving))
+    transfer = np.where(late, latency - compute, moving + running - compute)
+    found = np.array([latency, compute, wait, transfer])
+
+    guessed = windows * window_seconds
+    nothing, guessed_compute = np.zeros(size), np.minimum(spent, guessed)
+    found = np.where(estimated, [guessed, guessed_compute, guessed - guessed_compute, nothing], found)
+    found = np.where(reads, found, [spent, spent, nothing, nothing])
+    found[:, ~reported] = np.nan
+    return LatencyColumns(
+        topology,
+        found,
+        np.where(measured, slowest, -1),
+        estimated,
+        measured & late & (ended < upstream_ended),
+    )
 
 
 def logical_latencies(
@@ -127,11 +177,7 @@ def logical_latencies(
     chains: dict[int, LogicalLatency] = {}
     found: dict[str, LogicalLatency] = {}
     for node in reversed(topology.operators):
-        behind = [
-            chains[sink]
-            for sink in topology.downstream[node.id]
-            if sink in chains and topology.by_id[sink].unifier and topology.by_id[sink].name == node.name
-        ]
+        behind = [chains[sink] for sink in topology.own_unifiers.get(node.id, ()) if sink in chains]
         rest = max(behind, key=lambda chain: chain.latency, default=None)
         own = latencies.get(node.id)
         if own is None:
@@ -157,87 +203,65 @@ def logical_columns(topology: Topology, latencies: Figures) -> dict[str, Figures
 
     `latencies`: seconds; rows: the topology's operators; columns: windows. NaN: it did not report.
     """
-    columns = {node.id: latencies[row] for row, node in enumerate(topology.operators)}
+    unified = topology.own_unifiers
     chains: dict[int, Figures] = {}
     found: dict[str, Figures] = {}
-    for node in reversed(topology.operators):
+    for row in reversed(range(len(topology.operators)) if unified else ()):
+        node = topology.operators[row]
         rest: Figures | None = None
-        for sink in topology.downstream[node.id]:
-            other = topology.by_id[sink]
-            if other.unifier and other.name == node.name:
-                rest = chains[sink] if rest is None else np.fmax(rest, chains[sink])
-        chain = columns[node.id]
-        if rest is not None:
-            chain = chain + np.nan_to_num(rest)
-        chains[node.id] = chain
-        if not node.unifier:
-            found[node.name] = chain if node.name not in found else np.fmax(found[node.name], chain)
+        for sink in unified.get(node.id, ()):
+            rest = chains[sink] if rest is None else np.fmax(rest, chains[sink])
+        chains[node.id] = latencies[row] if rest is None else latencies[row] + np.nan_to_num(rest)
+    for name, rows in topology.rows_of.items():
+        if unified:
+            columns = np.array([chains[topology.operators[row].id] for row in rows])
+        else:
+            columns = latencies[rows]
+        found[name] = np.fmax.reduce(columns, axis=0)
     return found
 
 
-def _measured(
-    operator: int, own: OperatorWindow, slowest: int, upstream_ended: float, pieces: _Pieces
-) -> OperatorLatency:
-    """The latency of an operator whose slowest upstream ended at `upstream_ended`.
+def _pieces(topology: Topology, times: WindowTimes, began: Figures, stages: Stages | None) -> Figures:
+    """When tuples or state moved before the operators of containers had their turn: pieces in order.
 
-    `pieces`: the intervals before its turn in which its tuples or state moved.
+    First their begins, then their ends; by piece, then by container. NaN: there is none. `began`: of
+    operators.
     """
-    latency = max(0.0, own.ended - upstream_ended)
-    compute = max(0.0, own.compute_seconds)
-    began = min(own.began, own.ended)
-    if began < upstream_ended:
-        compute = min(compute, latency)
-        return OperatorLatency(
-            operator, latency, compute, 0.0, latency - compute, slowest, clamped=own.ended < upstream_ended
-        )
-    running = own.ended - began
-    compute = min(compute, running)
-    moving = _length_within(pieces, upstream_ended, began)
-    return OperatorLatency(
-        operator,
-        latency,
-        compute,
-        max(0.0, began - upstream_ended - moving),
-        moving + running - compute,
-        slowest,
-    )
-
-
-def _transfer_pieces(topology: Topology, times: WindowTimes, stages: Stages) -> dict[int, _Pieces]:
-    """For each container of a job: the intervals spent moving tuples or state before its operators start."""
-    pieces: dict[int, _Pieces] = {}
+    containers = corrected_events(times.containers)
+    rows = {container: row for row, container in enumerate(topology.containers)}
+    places = np.fromiter(map(rows.__getitem__, containers), np.intp, len(containers))
+    count = 2 if in_slots(times) else 3
+    pieces = np.full((2, count, len(rows)), np.nan)
+    # From a container's turn to that of its first operator: state is restored, blocks are decoded
+    turns = np.full(len(rows), np.inf)
+    known = ~np.isnan(began)
+    np.minimum.at(turns, topology.rows_of_containers[known], began[known])
+    restored, first_turn = containers.column("restored"), turns[places]
+    pieces[0, -1, places] = containers.column("began")
+    pieces[1, -1, places] = np.maximum(restored, np.where(np.isinf(first_turn), restored, first_turn))
+    if in_slots(times):
+        pieces[0, 0, places] = -np.inf
+        pieces[1, 0, places] = containers.column("ready")
+        return pieces
     barrier: float | None = None
-    for tasks in stages:
+    for tasks in stages or tasks_by_stage(topology, times):
         for task in tasks:
-            reading: _Pieces = (
-                (task.entered if barrier is None else barrier, task.entered),
-                (task.entered, task.began),
-            )
-            for container in task.containers:
-                pieces[container] = (*reading, _own_transfer(topology, times, container))
+            reading = [rows[container] for container in task.containers]
+            pieces[:, 0, reading] = [[task.entered if barrier is None else barrier], [task.entered]]
+            pieces[:, 1, reading] = [[task.entered], [task.began]]
         barrier = max(task.ended for task in tasks)
     return pieces
 
 
-def _own_transfer(topology: Topology, times: WindowTimes, container: int) -> tuple[float, float]:
-    """From a container's turn to that of its first operator: state is restored, blocks are decoded."""
-    found = times.containers[container]
-    turns = [
-        times.operators[operator].began
-        for operator in topology.containers[container]
-        if operator in times.operators
-    ]
-    return found.began, max(found.restored, min(turns, default=found.restored))
-
-
-def _length_within(pieces: Iterable[tuple[float, float]], begin: float, end: float) -> float:
-    """Seconds of the pieces between `begin` and `end`.
+def _length_within(pieces: Figures, begin: Figures, end: Figures) -> Figures:
+    """Seconds of the pieces between `begin` and `end`, of all operators.
 
     Where pieces overlap, since clocks are not perfect, time counts once.
     """
-    length, position = 0.0, begin
-    for first, last in pieces:
-        first, last = max(first, position), min(last, end)  # noqa: PLW2901  clipped
-        if last > first:
-            length, position = length + last - first, last
+    length, position = np.zeros_like(begin), begin
+    for first, last in pieces.swapaxes(0, 1):
+        from_, until = np.maximum(first, position), np.minimum(last, end)
+        counts = until > from_
+        length = np.where(counts, length + until - from_, length)
+        position = np.where(counts, until, position)
     return length

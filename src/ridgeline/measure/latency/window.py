@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ridgeline.measure.clocks import ClockOffsets
+from ridgeline.measure.clocks import ClockOffsets, corrected_events
 from ridgeline.measure.events import (
     ContainerWindow,
     OperatorWindow,
@@ -70,15 +70,14 @@ class WindowTimes:
 
     def tuples(self, topology: Topology) -> tuple[int, int]:
         """Tuples that entered the application (emitted by its inputs) and that reached its leaves."""
+        reported = corrected_events(self.operators).reported
         entered = sum(
-            sum(self.operators[operator].tuples_out.values())
+            sum(reported[operator].tuples_out.values())
             for operator in topology.inputs
-            if operator in self.operators
+            if operator in reported
         )
         left = sum(
-            sum(self.operators[operator].tuples_in.values())
-            for operator in topology.leaves
-            if operator in self.operators
+            sum(reported[operator].tuples_in.values()) for operator in topology.leaves if operator in reported
         )
         return entered, left
 
@@ -99,18 +98,18 @@ def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffse
     due, trigger, version = committed.began, None, 0
     containers: dict[int, ContainerWindow] = {}
     operators: dict[int, OperatorWindow] = {}
+    known, places = topology.by_id, topology.containers
     for event in events:
-        if getattr(event, "window_id", None) != committed.window_id:
-            continue
-        match event:
-            case WindowPlanned():
-                due, version = event.due, event.plan_version
-            case SparkTrigger():
-                trigger = event
-            case ContainerWindow() if event.container in topology.containers:
-                containers[event.container] = event
-            case OperatorWindow() if event.operator in topology.by_id:
+        if isinstance(event, OperatorWindow):
+            if event.operator in known and event.window_id == committed.window_id:
                 operators[event.operator] = event
+        elif isinstance(event, ContainerWindow):
+            if event.container in places and event.window_id == committed.window_id:
+                containers[event.container] = event
+        elif isinstance(event, WindowPlanned) and event.window_id == committed.window_id:
+            due, version = event.due, event.plan_version
+        elif isinstance(event, SparkTrigger) and event.window_id == committed.window_id:
+            trigger = event
     return WindowTimes(
         window_id=committed.window_id,
         attempts=committed.attempts,
@@ -122,8 +121,8 @@ def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffse
         staged=committed.staged,
         committed=committed.committed,
         published=committed.published,
-        containers={number: offsets.corrected(container) for number, container in containers.items()},
-        operators={number: offsets.corrected(operator) for number, operator in operators.items()},
+        containers=offsets.all_corrected(containers),
+        operators=offsets.all_corrected(operators),
         trigger=trigger,
         plan_version=version,
     )
@@ -131,7 +130,8 @@ def assemble(topology: Topology, events: Iterable[RunEvent], offsets: ClockOffse
 
 def in_slots(times: WindowTimes) -> bool:
     """True if the containers of a window lived in slots: each waited for its own producers only."""
-    return bool(times.containers) and all(found.ready for found in times.containers.values())
+    reported = corrected_events(times.containers).reported
+    return bool(reported) and all(found.ready for found in reported.values())
 
 
 def tasks_by_stage(topology: Topology, times: WindowTimes) -> Stages:
