@@ -16,6 +16,8 @@ from ridgeline.api.pickling import pickled_by_values
 class PartitionKeys:
     """The keys of one partition on one port: it receives the tuples with `hash & mask` in `keys`.
 
+    Those in `shared` are dealt out among all partitions that share them.
+
     Example:
         >>> from ridgeline import PartitionKeys, stable_hash
         >>> odd = PartitionKeys(mask=1, keys=frozenset({1}))
@@ -25,6 +27,11 @@ class PartitionKeys:
 
     mask: int
     keys: frozenset[int]
+    shared: frozenset[int] = frozenset()
+
+    def __repr__(self) -> str:
+        shared = f", shared={self.shared}" if self.shared else ""
+        return f"PartitionKeys(mask={self.mask}, keys={self.keys}{shared})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from ridgeline.cli.arguments import (
     ConfSet,
     Properties,
 )
-from ridgeline.cli.asking import advising, changing, commands, deciding, promises, querying, recording
+from ridgeline.cli.asking import advising, changing, commands, deciding, keys, promises, querying, recording
 from ridgeline.cli.attributes import list_attributes
 from ridgeline.cli.checkpoints import checkpoints
 from ridgeline.cli.configuration import ConfFiles, ConfiguredCommand, NoConfig, configuration, load_configured
@@ -518,6 +518,7 @@ app.command()(checkpoints)
 comparing.register(app)
 commands.register(app)
 advising.register(app)
+keys.register(app)
 recording.register(app)
 querying.register(app)
 promises.register(app)

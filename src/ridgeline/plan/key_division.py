@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from ridgeline.api.balancing import BalancedPartitioner
 from ridgeline.api.partitioner import KeyedPartitioner, Partitioner, PartitionKeys, StickyPartitioner
+from ridgeline.measure.deciding.key_load import KEY_BITS
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 
-_MEANT = (StickyPartitioner, KeyedPartitioner)
+_MEANT = (StickyPartitioner, KeyedPartitioner, BalancedPartitioner)
 """Partitioners that give equal keys to the same partition, and mean nothing else by it."""
 _ALONE = "tuples of one key cannot go to several partitions"
 
@@ -30,7 +32,7 @@ class KeyDivision:
     alone: str
 
 
-def key_division(plan: Plan, operator: str, bits: int) -> KeyDivision | None:
+def key_division(plan: Plan, operator: str, bits: int = KEY_BITS) -> KeyDivision | None:
     """How a logical operator is divided, by `bits` bits of the hashes at least; None if not by key."""
     parts = [one for one in plan.physical.operators if one.name == operator and not one.unifier]
     if len(parts) < 2 or not parts[0].keys:  # noqa: PLR2004  one partition is not divided
@@ -62,8 +64,7 @@ def _owners(
     owners = np.zeros(1 << bits, np.intp)
     sharers: dict[int, list[int]] = {}
     for partition, keys in reversed(list(enumerate(divided))):
-        shared: frozenset[int] = getattr(keys, "shared", frozenset())
-        owners[np.isin(cells & keys.mask, sorted(keys.keys | shared))] = partition
-        for cell in np.flatnonzero(np.isin(cells & keys.mask, sorted(shared))).tolist():
+        owners[np.isin(cells & keys.mask, sorted(keys.keys | keys.shared))] = partition
+        for cell in np.flatnonzero(np.isin(cells & keys.mask, sorted(keys.shared))).tolist():
             sharers.setdefault(cell, []).insert(0, partition)
     return owners, {cell: tuple(several) for cell, several in sharers.items()}

@@ -15,6 +15,7 @@ from ridgeline.policies.bounds import LatencyBounds, ThroughputBounds
 from ridgeline.policies.critical_path import CriticalPathPolicy
 from ridgeline.policies.listening import Policy, StatsListener
 from ridgeline.policies.schedule import Schedule
+from ridgeline.policies.skew import SkewPolicy
 
 __all__ = [
     "Answer",
@@ -35,6 +36,7 @@ __all__ = [
     "Schedule",
     "SetAttribute",
     "SetProperty",
+    "SkewPolicy",
     "SourceFigures",
     "Spread",
     "StatsListener",

@@ -79,6 +79,8 @@ def shown(figure: str, value: float | None) -> str:
         return "unknown"
     if figure.endswith("_seconds"):
         return f"{1000 * value:,.1f} ms" if abs(value) < 1 else f"{value:,.2f} s"
+    if figure == "imbalance":
+        return f"{value:.2f} times the mean"
     return f"{100 * value:.0f} %" if figure in {"utilization", "critical_path_share"} else f"{value:,.0f}"
 
 
@@ -94,6 +96,7 @@ FIGURES: Mapping[str, Any] = {
     "tuples_per_second": lambda figures, name: figures.operators[name].tuples_in_per_second,
     "true_rate": lambda figures, name: figures.operators[name].true_rate,
     "utilization": lambda figures, name: figures.operators[name].utilization,
+    "imbalance": lambda figures, name: figures.operators[name].imbalance,
     "critical_path_share": lambda figures, name: figures.operators[name].critical_path_share,
     "late_seconds": lambda figures, _name: figures.late_seconds,
     "backlog": lambda figures, _name: sum(one.backlog or 0.0 for one in figures.sources),

@@ -23,6 +23,7 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.advising import advice_answer
 from ridgeline.service.asking import Asking
+from ridgeline.service.keys import keys_answer
 from ridgeline.service.measured import ServiceOptions, run_measured
 from ridgeline.stram.changes import StartRecording, StopRecording
 from ridgeline.stram.metric_tables import MetricTables
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from ridgeline.api.application import Application
     from ridgeline.engine.driver.run import ApplicationRun
     from ridgeline.measure.answers.advice import AdviceAnswer
+    from ridgeline.measure.answers.keys import KeysAnswer
     from ridgeline.stram.watch import Watch
 
 _LONGEST_TAIL = 10_000
@@ -277,6 +279,14 @@ class Handle(Asking, MetricTables):
         Nothing is changed. Figures are kept from the first question on, so ask again after some windows.
         """
         return advice_answer(self.watch, self.name)
+
+    def keys(self, operator: str | None = None) -> KeysAnswer:
+        """How the tuples of all operators that are divided by key, or of one, are spread over keys.
+
+        Keys are counted from the first question on, for a minute after the last one, so ask again after some
+        windows. Raises KeyError for an unknown name.
+        """
+        return keys_answer(self._running(), operator)
 
     def start_recording(
         self,

@@ -50,14 +50,14 @@ class KeyCounting:
 
         None, too, for one that is not divided by key.
         """
-        division = key_division(self._plan, operator, KEY_BITS)
+        division = key_division(self._plan, operator)
         if division is None:
             return None
         now = self._clock.monotonic()
         with self._lock:
             self._until = now + WANTED_SECONDS
             counted = None if self._fold is None else self._fold.counted(operator, now - seconds)
-        if counted is None or len(counted.cells) != len(division.owners):
+        if counted is None or len(counted.cells) != 1 << division.bits:
             return None
         return KeyLoad(
             bits=division.bits,

@@ -12,6 +12,8 @@ from ridgeline.api.partitioner import Partitioner
 
 KEY_BITS = 10
 """Tuples are counted by so many bits of their hashes."""
+_ROUNDS = 20
+"""So often shared cells are poured again, since each makes way for the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,14 @@ class KeyLoad:
         mine[list(self.shared)] = False
         found = np.zeros(self.partitions)
         np.add.at(found, self.owners[mine], self.loads[mine])
-        rest = {cell: float(self.loads[cell]) for cell in self.shared}
-        for cell in sorted(rest, key=lambda one: len(self.shared[one])):
-            found[list(self.shared[cell])] = levelled(found[list(self.shared[cell])], rest[cell])
+        poured: dict[int, npt.NDArray[np.float64]] = {}
+        for _ in range(_ROUNDS if len(self.shared) > 1 else 1):
+            for cell, several in self.shared.items():
+                among = list(several)
+                found[among] -= poured.get(cell, 0.0)
+                risen = levelled(found[among], float(self.loads[cell]))
+                poured[cell] = risen - found[among]
+                found[among] = risen
         return found
 
     @property

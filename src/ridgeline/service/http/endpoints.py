@@ -10,6 +10,7 @@ from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.advice import AdviceAnswer
 from ridgeline.measure.answers.application import InfoAnswer, PendingInfoAnswer
 from ridgeline.measure.answers.decisions import DecisionsAnswer
+from ridgeline.measure.answers.keys import KeysAnswer
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
     OperatorAnswer,
@@ -43,6 +44,7 @@ from ridgeline.service.http.answers import (
     WindowsAnswer,
 )
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler, Parameter, found
+from ridgeline.service.keys import keys_answer
 
 BASE = "/ws/v2/stram"
 AnyPort = TypeVar("AnyPort", PortAnswer, LogicalPortAnswer)
@@ -336,6 +338,13 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         lambda call: {"promises": call.watch.promises()},
         "What the application has promised: kept or broken, and since when.",
         PromisesAnswer,
+    ),
+    _stram(
+        "/keys",
+        lambda call: found(lambda name: keys_answer(call.run, name), call.get("operator")),
+        "How tuples are spread over keys. The first call begins to count, for a minute after the last one.",
+        KeysAnswer,
+        query=(Parameter("operator", "string", "the name of a logical operator; default: all"),),
     ),
     _stram(
         "/metrics",

@@ -1,0 +1,225 @@
+"""The policy that evens out skew: keys move from full partitions to others, and hot ones are shared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from pydantic import Field, PrivateAttr
+
+from ridgeline.api.balancing import BalancedPartitioner, balance
+from ridgeline.api.partitioner import Partitioner, StickyPartitioner, assign_keys
+from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
+from ridgeline.measure.deciding.key_load import KeyLoad
+from ridgeline.plan.edits import Repartition
+from ridgeline.plan.spec.partitioners import write_partitioner
+from ridgeline.policies.answers import Decision, Expectation
+from ridgeline.policies.model import MOSTLY, behind, busy_share
+from ridgeline.policies.steering import Seconds, SteeringPolicy
+
+_LEAST_TUPLES = 1_000
+"""Of fewer tuples nothing is said about keys."""
+_KEY_SECONDS = 60.0
+_LOOK_SECONDS = 5.0
+"""Keys are counted for so long before anything is decided, unless the cool-down is shorter."""
+_TELLING = 2.0  # a key is named if it is so many times as heavy as its error
+_NAMED = 3
+
+
+@dataclass(slots=True)
+class _Known:
+    """What the policy remembers of an operator.
+
+    `asked_at`: since when its keys are looked at. `plain`: how it was divided before it was balanced.
+    `balanced`: whether it is, None before anybody has looked. `even_since`: since when it would be even if it
+    were divided plainly.
+    `vain`: the imbalance at which nothing helped, and when that was.
+    """
+
+    asked_at: float | None = None
+    plain: Partitioner | None = None
+    balanced: bool | None = None
+    even_since: float | None = None
+    vain: tuple[float, float] | None = None
+
+
+class SkewPolicy(SteeringPolicy):
+    """Moves keys away from a partition that has too many tuples, and shares hot keys among several.
+
+    It acts once the busiest partition has more than `ratio` times the mean, if that matters. That is so if
+    the partition is busier than `busy`, or bounds the latency of most windows. Then it gives the operator a
+    `BalancedPartitioner` that moves as little as it can, if the busiest partition is to have the share
+    `worth_it` less. A key that is heavier than a partition should be is shared if `may_share` and the plan
+    allow it. Once plain division would be even for all of `patience`, the operator is divided plainly again.
+    It looks at `operator`, or at all that are divided by key. One with a partitioner of its author stays.
+
+    Keys are counted while it acts, and while an operator has a `BalancedPartitioner`.
+    """
+
+    operator: str | None = None
+    ratio: float = Field(default=1.5, gt=1)
+    busy: float = Field(default=0.5, gt=0, le=1)
+    worth_it: float = Field(default=0.1, gt=0, le=1)
+    may_share: bool = True
+    tolerance: float = Field(default=0.05, gt=0)
+    patience: Seconds = 600.0
+    _known: dict[str, _Known] = PrivateAttr(default_factory=dict)
+
+    def decide(self, figures: ApplicationFigures) -> Decision | None:
+        """At most one decision, for the operator with the greatest skew that matters."""
+        settled = self.ready(figures)
+        if settled is None:
+            return None
+        found = list(self._skewed(settled))
+        if found:
+            return min(found, key=lambda one: one[0])[1]
+        return next(self._plain(settled), None)
+
+    def told(self, decision: Decision, state: str) -> None:
+        """Remember what was refused or has not helped, and do not try it again while the skew is the same."""
+        for edit in decision.edits:
+            if isinstance(edit, Repartition) and edit.operator in self._known:
+                known = self._known[edit.operator]
+                if state in {"REFUSED", "MISSED"} and decision.expects:
+                    known.vain = (decision.expects[0].before, self._changed_at or 0.0)
+
+    def _watched(self, figures: ApplicationFigures) -> Iterator[OperatorFigures]:
+        for name, one in figures.operators.items():
+            if self.operator in {None, name} and one.partitions > 1 and not one.is_input:
+                yield one
+
+    def _skewed(self, figures: ApplicationFigures) -> Iterator[tuple[float, Decision]]:
+        """The decisions that even out skew, each with how even it makes its operator."""
+        for one in self._watched(figures):
+            reason = self._matters(figures, one) if one.imbalance > self.ratio else ""
+            if not reason:
+                continue
+            keys, known = self._keys(figures, one), self._known[one.name]
+            if keys is None or keys.fixed or keys.imbalance <= self.ratio:
+                continue
+            if _was_vain(known, figures.at, keys, self.worth_it, self.patience):
+                continue
+            may_share = self.may_share and not keys.alone
+            partitioner = balance(
+                keys.loads, keys.owners, keys.partitions, may_share=may_share, tolerance=self.tolerance
+            )
+            after = divided_by(keys, partitioner)
+            if after.imbalance > (1 - self.worth_it) * keys.imbalance:
+                known.vain = keys.imbalance, figures.at
+                continue
+            if not isinstance(keys.partitioner, BalancedPartitioner):
+                known.plain = keys.partitioner
+            known.balanced, known.even_since = True, None
+            yield after.imbalance, self._evened(figures, one, keys, after, partitioner, reason)
+
+    def _matters(self, figures: ApplicationFigures, one: OperatorFigures) -> str:
+        """Why skew of an operator matters now; "" if it does not."""
+        busy = busy_share(one)
+        if busy > self.busy:
+            return f"that partition is busy {busy:.0%} of the time"
+        latency = figures.window_latency.p50_seconds
+        gain = one.compute.p50_seconds * (1 - 1 / one.imbalance)
+        if one.critical_path_share > MOSTLY and gain > self.worth_it * latency:
+            return f"it is on the critical path of {one.critical_path_share:.0%} of windows"
+        return ""
+
+    def _keys(self, figures: ApplicationFigures, one: OperatorFigures) -> KeyLoad | None:
+        """The keys of an operator, once they have been counted for some time."""
+        known = self._known.setdefault(one.name, _Known())
+        keys = figures.for_seconds(_KEY_SECONDS).operators[one.name].keys
+        if known.asked_at is None:
+            known.asked_at = figures.at
+        enough = figures.at - known.asked_at >= min(_LOOK_SECONDS, self.cooldown)
+        return keys if keys is not None and keys.tuples >= _LEAST_TUPLES and enough else None
+
+    def _evened(
+        self,
+        figures: ApplicationFigures,
+        one: OperatorFigures,
+        keys: KeyLoad,
+        after: KeyLoad,
+        partitioner: BalancedPartitioner,
+        reason: str,
+    ) -> Decision:
+        """Divide an operator evenly."""
+        moved = int(np.count_nonzero(after.owners != keys.owners))
+        parts = [f"moves {moved} of {len(keys.owners):,} cells"]
+        if after.shared:
+            parts.append(f"shares {len(after.shared)} among several partitions")
+        hot = [key for key in keys.heavy if key.share > _TELLING * key.error][:_NAMED]
+        hot = [key for key in hot if key.share * keys.partitions > self.tolerance * _NAMED]
+        named = ", ".join(f"key `{key.key}` is {key.share:.0%} of `{one.name}`" for key in hot)
+        note = (
+            f"skew: a partition of {one.name} has {one.imbalance:.2f} times the mean, and {reason}; "
+            f"{named or 'no key is heavy by itself'}; {' and '.join(parts)}; "
+            f"expects {after.imbalance:.2f} times the mean"
+        )
+        expects = [Expectation("imbalance", one.imbalance, after.imbalance, one.name)]
+        if behind(figures):
+            rate = one.tuples_in_per_second
+            expects.append(
+                Expectation("tuples_per_second", rate, rate * one.imbalance / after.imbalance, one.name)
+            )
+        else:
+            busy = busy_share(one)
+            expects.append(Expectation("utilization", busy, busy * after.imbalance / one.imbalance, one.name))
+        self._changed_at = figures.at
+        undo = () if keys.partitioner is None else (_repartition(one.name, keys.partitioner),)
+        return Decision((_repartition(one.name, partitioner),), note, tuple(expects), undo)
+
+    def _plain(self, figures: ApplicationFigures) -> Iterator[Decision]:
+        """The decisions that divide plainly again what has had no skew for long."""
+        for one in self._watched(figures):
+            known = self._known.setdefault(one.name, _Known())
+            if known.balanced is False:
+                continue
+            keys = self._keys(figures, one)
+            if keys is None:
+                continue
+            known.balanced = isinstance(keys.partitioner, BalancedPartitioner)
+            if not known.balanced:
+                known.plain = known.even_since = known.asked_at = None
+                continue
+            plainly = plainly_divided(keys)
+            if plainly.imbalance > 1 + (self.ratio - 1) / 2:
+                known.even_since = None
+            elif known.even_since is None:
+                known.even_since = figures.at
+            elif figures.at - known.even_since >= self.patience:
+                self._changed_at = figures.at
+                partitioner = known.plain or StickyPartitioner()
+                known.even_since = known.balanced = None
+                note = (
+                    f"skew: {one.name} is divided plainly again; for {self.patience:.0f} s no partition "
+                    f"would have had more than {plainly.imbalance:.2f} times the mean"
+                )
+                yield Decision((_repartition(one.name, partitioner),), note)
+
+
+def _was_vain(known: _Known, at: float, keys: KeyLoad, alike: float, patience: float) -> bool:
+    """Whether nothing has helped at this skew, not so long ago."""
+    if known.vain is None:
+        return False
+    imbalance, since = known.vain
+    return abs(keys.imbalance / imbalance - 1) < alike and at - since < patience
+
+
+def _repartition(operator: str, partitioner: Partitioner) -> Repartition:
+    """The number of partitions stays that of the moment when it is made, whoever else changes it."""
+    return Repartition(operator, None, write_partitioner(partitioner))
+
+
+def divided_by(keys: KeyLoad, partitioner: BalancedPartitioner) -> KeyLoad:
+    """The same load, divided otherwise."""
+    owners = np.array(partitioner.owners, np.intp)
+    shared = {cell: tuple(some) for cell, some in partitioner.sharers.items()}
+    return replace(keys, owners=owners, shared=shared, partitioner=partitioner)
+
+
+def plainly_divided(keys: KeyLoad) -> KeyLoad:
+    """The same load, divided as by default."""
+    cells, owners = np.arange(len(keys.owners)), np.zeros(len(keys.owners), np.intp)
+    for partition, own in enumerate(assign_keys(keys.partitions)):
+        owners[np.isin(cells & own.mask, sorted(own.keys))] = partition
+    return replace(keys, owners=owners, shared={}, partitioner=None)
