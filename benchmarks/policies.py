@@ -1,206 +1,194 @@
-"""A policy beside fixed plans and DS2's arithmetic: a count of Zipf-distributed words under changing load.
+"""A policy beside fixed plans and DS2's arithmetic, under a load that changes.
 
-A tuple costs a wait of a millisecond, not a processor: two cores would decide otherwise. All begin with one
-partition and get the same words at the same times; ages are read when a window is published. The best fixed
-plan is found by search: each plan runs the whole trace.
+All run at the same time on the same trace, each in a process of its own: what disturbs one disturbs all.
+Their tuples cost waiting, not a processor. The best fixed plan is found by search: all that may be good run a
+short trace of the highest and the middle load, and the best one of them the whole.
 """
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from benchmarks.apps.changing_load import Job
 from benchmarks.frame import OURS, Benchmark, Figures, Goal, Round
-from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
-from ridgeline.api.publisher import Publisher
-from ridgeline.plan.edits import Repartition
-from ridgeline.policies import ApplicationFigures, CriticalPathPolicy, Decision, Policy
 
-STEPS = (200, 1_400, 500)
-"""Words a second in each third of the trace."""
-COST_SECONDS = 0.001
-P50, P99, RATE, CHANGES = "p50 age seconds", "p99 age seconds", "words/s", "changes"
-_WORDS = np.random.default_rng(7).zipf(1.3, 20_000) % 10_000
-_MOST_IN_A_WINDOW = 400  # back pressure: the rest comes later
+P50, P99, RATE = "p50 age seconds", "p99 age seconds", "tuples/s"
+WORSE, STEPS = "worse than the first plan, seconds", "changes after a step of load"
+AT_ONCE = 4
+"""So many applications run at the same time while plans are searched."""
+_BUCKET_SECONDS = 10.0
+_WORSE, _WORSE_SECONDS = 1.15, 0.02
+"""Worse in a bucket is by so much, and by no less than these seconds."""
+_STARTING_SECONDS = 120
 
 
-class Word(NamedTuple):
-    word: int
-    created: float
+@dataclass(frozen=True)
+class Example:
+    """Loads, in tuples a second, one after the other; the plans that may be good."""
+
+    name: str
+    rates: tuple[float, ...]
+    plans: tuple[Mapping[str, int], ...]
+    most: int
 
 
-def due(seconds: float, of_all: float) -> int:
-    """How many words have come so long after the start."""
-    third = of_all / len(STEPS)
-    return int(sum(rate * min(max(seconds - n * third, 0.0), third) for n, rate in enumerate(STEPS)))
+WORDS = Example(
+    "words",
+    (300, 900, 1_500, 500, 1_800, 700, 1_200, 300),
+    tuple({"count": number} for number in (1, 2, 3, 4)),
+    4,
+)
+ARTICLE = Example(
+    "article",
+    (100, 300, 500, 150, 400, 600, 200, 100),
+    tuple({"C": number, "D": others, "E": others} for number in (3, 4, 5, 6) for others in (1, 2, 3)),
+    6,
+)
 
 
-def came(number: int, of_all: float) -> float:
-    """When a word came, in seconds after the start."""
-    third = of_all / len(STEPS)
-    for n, rate in enumerate(STEPS):
-        if number < rate * third:
-            return n * third + number / rate
-        number -= int(rate * third)
-    return of_all
+def _side_by_side(jobs: Sequence[Job], folder: Path, name: str) -> list[dict[str, Any]]:
+    """Run them at the same time; what came of each. Raises RuntimeError if one has failed."""
+    files = [folder / f"{name}-{number}.json" for number in range(len(jobs))]
+    command = [sys.executable, "-m", "benchmarks.apps.changing_load"]
+    running = [
+        subprocess.Popen(
+            [*command, json.dumps(asdict(job)), str(file)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"TMPDIR": str(folder)},
+        )
+        for job, file in zip(jobs, files, strict=True)
+    ]
+    try:
+        for job, process in zip(jobs, running, strict=True):
+            _, errors = process.communicate(timeout=job.seconds + _STARTING_SECONDS)
+            if process.returncode:
+                msg = f"{job}: {errors[-2_000:]}"
+                raise RuntimeError(msg)
+    finally:
+        for process in running:
+            process.terminate()
+            process.wait()
+    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
 
 
-class Words(InputOperator):
-    """The trace, by the clock; what the window does not take comes with the next."""
-
-    output = OutputPort(Word)
-    seconds: float
-    began = State(0.0)
-    count = State(0)
-
-    def emit_tuples(self) -> None:
-        now = time.time()
-        self.began = self.began or now
-        end = min(due(now - self.began, self.seconds), self.count + _MOST_IN_A_WINDOW)
-        for number in range(self.count, end):
-            word = int(_WORDS[number % len(_WORDS)])
-            self.output.emit(Word(word, self.began + came(number, self.seconds)))
-        self.count = end
+def _search(example: Example, folder: Path, seconds: float) -> tuple[Mapping[str, int], list[str]]:
+    """The plan of the lowest mean age in a short trace, and a line for each."""
+    loads = (max(example.rates), sorted(example.rates)[len(example.rates) // 2])
+    jobs = [Job(example.name, plan, "", loads, seconds, example.most) for plan in example.plans]
+    found = []
+    for number, some in enumerate(_batched(jobs)):
+        found += _side_by_side(some, folder, f"search-{number}")
+    ages = [float(np.mean(one["ages"])) for one in found]
+    lines = [f"search: {plan}: mean age {age:.3g} s" for plan, age in zip(example.plans, ages, strict=True)]
+    return example.plans[int(np.argmin(ages))], lines
 
 
-class Count(Operator):
-    words = InputPort(Word, key="word")
-    output = OutputPort(Word)
-    counts = KeyedState(int, default=0)
-
-    @words.process
-    def add(self, word: Word) -> None:
-        time.sleep(COST_SECONDS)
-        self.counts[word.word] = self.counts.get(word.word, 0) + 1
-        self.output.emit(word)
+def _batched(jobs: Sequence[Job]) -> Iterator[Sequence[Job]]:
+    for first in range(0, len(jobs), AT_ONCE):
+        yield jobs[first : first + AT_ONCE]
 
 
-class Show(Operator):
-    words = InputPort(Word)
-
-    @words.process
-    def take(self, word: Word) -> None:
-        self.context.hand_over(word.created)
-
-    def publisher(self) -> Reader:
-        return Reader()
-
-
-class Reader(Publisher):
-    """Ages of words when readers may see them. One process runs one application at a time."""
-
-    groups_windows = True
-    ages: list[float]
-
-    def __init__(self) -> None:
-        self._staged: list[Any] = []
-
-    def stage(self, window_id: int, values: Sequence[Any]) -> None:
-        self._staged += values
-
-    def publish(self, window_id: int) -> None:
-        staged, self._staged = self._staged, []
-        now = time.time()
-        Reader.ages += [now - created for created in staged]
+def prepare(of_round: Round, example: Example) -> None:
+    """Search the best fixed plan, then run all."""
+    step, rest, short = (8.0, 4.0, 5.0) if of_round.quick else (75.0, 5.0, 10.0)
+    best, lines = _search(example, of_round.data, short)
+    common = {"example": example.name, "rates": example.rates, "step_seconds": step, "most": example.most}
+    jobs = {
+        OURS: Job(**common, decides="policy", cooldown=rest),
+        "DS2": Job(**common, decides="ds2", cooldown=rest),
+        "best fixed plan": Job(**common, partitions=best),
+        "first plan": Job(**common),
+    }
+    found = _side_by_side(list(jobs.values()), of_round.data, "whole")
+    (of_round.data / "found.json").write_text(
+        json.dumps({"search": lines, "best": best, **dict(zip(jobs, found, strict=True))}), encoding="utf-8"
+    )
 
 
-class DS2(Policy):
-    """DS2: the partitions that take what arrives at the true rate of one, and nothing else.
-
-    It is told the rate of the trace: what a source emits under back pressure is less than what arrives.
-    """
-
-    seconds: float
-    every: float = 5.0
-    _next: float = 0.0
-    _began: float = 0.0
-
-    def decide(self, figures: ApplicationFigures) -> Decision | None:
-        """As `Three steps is all you need` has it: from true rates and the sources' rate, in one pass."""
-        if figures.at < self._next or figures.windows < 5:
-            return None
-        self._next = figures.at + self.every
-        self._began = self._began or figures.at
-        passed = figures.at - self._began
-        arriving = due(passed + 1, self.seconds) - due(passed, self.seconds)
-        count = figures.operators["count"]
-        rates = [one.true_rate for one in count.by_partition if one.true_rate]
-        if not rates:
-            return None
-        wanted = min(max(math.ceil(arriving / float(np.mean(rates))), 1), 4)
-        if wanted == count.partitions:
-            return None
-        return Decision((Repartition("count", wanted),), f"count: {count.partitions} -> {wanted} partitions")
-
-
-def seconds(of_round: Round) -> float:
-    """How long the trace lasts."""
-    return 45.0 if of_round.quick else 600.0
-
-
-def _run(of_round: Round, name: str, partitions: int, policy: Policy | None) -> dict[str, float]:
-    lasts = seconds(of_round)
-    Reader.ages = []
-    app = Application("policies", window="100ms")
-    words = app.add_operator("words", Words(seconds=lasts))
-    count = app.add_operator("count", Count(), partitions=partitions)
-    show = app.add_operator("show", Show())
-    app.add_stream("words", words.output, count.words)
-    app.add_stream("counted", count.output, show.words)
-    if policy is not None:
-        app.add_policy(policy)
-    with app.start("local[6]", checkpoint=str(of_round.folder / name), quiet=True) as handle:
-        begin = time.monotonic()
-        while time.monotonic() - begin < lasts and handle.state == "RUNNING":
-            time.sleep(0.1)
-        ages = np.array(Reader.ages)
-        rows = handle.decisions().to_pylist()
-    for row in rows:
-        of_round.note(f"{name}: {row['note']}; {row['state']}; {row['found'] or row['expected']}")
+def contestant(of_round: Round, name: str) -> Figures:
+    """The figures of one of them, and its decisions as a note."""
+    all_found = json.loads((of_round.data / "found.json").read_text(encoding="utf-8"))
+    found = all_found[name]
+    job = found["job"]
+    ages, created = np.array(found["ages"]), np.array(found["created"])
+    seconds = len(job["rates"]) * job["step_seconds"]
+    changes = [0] * len(job["rates"])
+    for row in found["decisions"]:
+        after = row["seconds"] if row["seconds"] is not None else 0.0
+        if row["state"] != "REFUSED":
+            changes[min(int(max(after, 0.0) / job["step_seconds"]), len(changes) - 1)] += 1
+        outcome = row["found"] or row["expected"]
+        of_round.note(f"{after:6.1f} s  {row['state']}: {row['note']}" + (f" [{outcome}]" if outcome else ""))
+    if name == "best fixed plan":
+        for line in all_found["search"]:
+            of_round.note(line)
+        of_round.note(f"the best fixed plan: {all_found['best']}")
+    by_step = [
+        np.median(part) if len(part := ages[(created >= n * step) & (created < (n + 1) * step)]) else np.nan
+        for step in [job["step_seconds"]]
+        for n in range(len(changes))
+    ]
+    loads = ", ".join(f"{rate:g}/s {age:.3g} s" for rate, age in zip(job["rates"], by_step, strict=True))
+    of_round.note(f"median age by load: {loads}")
     p50, p99 = np.percentile(ages, [50, 99])
-    changes = sum(row["state"] not in {"ASKED", "REFUSED"} for row in rows)
-    found = {P50: float(p50), P99: float(p99), RATE: len(ages) / lasts, CHANGES: float(changes)}
-    of_round.note(f"{name}: {', '.join(f'{what} {figure:.3g}' for what, figure in found.items())}")
-    return found
+    figures = {P50: p50, P99: p99, RATE: len(ages) / seconds, STEPS: float(max(changes))}
+    if name == OURS:
+        figures[WORSE] = _worse_for(found, all_found["first plan"], seconds)
+    return {figure: [float(value)] for figure, value in figures.items()}
 
 
-def _as_figures(found: dict[str, float]) -> Figures:
-    return {name: [value] for name, value in found.items()}
+def _worse_for(found: Mapping[str, Any], first: Mapping[str, Any], seconds: float) -> float:
+    """For how long at a stretch it was worse than the plan that it began with."""
+    longest = now = 0.0
+    for begin in np.arange(0.0, seconds, _BUCKET_SECONDS):
+        mean, other = (_mean_age(one, begin) for one in (found, first))
+        worse = mean > _WORSE * other + _WORSE_SECONDS  # nothing seen of the other: it is worse itself
+        now = now + _BUCKET_SECONDS if worse else 0.0
+        longest = max(longest, now)
+    return longest
 
 
-def ours(of_round: Round) -> Figures:
-    rest = 4.0 if of_round.quick else 10.0
-    return _as_figures(_run(of_round, "policy", 1, CriticalPathPolicy(max_slots=4, cooldown=rest)))
+def _mean_age(found: Mapping[str, Any], begin: float) -> float:
+    created = np.array(found["created"])
+    part = np.array(found["ages"])[(created >= begin) & (created < begin + _BUCKET_SECONDS)]
+    return float(np.mean(part)) if len(part) else np.inf
 
 
-def ds2(of_round: Round) -> Figures:
-    rest = 4.0 if of_round.quick else 10.0
-    return _as_figures(_run(of_round, "DS2", 1, DS2(seconds=seconds(of_round), every=rest)))
-
-
-def best_fixed(of_round: Round) -> Figures:
-    """The plan of the lowest p99 age among all that there are."""
-    found = [_run(of_round, f"fixed {number}", number, None) for number in (1, 2, 3, 4)]
-    return _as_figures(min(found, key=lambda one: one[P99]))
-
-
-BENCHMARKS = (
-    Benchmark(
-        name="policies",
-        title="policies: a count of Zipf-distributed words under changing load",
-        contestants={OURS: ours, "DS2": ds2, "best fixed plan": best_fixed},
+def _benchmark(example: Example, title: str) -> Benchmark:
+    names = (OURS, "DS2", "best fixed plan", "first plan")
+    return Benchmark(
+        name=f"policies-{example.name}",
+        title=f"policies: {title} under changing load",
+        contestants={name: partial(contestant, name=name) for name in names},
         goals=[
             Goal(figure=RATE, against="best fixed plan", at_least=0.85),
             Goal(figure=P50, against="best fixed plan", at_most=1.15),
+            Goal(figure=P99, against="best fixed plan", at_most=1.15),
+            Goal(figure=P50, against="DS2", at_most=1.0),
             Goal(figure=P99, against="DS2", at_most=1.0),
-            Goal(figure=CHANGES, at_most=3.0 * (len(STEPS) - 1)),
+            Goal(figure=STEPS, at_most=3.0),
+            Goal(figure=WORSE, at_most=60.0),
         ],
+        prepare=partial(prepare, example=example),
         rounds=1,
-        budget_seconds=4_200,
+        budget_seconds=1_800,
         part_of_all=False,
-    ),
+    )
+
+
+BENCHMARKS = (
+    _benchmark(WORDS, "a count of Zipf-distributed words"),
+    _benchmark(ARTICLE, "the article's operators"),
 )

@@ -67,13 +67,30 @@ def predicted_latency(operator: OperatorFigures, wanted: int) -> float | None:
 
 
 def reachable_gain(figures: ApplicationFigures, name: str, gain: float) -> float:
-    """How much of an operator's `gain` the application sees: no more than the slack beside its path."""
+    """How much of an operator's `gain` the application sees: no more than the slack of paths beside it.
+
+    What lies before or behind the operator is on a path with it, and gets faster with it.
+    """
+    connected = _reached(figures, name, forward=True) | _reached(figures, name, forward=False)
     beside = [
         one.slack_seconds
         for other, one in figures.operators.items()
-        if other != name and one.slack_seconds is not None and one.critical_path_share < MOSTLY
+        if other not in connected and one.slack_seconds is not None and one.critical_path_share < MOSTLY
     ]
     return min([gain, *beside])
+
+
+def _reached(figures: ApplicationFigures, name: str, *, forward: bool) -> set[str]:
+    """The operator, and all that tuples come to from it, or come from to it."""
+    reached, new = {name}, [name]
+    while new:
+        here = new.pop()
+        for edge in figures.edges:
+            begin, end = (edge.source, edge.sink) if forward else (edge.sink, edge.source)
+            if begin == here and end not in reached:
+                reached.add(end)
+                new.append(end)
+    return reached
 
 
 def wanted_load(figures: ApplicationFigures, catch_up_seconds: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PrivateAttr
@@ -12,7 +13,12 @@ from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigur
 from ridgeline.plan.edits import Repartition
 from ridgeline.policies.answers import Decision, Expectation
 from ridgeline.policies.listening import Policy
+from ridgeline.policies.model import behind
 
+_FEWEST = 3
+"""Windows that are enough to decide while the application is behind: they take long then."""
+_SOONEST = 1.0
+"""Seconds after which it can be seen at the earliest what came of a change."""
 Seconds = Annotated[Any, BeforeValidator(parse_duration)]
 """A duration: seconds, or text such as `30s`."""
 
@@ -20,7 +26,8 @@ Seconds = Annotated[Any, BeforeValidator(parse_duration)]
 class SteeringPolicy(Policy):
     """Changes numbers of partitions: rests after each change, keeps to limits, asks nothing while one is due.
 
-    `cooldown`: how long it rests after a change. `min_windows`: it decides on no fewer windows than these.
+    `cooldown`: how long it rests after a change. `min_windows`: it decides on no fewer windows than these;
+    while the application is behind three are enough.
     `max_slots`: no operator gets more partitions; without it as many as the application has slots, or 8.
     `max_partitions`: limits by operator, such as the partitions of a topic.
     """
@@ -45,7 +52,8 @@ class SteeringPolicy(Policy):
             if since < self.cooldown:
                 return None
             figures = figures.for_seconds(max(min(since, figures.seconds), figures.window_seconds))
-        return figures if figures.windows >= self.min_windows else None
+        enough = min(self.min_windows, _FEWEST) if behind(figures) else self.min_windows
+        return figures if figures.windows >= enough else None
 
     def limit(self, figures: ApplicationFigures, name: str) -> int:
         """The most partitions that an operator may have."""
@@ -70,7 +78,8 @@ class SteeringPolicy(Policy):
         if not edits:
             return None
         self._changed_at = figures.at
-        return Decision(edits, note, expects)
+        soon = tuple(replace(one, seconds=min(one.seconds, max(self.cooldown, _SOONEST))) for one in expects)
+        return Decision(edits, note, soon)
 
 
 class OneOperatorPolicy(SteeringPolicy):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from ridgeline.measure.deciding.figures import (
     ApplicationFigures,
+    Edge,
     OperatorFigures,
     PartitionFigures,
     SourceFigures,
@@ -96,7 +98,10 @@ class Model:
             "plan_version": self.version,
             "committed": second,
             "operators": operators,
-            "edges": (),
+            "edges": tuple(
+                Edge(f"{one.name}_{other.name}", one.name, other.name, round(taken))
+                for one, other in pairwise(self.steps)
+            ),
             "sources": (SourceFigures("source", arriving, taken, self.backlog, grows, None, ""),),
             "window_latency": spread(total),
             "late_seconds": 0.0,
