@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from types import SimpleNamespace
 from typing import Any
@@ -127,6 +128,23 @@ def test_who_fails_or_answers_nonsense_is_named_once_and_asked_again(answer, cap
     assert len(bad.seen) == 3
     assert len(world.asked) == 1
     assert len([one for one in caplog.records if "policy Policy has failed" in one.getMessage()]) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Decision((Repartition(2),), "an answer, no edit"),
+        Decision(plan_edits.Repartition("parse", 2), "no tuple"),
+        Decision((plan_edits.Repartition("parse", "two"),), "no number"),
+        Decision((plan_edits.Repartition("parse", 2),), "undone by nonsense", undo=("back",)),
+        itertools.repeat(Decision((plan_edits.Repartition("parse", 2),), "for ever")),
+    ],
+)
+def test_nonsense_in_a_decision_never_gets_to_the_windows(answer):
+    sound = Policy(Decision((plan_edits.Repartition("store", 2),), "why"))
+    world = World(policies=[Policy(answer), sound])
+    world.deciders.look(Figures(0, 1.0))
+    assert [asked.note for asked in world.asked] == ["why"]
 
 
 def decision(undo: bool = False) -> Decision:

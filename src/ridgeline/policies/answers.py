@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.measure.deciding.figures import ApplicationFigures
 from ridgeline.plan import edits as plan_edits
-from ridgeline.plan.edits import Edit
+from ridgeline.plan.edits import Edit, edit_of, edit_to_json
 from ridgeline.plan.spec.partitioners import write_partitioner
 
 
@@ -117,20 +118,29 @@ class Decision:
     undo: tuple[Edit, ...] = ()
 
 
+_MOST_ANSWERS = 100
+"""An answer has at most so many parts."""
 Answer = Repartition | SetProperty | SetAttribute | Decision
 
 
 def decisions_of(answer: object, operator: str = "") -> list[Decision]:
     """What an answer asks for; `operator`: that of the listener.
 
-    Raises TypeError for what is no answer, and what writing a partitioner raises.
+    Raises TypeError for what is no answer, ChangeError for an edit with a field of another type, and what
+    writing a partitioner raises.
     """
     if answer is None:
         return []
     if isinstance(answer, Iterable) and not isinstance(answer, str | bytes | Mapping):
-        return [decision for one in answer for decision in decisions_of(one, operator)]
+        several = list(islice(answer, _MOST_ANSWERS + 1))
+        if len(several) > _MOST_ANSWERS:
+            msg = f"the answer has more than {_MOST_ANSWERS} parts; give fewer at a time"
+            raise TypeError(msg)
+        return [decision for one in several for decision in decisions_of(one, operator)]
     match answer:
         case Decision():
+            _check_edits("edits", answer.edits)
+            _check_edits("undo", answer.undo)
             return [answer] if answer.edits else []
         case Repartition(count, note, partitioner) if operator:
             written = None if partitioner is None else write_partitioner(partitioner)
@@ -142,3 +152,15 @@ def decisions_of(answer: object, operator: str = "") -> list[Decision]:
     wanted = "`Repartition`, `SetProperty`, `SetAttribute` or `Decision`" if operator else "`Decision`"
     msg = f"the answer is a `{type(answer).__name__}`; give {wanted}, several of them, or None"
     raise TypeError(msg)
+
+
+def _check_edits(what: str, edits: object) -> None:
+    """Raise TypeError for what are no edits: the thread of windows must never see them."""
+    if not isinstance(edits, tuple):
+        msg = f"`{what}` of the decision is a `{type(edits).__name__}`; give a tuple of edits"
+        raise TypeError(msg)
+    for one in edits:
+        if not isinstance(one, Edit):
+            msg = f"`{what}` of the decision has a `{type(one).__name__}`; see `ridgeline.plan.edits`"
+            raise TypeError(msg)
+        edit_of(edit_to_json(one))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -103,19 +103,16 @@ class Deciders:
         self._last = figures.committed
         for decider in self._deciders:
             if not decider.busy:
-                for decision in self._wanted(decider, figures):
-                    self._make(decider, decision, figures.at)
+                try:
+                    for decision in decider.decisions(figures):
+                        self._make(decider, decision, figures.at)
+                except Exception as error:  # noqa: BLE001  code of users may raise anything
+                    self._fault(decider, error)
 
     def follow(self, figures: ApplicationFigures) -> None:
         """See what came of decisions."""
         for made in list(self._made):
             self._follow(made, figures)
-
-    def _wanted(self, decider: _Decider, figures: ApplicationFigures) -> Iterator[Decision]:
-        try:
-            yield from decider.decisions(figures)
-        except Exception as error:  # noqa: BLE001  code of users may raise anything
-            self._fault(decider, error)
 
     def _fault(self, decider: _Decider, error: Exception) -> None:
         """Log what a decider has raised, the first time."""

@@ -13,7 +13,7 @@ from support.paths import TESTS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-STEPS = {"create": 100, "race": 100, "run": 15}
+STEPS = {"create": 100, "removed": 3, "race": 100, "run": 15}
 """What the steps are repeated for, rounds or windows; each has a bucket of its name."""
 SUMS = [sum(range(10 * window + 10)) for window in range(40)]
 
@@ -78,6 +78,11 @@ def on_s3(server):
 def test_one_of_two_drivers_creates_a_file_a_hundred_times(on_s3):
     counts, _ = on_s3("create")
     assert counts == [1] * STEPS["create"]
+
+
+def test_a_file_that_stood_in_the_way_and_is_gone_was_not_created(on_s3):
+    answers, _ = on_s3("removed")
+    assert answers == [False] * STEPS["removed"]
 
 
 @pytest.mark.guide("002", "HDFS")

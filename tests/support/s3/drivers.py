@@ -44,6 +44,10 @@ def race(context, uri, rounds):
                 got.append("fenced")
                 both.abort()
                 return
+            except CheckpointError as error:
+                got.append(str(error))
+                both.abort()
+                return
             epochs.append(checkpoint.epoch)
             with contextlib.suppress(threading.BrokenBarrierError):
                 both.wait()
@@ -89,6 +93,25 @@ def create(context, uri, rounds):
     return counts
 
 
+class Removing(HadoopStorage):
+    """A file that stands in the way is removed by another driver before this one can look at it."""
+
+    def read(self, name):
+        self.delete([name])
+        return super().read(name)
+
+
+def removed(context, uri, rounds):
+    """The store refuses to create a file that is gone once it is looked at; what `create` said."""
+    storage = Removing(uri, context)
+    answers = []
+    for number in range(rounds):
+        name = f"journal/{number}"
+        storage.write(name, b"of another driver")
+        answers.append(storage.create(name, b"own"))
+    return answers
+
+
 def run(context, uri, windows):
     """An application of five containers that all change, run twice on the same checkpoint.
 
@@ -117,7 +140,7 @@ def main(endpoint, *steps):
     try:
         for step in steps:
             name, count = step.split("=")
-            result = {"race": race, "create": create, "run": run}[name](
+            result = {"race": race, "create": create, "removed": removed, "run": run}[name](
                 context, f"s3a://{name}/checkpoint", int(count)
             )
             print("RESULT", name, json.dumps(result), flush=True)

@@ -104,11 +104,13 @@ class HadoopStorage(DriverStorage):
             finally:
                 stream.close()
         except Py4JJavaError as error:
+            kind = error.java_exception.getClass().getSimpleName()
             try:
                 found = self.read(name)
             except FileNotFoundError:
+                if kind in _REFUSED:  # there was one, which another driver has removed since
+                    return False
                 raise _translated(error, name) from None
-            kind = error.java_exception.getClass().getSimpleName()
             return found == data and kind not in _REFUSED  # the answer may have been lost
         return True
 
