@@ -23,6 +23,8 @@ from support.examples import yahoo_finance_case as case
 from support.examples.cases import add_sink
 
 STREAMS = ("price", "volume", "quotes", "charts", "averages")
+DIVIDED = ("high_low", "minute_volume")
+"""Operators whose tuples make some of these streams, and which can be divided while they run."""
 
 
 class Price(NamedTuple):
@@ -144,13 +146,19 @@ def test_random_sql_equals_duckdb_over_the_recorded_tuples(seed, results, tmp_pa
         Fault("exception", random.randrange(1, 12), "year", call=1),
         Fault("restart", random.randrange(2, 12)),
     ]
+    changes = {
+        window: [Repartition(random.choice(DIVIDED), random.choice([1, 2, 3, 5]))]
+        for window in random.sample(range(1, 10), 4)
+    }
     run = run_local(
         app,
         checkpoint=str(tmp_path / "checkpoint"),
         faults=Faults(only=[*map(str, faults)]),
-        changes={random.randrange(2, 10): [Repartition("quote", 3)]},
+        changes=changes,
+        attributes={f"{name}.application_window_count": 2 for name in DIVIDED},
         console=Console(file=io.StringIO()),
     )
+    assert [one.state for one in run.changes] == ["APPLIED"] * len(changes), run.changes
     checked = 0
     for name, (sql, tables) in asked.items():
         for result in results[name].values():
