@@ -89,6 +89,9 @@ class Publisher:
     Then one commit may cover several windows. Else each has one of its own, however slow the disk is.
     """
 
+    lasting: ClassVar[bool] = True
+    """False: nobody can come upon what was published later, so there is never anything to take back."""
+
     def open(self, context: PublisherContext, state: Any) -> None:
         """Start on a driver.
 

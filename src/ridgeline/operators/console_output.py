@@ -148,6 +148,7 @@ class ConsolePublisher(Publisher):
     """Print the lines of all partitions after the window's commit."""
 
     groups_windows = True
+    lasting = False
 
     def __init__(self, template: str) -> None:
         self._template = template

@@ -244,6 +244,7 @@ class QueryResults(Publisher):
     """
 
     groups_windows = True
+    lasting = False
 
     def __init__(self) -> None:
         self.news = Condition()

@@ -288,7 +288,8 @@ class _Run:
         plan = self._planner.settled(owned.last())
         if from_window is not None:
             try:
-                rewind(owned, plan, from_window, self._clock, self._context(owned, plan))
+                context, settled = self._context(owned, plan), self._planner.settled
+                rewind(owned, plan, from_window, self._clock, context, settled)
                 plan = self._planner.settled(owned.last())
             except BaseException:
                 owned.close()

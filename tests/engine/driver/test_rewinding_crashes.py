@@ -8,6 +8,7 @@ import pytest
 
 from ridgeline.engine.driver.journal import Journal
 from ridgeline.operators import FileOutput
+from ridgeline.plan.edits import Edit, Repartition
 from ridgeline.testing import run_local
 from support.operators.publishing import KilledError, Steps
 from support.rewound import LAST, application, rows, wanted
@@ -15,9 +16,12 @@ from support.rewound import LAST, application, rows, wanted
 BACK = 4
 
 
-@pytest.mark.parametrize(("format", "roll"), [("jsonl", 100), ("parquet", 2)])
+@pytest.mark.parametrize(
+    ("format", "roll", "changes"),
+    [("jsonl", 100, {}), ("parquet", 2, {BACK + 1: [Repartition("totals", 3)]})],
+)
 def test_a_driver_that_dies_at_any_step_of_a_rewind_loses_nothing_and_shows_nothing_twice(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, roll: float
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, roll: float, changes: dict[int, list[Edit]]
 ) -> None:
     expected = wanted(tmp_path / "straight")
     steps = Steps(monkeypatch)
@@ -35,7 +39,7 @@ def test_a_driver_that_dies_at_any_step_of_a_rewind_loses_nothing_and_shows_noth
         folder = tmp_path / str(survive)
         app = application(FileOutput(path=str(folder / "out"), format=format, roll_seconds=roll))
         steps.each = lambda _number, _what: None
-        run_local(app, windows=LAST + 1, checkpoint=folder / "state")
+        run_local(app, windows=LAST + 1, checkpoint=folder / "state", changes=changes)
         before = sorted(rows(folder / "out"))
         steps.number = 0
 

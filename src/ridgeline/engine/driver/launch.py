@@ -187,7 +187,8 @@ def _rewound(
     """The plan as of the window to which the run is rewound, if to one. Raises RidgelineError."""
     if window_id is None:
         return plan
-    rewound = rewind(checkpoint, plan, window_id, clock, context)
+    settled = planner.settled if planner else None
+    rewound = rewind(checkpoint, plan, window_id, clock, context, settled)
     _log.info(
         "rewound to window %d, which is window %d now",
         window_id,

@@ -53,6 +53,15 @@ class Outputs:
         for name, publisher in self.publishers.items():
             self._open(name, publisher, states.get(name), committed)
 
+    def changed(self, plan: Plan) -> dict[str, bool]:
+        """The outputs that are not the same in another plan: added, removed or replaced.
+
+        By name; True if what one of them has shown lasts.
+        """
+        stay, found = self._staying(plan), _publishers(plan, {})
+        either = [one for one in (*self.publishers.items(), *found.items()) if one[0] not in stay]
+        return {name: any(one.lasting for other, one in either if other == name) for name, _ in either}
+
     def change(
         self,
         plan: Plan,
@@ -76,13 +85,7 @@ class Outputs:
             for name, publisher in self.publishers.items():
                 self._open(name, publisher, states.get(name), committed)
             return
-        operators = {logical.name: logical.operator for logical in self.plan.logical.operators}
-        old = dict(self.publishers)
-        stay = {
-            logical.name: old[logical.name]
-            for logical in plan.logical.operators
-            if logical.name in old and _same(operators[logical.name], logical.operator)
-        }
+        old, stay = dict(self.publishers), self._staying(plan)
         found = _publishers(plan, stay)
         opened: dict[str, Publisher] = {}
         closed: list[str] = []
@@ -108,6 +111,15 @@ class Outputs:
         for name in closed:
             self._visible.pop(name, None)
         self._take(plan, found)
+
+    def _staying(self, plan: Plan) -> dict[str, Publisher]:
+        """The publishers of operators that are the same in another plan."""
+        operators = {logical.name: logical.operator for logical in self.plan.logical.operators}
+        return {
+            logical.name: self.publishers[logical.name]
+            for logical in plan.logical.operators
+            if logical.name in self.publishers and _same(operators[logical.name], logical.operator)
+        }
 
     def _open(self, name: str, publisher: Publisher, state: object, committed: int) -> None:
         assert self._context is not None  # noqa: S101  it was opened

@@ -8,7 +8,7 @@ After it, outputs carry out what the record says of them, at this start or at th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ridgeline.api.clock import Clock
@@ -31,12 +31,14 @@ def rewind(
     window_id: int,
     clock: Clock,
     context: Callable[[str], PublisherContext],
+    settled: Callable[[Manifest], Plan] | None = None,
 ) -> Manifest:
     """Let the run that a checkpoint holds go on from after a kept window; returns what is durable now.
 
-    `plan`: that of the last committed window. Nothing is done for the last window itself. Raises
-    CheckpointError if the window cannot be gone back to, RidgelineError if an output cannot take back what it
-    has shown since. Nothing has changed then.
+    `plan`: that of the last committed window. `settled`: gives the plan as of another one, which it may have
+    been changed since. Nothing is done for the last window itself. Raises CheckpointError if the window
+    cannot be gone back to, RidgelineError if an output cannot take back what it has shown since. Nothing has
+    changed then.
     """
     last = checkpoint.last()
     kept = rewindable(checkpoint)
@@ -47,7 +49,12 @@ def rewind(
         return last
     _check(checkpoint, target, last)
     outputs = Outputs(plan, clock)
-    if gone := sorted(target.publishers.keys() - outputs.publishers.keys()):
+    changed: dict[str, bool] = {}
+    if list(target.edits) != list(last.edits):
+        plan = plan if settled is None else settled(target)
+        changed = outputs.changed(plan)
+        _check_outputs(window_id, changed)
+    if gone := sorted(target.publishers.keys() - outputs.publishers.keys() - changed.keys()):
         what = f"window {window_id} had the output `{gone[0]}`, which the application has no more"
         msg = f"{what}, so what it has shown since would stay; start with it, or rewind to a later window"
         raise CheckpointError(msg)
@@ -58,6 +65,7 @@ def rewind(
         publishers = outputs.rewind(window_id, target.publishers, at)
     finally:
         outputs.abandon()
+    publishers = {name: state for name, state in publishers.items() if name not in changed}
     rewound = replace(
         target, window_id=at, epoch=checkpoint.epoch, publishers=publishers, rewound_to=window_id
     )
@@ -108,10 +116,18 @@ def _check(checkpoint: Checkpoint, target: Manifest, last: Manifest) -> None:
         why = "its Spark sources have a log of their own, which only goes forward"
         msg = f"{what}: {why}; start anew with another `--checkpoint`"
         raise CheckpointError(msg)
-    if list(target.edits) != list(last.edits):
-        why = "the plan was changed while it ran, after that window"
-        msg = f"{what}: {why}; rewind to a window after the change"
-        raise CheckpointError(msg)
+
+
+def _check_outputs(window_id: int, changed: Mapping[str, bool]) -> None:
+    """Raise CheckpointError if a change of the plan after the window was one of outputs whose results last.
+
+    What an output has shown can be taken back only by itself, and it is not the same in both plans.
+    """
+    for name, lasting in changed.items():
+        if lasting:
+            what = f"the output `{name}` was added, removed or changed while the application ran, after"
+            msg = f"{what} window {window_id}, so what it has shown would stay; rewind to a later window"
+            raise CheckpointError(msg)
 
 
 def _number(plan: Plan, target: int, last: int) -> int:
