@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ridgeline.api import Application, InputPort, Operator, OutputPort, Unifier, ValidationError
+from ridgeline.api.partitioner import assign_keys
 from ridgeline.operators import Delay
 from ridgeline.plan import Plan, plan_application
 from ridgeline.plan.edits import (
@@ -141,6 +142,7 @@ def test_states_stay_move_and_end() -> None:
             "",
             ("balances/0/3", "balances/1/3", "balances/2/3"),
             (ids["balances[0]"], ids["balances[1]"]),
+            tuple(assign_keys(3)),
         ),
     )
     assert found.states.ends == ("rejected_store/0/1",)

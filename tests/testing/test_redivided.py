@@ -20,12 +20,16 @@ from ridgeline import (
     Partitioner,
     RidgelineError,
     State,
+    StickyPartitioner,
 )
+from ridgeline.api.balancing import BalancedPartitioner
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.state.storage import MemoryStorage
 from ridgeline.plan import plan_application
 from ridgeline.plan.divisions import divided_alike, divisions
-from ridgeline.testing import CollectorSink, LocalRun, run_local
+from ridgeline.plan.edits import Repartition
+from ridgeline.plan.spec.partitioners import write_partitioner
+from ridgeline.testing import CollectorSink, Faults, LocalRun, run_local
 
 WINDOWS = 8
 
@@ -136,12 +140,27 @@ def test_what_has_no_key_is_refused(later: dict[str, Any]) -> None:
     assert last_sums(run) == WHOLE
 
 
-def test_states_that_cannot_be_where_they_belong_are_refused() -> None:
+@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+def test_keyed_states_go_back_to_the_default(partitions: int) -> None:
     storage = MemoryStorage()
     run_local(application(partitioner=Backwards()), windows=3, checkpoint=storage)
-    with pytest.raises(RidgelineError, match="`sums`"):
-        run_local(application(), checkpoint=storage)
-    run_local(application(), checkpoint=storage, drop_state=["sums"])
+    run = run_local(application(), checkpoint=storage, attributes={"sums.partitions": partitions})
+    assert last_sums(run)[0] == WHOLE[0]
+
+
+def test_they_do_while_it_runs_too() -> None:
+    uneven = BalancedPartitioner(3, [0, 0, 0, 2, 0, 0, 1, 0])
+    edits = [
+        Repartition("sums", None, write_partitioner(uneven)),
+        Repartition("sums", 5),
+        Repartition("sums", 3, write_partitioner(StickyPartitioner())),
+        Repartition("sums", None, write_partitioner(KeyedPartitioner())),
+        Repartition("sums", 2, write_partitioner(uneven)),
+    ]
+    changes = {1 + window: [edit] for window, edit in enumerate(edits)}
+    run = run_local(application(), changes=changes, faults=Faults(seed=3))
+    assert [one.state for one in run.changes] == ["APPLIED"] * len(edits), run.changes
+    assert last_sums(run)[0] == WHOLE[0]
 
 
 def test_a_checkpoint_that_does_not_say_how_goes_on() -> None:

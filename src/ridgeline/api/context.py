@@ -9,6 +9,7 @@ from typing import Any
 
 from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.clock import Clock
+from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.times import EARLIEST, NO_TIME, Microseconds, Times
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -33,6 +34,7 @@ class OperatorContext:
         run_id: The same for all runs on one checkpoint.
         attributes: The operator's attributes by name, defaults filled in: `attributes["partitions"]`.
         port_attributes: Those of its ports, by port and name: `port_attributes["data"]["queue_capacity"]`.
+        keys: Which keys the partition gets on ports that are divided by key, by port.
         staging: The URI of a folder in the checkpoint, for files that wait for the commit.
 
     Example:
@@ -72,6 +74,7 @@ class OperatorContext:
         window_seconds: float = 1.0,
         attributes: Mapping[str, Any] = _NOTHING,
         port_attributes: Mapping[str, Mapping[str, Any]] = _NOTHING,
+        keys: Mapping[str, PartitionKeys] = _NOTHING,
     ) -> None:
         self.application = application
         self.name = name
@@ -86,6 +89,7 @@ class OperatorContext:
         self.port_attributes: Mapping[str, Mapping[str, Any]] = MappingProxyType(
             {port: MappingProxyType(dict(values)) for port, values in port_attributes.items()}
         )
+        self.keys = keys
         self.window_id = -1
         self.attempt = 0
         self.container_attempt = ""

@@ -119,8 +119,8 @@ class KeyValOperator(Operator, Generic[T]):
     def refuse_strays(self, keys: pa.Array) -> None:
         """Raise RidgelineError for a key in a partition that does not own it: equal keys must all meet.
 
-        `assign_keys` says which partition owns a key, as for every partitioner by key of the library. Round
-        robin and partitions that follow those upstream are refused at the first key in a wrong partition.
+        What it is divided by says which partition owns a key. Round robin and partitions that follow those
+        upstream are refused at the first key that `assign_keys` would give to another partition.
         """
         if self.context.partitions > 1:
             refuse_strays(self, hash_column(keys), lambda row: keys[row].as_py())
@@ -132,7 +132,7 @@ def refuse_strays(operator: Operator, hashes: npt.NDArray[Any], key_of: Callable
     `key_of`: the key of the hash at a position.
     """
     partitions, partition = operator.context.partitions, operator.context.partition
-    own = assign_keys(partitions)[partition]
+    own = next(iter(operator.context.keys.values()), None) or assign_keys(partitions)[partition]
     strays = ~np.isin(hashes & np.uint64(own.mask), np.fromiter(own.keys, np.uint64, len(own.keys)))
     if strays.any():
         key = key_of(int(np.argmax(strays)))

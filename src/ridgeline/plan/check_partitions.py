@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ridgeline.api.attributes import OnError, RecordingLevel
+from ridgeline.api.balancing import BalancedPartitioner
 from ridgeline.plan.check_affinity import check_affinity
 from ridgeline.plan.check_graph import ordered
 from ridgeline.plan.check_keys import check_keyed_state, check_meeting
@@ -40,7 +41,7 @@ def check_partitions(draft: Draft) -> None:
             continue
         if (
             count > 1
-            and operator.attributes["partitioner"] is None
+            and isinstance(operator.attributes["partitioner"], BalancedPartitioner | None)
             and operator.operator.partitioner_default is None
         ):
             check_meeting(draft, operator)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.loops import DelayHead, DelayTail
 from ridgeline.api.operator import Operator, lateness_seconds
+from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.pickling import pickled_by_values
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.schema import Schema
@@ -20,7 +21,10 @@ from ridgeline.plan.physical import Encoding, PhysicalOperator, PhysicalPlan, Ph
 @pickled_by_values
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A stream from an operator of this container; within the container if `container` is its own id."""
+    """A stream from an operator of this container; within the container if `container` is its own id.
+
+    `towards`: if keys are shared, the input port of an operator that it leads to, be it through unifiers.
+    """
 
     source: int
     source_port: str
@@ -31,6 +35,7 @@ class Route:
     route: Share
     codec: Any
     encoding: Encoding | None = None
+    towards: str = ""
 
 
 class Incoming(NamedTuple):
@@ -118,6 +123,7 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
                 stream.route,
                 stream.codec,
                 stream.encoding,
+                _towards(plan.physical, stream),
             )
         )
     watermarks, tails, ends = _watermarks(plan), tails_of(plan.physical), _ends(plan)
@@ -139,6 +145,15 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
         )
         for container in containers
     )
+
+
+def _towards(plan: PhysicalPlan, stream: PhysicalStream) -> str:
+    """Where a stream with shared keys leads to; its partitions share them with no others."""
+    if not (isinstance(stream.route, PartitionKeys) and stream.route.shared):
+        return ""
+    while plan.operator(stream.sink).unifier:
+        stream = next(one for one in plan.streams if one.source == stream.sink)
+    return f"{plan.operator(stream.sink).name}.{stream.sink_port}"
 
 
 def tails_of(plan: PhysicalPlan) -> dict[int, PhysicalOperator]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
-from ridgeline.api.codec import FunctionCodec, StreamCodec
+from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
 from ridgeline.api.operator import operator_type
+from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 
@@ -41,13 +42,32 @@ def divided_alike(one: str, other: str) -> bool:
     return (who, how) == (others, other_how) and (maker != other_maker or code == other_code)
 
 
+def redivided(plan: Plan, before: Mapping[str, str]) -> set[str]:
+    """The operators whose partitions get other tuples than before: by another partitioner, or another key."""
+    after = divisions(plan) if before else {}
+    return {name for name, text in before.items() if name in after and not divided_alike(text, after[name])}
+
+
+def divided_plainly(text: str, keys: Sequence[PartitionKeys], ports: Iterable[str]) -> bool:
+    """True if a text of `divisions` is of partitions with these keys on all of these ports."""
+    return text.split(maxsplit=1)[0] == _digest(
+        [[{port: _keys(own) for port in sorted(ports)}, []] for own in keys]
+    )
+
+
+def is_by_value(codec: StreamCodec | None) -> bool:
+    """True if tuples go by the value of their key, which a state may be kept by."""
+    return type(codec) in {ColumnCodec, FunctionCodec}
+
+
+def _keys(keys: PartitionKeys) -> list[object]:
+    return [keys.mask, sorted(keys.keys), *([sorted(keys.shared)] if keys.shared else [])]
+
+
 def _division(group: list[PhysicalOperator]) -> str:
     """Four words: digests of who gets which tuples and of keys, what compiles code, a digest of code."""
     keys = [
-        [
-            {port: [keys.mask, sorted(keys.keys)] for port, keys in sorted(one.keys.items())},
-            sorted(one.round_robin),
-        ]
+        [{port: _keys(keys) for port, keys in sorted(one.keys.items())}, sorted(one.round_robin)]
         for one in group
     ]
     inputs = operator_type(type(group[0].operator)).inputs

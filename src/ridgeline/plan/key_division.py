@@ -12,11 +12,11 @@ from ridgeline.api.balancing import BalancedPartitioner
 from ridgeline.api.partitioner import KeyedPartitioner, Partitioner, PartitionKeys, StickyPartitioner
 from ridgeline.measure.deciding.key_load import KEY_BITS
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.key_sharing import alone
 from ridgeline.plan.physical import PhysicalOperator
 
 _MEANT = (StickyPartitioner, KeyedPartitioner, BalancedPartitioner)
 """Partitioners that give equal keys to the same partition, and mean nothing else by it."""
-_ALONE = "tuples of one key cannot go to several partitions"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,7 +48,7 @@ def key_division(plan: Plan, operator: str, bits: int = KEY_BITS) -> KeyDivision
         fixed = "its ports are divided in different ways"
     elif not (type(partitioner) in _MEANT and not getattr(partitioner, "ports", ())):
         fixed = f"its partitioner is the author's, `{partitioner}`"
-    return KeyDivision(bits, len(parts), owners, shared, partitioner, fixed, _ALONE)
+    return KeyDivision(bits, len(parts), owners, shared, partitioner, fixed, alone(plan, operator))
 
 
 def _partitioner(part: PhysicalOperator) -> Partitioner:

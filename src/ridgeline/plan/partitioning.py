@@ -146,21 +146,29 @@ def _check(
 
 
 def check_cover(name: str, port: str, keys: Sequence[PartitionKeys]) -> None:
-    """Raise PartitioningError unless every hash belongs to exactly one partition."""
+    """Raise PartitioningError unless every hash belongs to exactly one partition, or is shared by several.
+
+    A partition that shares hashes has some of its own, too.
+    """
     mask = 0
     for part in keys:
         mask |= part.mask
         if not 0 <= part.mask <= _GREATEST_MASK:
             what = f"{name} gave port `{port}` the mask {part.mask}"
             raise PartitioningError(what, f"use masks from 0 to {_GREATEST_MASK}")
-        beyond = sorted(key for key in part.keys if key & ~part.mask)
+        beyond = sorted(key for key in part.keys | part.shared if key & ~part.mask)
         if beyond:
             what = (
                 f"{name} gave port `{port}` the key {beyond[0]}, which no hash has under the mask {part.mask}"
             )
             raise PartitioningError(what, "use keys within the mask")
+        if part.shared and (not part.keys or not part.shared.isdisjoint(part.keys)):
+            what = f"{name} gave port `{port}` shared keys without, or among, those of one partition alone"
+            raise PartitioningError(what, "give each partition keys of its own that no other one gets")
     size = 1 << mask.bit_length()
     taken, values = np.zeros(size, np.int32), np.arange(size)
+    shared = sum((np.isin(values & part.mask, list(part.shared)) for part in keys), taken)
+    taken = np.where(shared > 1, 1, 2 * shared)
     for part in keys:
         if _is_whole(part.mask):
             for key in part.keys:
@@ -169,7 +177,11 @@ def check_cover(name: str, port: str, keys: Sequence[PartitionKeys]) -> None:
             taken += np.isin(values & part.mask, list(part.keys))
     for value, times in enumerate(taken.tolist()):
         if times != 1:
-            takers = [number for number, part in enumerate(keys) if value & part.mask in part.keys]
+            takers = [
+                number
+                for number, part in enumerate(keys)
+                if value & part.mask in part.keys or value & part.mask in part.shared
+            ]
             by = f"by partitions {', '.join(map(str, takers))}" if takers else "by no partition"
             what = f"{name}: tuples of port `{port}` whose hash ends in {value} (mask {mask}) are taken {by}"
             raise PartitioningError(what, "give every key to exactly one partition")

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from ridgeline.api.errors import Fault, ValidationError, did_you_mean
 from ridgeline.api.loops import DelayHead, DelayTail
 from ridgeline.api.operator import operator_type
+from ridgeline.api.partitioner import PartitionKeys, assign_keys
+from ridgeline.plan.divisions import divided_plainly, is_by_value, redivided
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalOperator, module_of
 from ridgeline.plan.physical import PhysicalOperator
@@ -24,13 +26,14 @@ class StateMove:
     `operator` is the name in the new plan; `port` is that of the unifiers whose states move, "" for the
     operator itself. `sources`: the state keys (`PhysicalOperator.state_key`) of what is there, by partition.
     `targets`: the physical ids in the new plan, by partition. With one source and one target the state is
-    taken over as it is.
+    taken over as it is. `before`: which keys each partition had, None if that is not known.
     """
 
     operator: str
     port: str
     sources: tuple[str, ...]
     targets: tuple[int, ...]
+    before: tuple[PartitionKeys, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,18 +81,18 @@ def plan_states(
     old: Plan | None = None,
     dropped: Collection[str] = (),
     renamed: Mapping[str, str] = _NOTHING,
-    redivided: Collection[str] = (),
+    divided: Mapping[str, str] = _NOTHING,
 ) -> StatePlan:
     """What becomes of states that are held when a new plan goes on with them.
 
     `held`: the keys of the states that there are, as a manifest has them. `old`: the plan that they are of,
     where it is known: then partitions that are divided otherwise move too. `dropped`: names of operators, of
     modules or of unifiers (`operator.port`), whose state is not wanted. `renamed`: new names by old ones.
-    `redivided`: operators of the new plan whose partitions are known to get other tuples than before.
+    `divided`: how tuples were divided, as `divisions` says it, by the names of operators in the new plan.
 
     Raises ValidationError with a fault for each state that would be lost, and for each that cannot move.
     """
-    planner = _StatePlanner(new, old, dropped, renamed, redivided)
+    planner = _StatePlanner(new, old, dropped, renamed, divided)
     for base, keys in _by_base(held).items():
         planner.settle(base, keys)
     if planner.faults:
@@ -173,14 +176,15 @@ class _StatePlanner:
         old: Plan | None,
         dropped: Collection[str],
         renamed: Mapping[str, str],
-        redivided: Collection[str],
+        divided: Mapping[str, str],
     ) -> None:
         self.stays: dict[str, int] = {}
         self.moves: list[StateMove] = []
         self.ends: list[str] = []
         self.gathered: list[str] = []
         self.faults: list[Fault] = []
-        self._dropped, self._renamed, self._redivided = dropped, renamed, redivided
+        self._dropped, self._renamed, self._divided = dropped, renamed, divided
+        self._redivided = redivided(new, divided)
         self._targets = _groups(new)
         self._before = {} if old is None else _groups(old)
         self._logical = {one.name: one for one in new.logical.operators}
@@ -225,7 +229,25 @@ class _StatePlanner:
             )
             self._fault(delay, f"{what}: the tuples in a delay cannot be divided anew", remedy)
         else:
-            self.moves.append(StateMove(name, "", sources, ids))
+            self.moves.append(StateMove(name, "", sources, ids, self._keys_before(base, targets[0], keys)))
+
+    def _keys_before(
+        self, base: str, target: PhysicalOperator, keys: list[tuple[int, int, str]]
+    ) -> tuple[PartitionKeys, ...] | None:
+        """Which keys each partition of an operator had; None if that is not known."""
+        count = max(of for _, of, _ in keys)
+        before = self._before.get(base)
+        if before is not None:
+            inputs = operator_type(type(before[0].operator)).inputs
+            ports = [port for port in before[0].keys if port in inputs and is_by_value(inputs[port].codec)]
+            found = [tuple(one.keys[port] for one in before if port in one.keys) for port in ports]
+            return found[0] if found and len(found[0]) == count and len(set(found)) == 1 else None
+        plain = tuple(assign_keys(count))
+        text = self._divided.get(target.name)
+        if text is None:  # kept by an older version
+            custom = target.attributes.get("partitioner") or target.operator.partitioner_default
+            return None if custom else plain
+        return plain if divided_plainly(text, plain, target.keys) else None
 
     def _owner(self, base: str) -> tuple[str, str]:
         """The name of the operator, and what follows it: a port with a dot before it, or nothing."""

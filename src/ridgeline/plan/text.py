@@ -144,7 +144,9 @@ def _describe_physical(physical: PhysicalPlan) -> list[str]:
 
 def _share(stream: PhysicalStream) -> str:
     if isinstance(stream.route, PartitionKeys):
-        return f"hash & {stream.route.mask} in {{{', '.join(map(str, sorted(stream.route.keys)))}}}"
+        keys = f"hash & {stream.route.mask} in {{{', '.join(map(str, sorted(stream.route.keys)))}}}"
+        shared = ", ".join(map(str, sorted(stream.route.shared)))
+        return f"{keys} and a part of {{{shared}}}" if shared else keys
     if isinstance(stream.route, RoundRobin):
         return f"one tuple in {stream.route.of}, from number {stream.route.index},"
     return "all"

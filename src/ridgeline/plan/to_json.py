@@ -209,7 +209,8 @@ def _share(operator: PhysicalOperator, port: str) -> dict[str, object]:
 
 
 def _keys(keys: PartitionKeys) -> dict[str, object]:
-    return {"mask": keys.mask, "keys": sorted(keys.keys)}
+    shared = {"shared": sorted(keys.shared)} if keys.shared else {}
+    return {"mask": keys.mask, "keys": sorted(keys.keys), **shared}
 
 
 def _physical_stream(stream: PhysicalStream) -> dict[str, object]:

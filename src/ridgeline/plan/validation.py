@@ -24,6 +24,7 @@ from ridgeline.plan.deciders import read_deciders, read_listeners
 from ridgeline.plan.draft import Draft, DraftOperator
 from ridgeline.plan.editing import Given, make_edits, of_modules
 from ridgeline.plan.edits import Edit
+from ridgeline.plan.key_sharing import check_sharing
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
 from ridgeline.plan.loops import check_loops
 from ridgeline.plan.module_ends import flatten, logical_modules
@@ -117,6 +118,7 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> Draft:
     check_slides(draft)
     check_modes(draft)
     check_partitions(draft)
+    check_sharing(draft)
     check_metrics(draft)
     check_times(draft)
     check_unused(draft)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ridgeline.api.balancing import BalancedPartitioner
 from ridgeline.api.codec import stable_hash
 from ridgeline.engine.state import keyed_segments, segment_compaction
 from ridgeline.engine.state.integrity import FileCheck
@@ -38,6 +39,9 @@ STEPS = st.lists(
 )
 
 
+MIXED = [None, Uneven(), BalancedPartitioner(3, [0, 0, 1, 0, 2, 0, 1, 0])]
+
+
 def canonical(key):
     return NAN if isinstance(key, float) and math.isnan(key) else key
 
@@ -52,7 +56,10 @@ class Machine:
         self.totals, self.names, self.alarms = {}, {}, {}
 
     def partitions(self, number):
-        return partitions_of(min(number, 4) if self.partitioner else number, self.partitioner)
+        partitioner = self.partitioner
+        if partitioner is MIXED:
+            partitioner = MIXED[number % len(MIXED)]
+        return partitions_of(min(number, 4) if isinstance(partitioner, Uneven) else number, partitioner)
 
     def owner(self, key):
         for one in self.moved.partitions:
@@ -130,7 +137,7 @@ def small_segments(keys):
     return stack
 
 
-@pytest.mark.parametrize("partitioner", [None, Uneven()], ids=["sticky", "custom"])
+@pytest.mark.parametrize("partitioner", [None, Uneven(), MIXED], ids=["sticky", "custom", "mixed"])
 @pytest.mark.parametrize("kinds", KEYS)
 @settings(max_examples=25, deadline=None)
 @given(steps=STEPS, segment_keys=st.sampled_from([2, 4, 1000]), data=st.data())

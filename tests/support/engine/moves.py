@@ -101,6 +101,8 @@ class Moved:
         self.partitions = partitions
         self.versions: dict[str, StateVersion] = {}
         self.window = 0
+        self.known = True
+        """Whether it is known which keys the partitions have."""
         self._numbers = count(1)
 
     def cells(self, partition: int) -> dict[str, StateCell]:
@@ -137,7 +139,8 @@ class Moved:
         if not sources:
             self.partitions = partitions
             return
-        versions = move(self.files, sources, partitions, stem)
+        before = tuple(one.keys["input"] for one in self.partitions if one.keys and self.known) or None
+        versions = move(self.files, sources, partitions, stem, before)
         self.partitions = partitions
         self.versions = {one.state_key: versions[one.id] for one in partitions if one.id in versions}
 

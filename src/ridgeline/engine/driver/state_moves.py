@@ -14,7 +14,7 @@ from ridgeline.engine.state import state_files
 from ridgeline.engine.state.moving import MoveSource, move
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import explain
-from ridgeline.plan.divisions import divided_alike, divisions
+from ridgeline.plan.divisions import redivided
 from ridgeline.plan.draft import listed
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
@@ -53,8 +53,8 @@ def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Plann
     dropped, renamed = ((), _NOTHING) if planner is None else planner.taken_over(last.window_id)
     _check_dropped(plan, checkpoint, last, dropped)
     try:
-        redivided = _redivided(plan, last, renamed)
-        found = plan_states(last.states, plan, dropped=dropped, renamed=renamed, redivided=redivided)
+        divided = {renamed.get(name, name): text for name, text in last.divided.items()}
+        found = plan_states(last.states, plan, dropped=dropped, renamed=renamed, divided=divided)
         check_boundary(found, plan, last.window_id + 1)
     except ValidationError as error:
         faults = "; ".join(str(fault) for fault in error.faults)
@@ -67,20 +67,14 @@ def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Plann
     try:
         begin = moved(plan, checkpoint, last, found)
     except StateError as error:
-        if not redivided:
+        others = redivided(plan, divided)
+        if not others:
             raise
-        what = f"{listed(sorted(redivided))}: another partitioner or key than in the checkpoint"
+        what = f"{listed(sorted(others))}: another partitioner or key than in the checkpoint"
         remedy = "go on with the one before, or drop the state (`--drop-state`)"
         msg = f"{error}; {what}; {remedy}"
         raise StateError(msg) from error
     return replace(begin, other=not same)
-
-
-def _redivided(plan: Plan, last: Manifest, renamed: Mapping[str, str]) -> set[str]:
-    """The operators whose partitions get other tuples than before: by another partitioner, or another key."""
-    before = {renamed.get(name, name): text for name, text in last.divided.items()}
-    after = divisions(plan)
-    return {name for name, text in before.items() if name in after and not divided_alike(text, after[name])}
 
 
 def _check_dropped(plan: Plan, checkpoint: Checkpoint, last: Manifest, dropped: Collection[str]) -> None:
@@ -120,7 +114,7 @@ def moved(
         for one in found.moves:
             sources = [MoveSource(key, last.states.get(key, ())) for key in one.sources]
             targets = [plan.physical.operator(target) for target in one.targets]
-            versions = move(files, sources, targets, stem)
+            versions = move(files, sources, targets, stem, one.before)
             states.update(versions)
             changed.update(one.targets)
     except OSError as error:

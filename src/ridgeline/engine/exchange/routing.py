@@ -11,6 +11,7 @@ from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.times import Positions
 from ridgeline.api.tuples import Tuples
+from ridgeline.engine.exchange.dealing import Dealing
 from ridgeline.engine.exchange.key_counts import KeyCounters
 from ridgeline.plan.container_spec import Route
 from ridgeline.plan.physical import OwnKeys, RoundRobin
@@ -41,7 +42,7 @@ class Splitter:
         for number, route in enumerate(routes):
             if isinstance(route.route, PartitionKeys):
                 keyed.setdefault(id(route.codec), []).append((number, route.route))
-        passes = [(routes[members[0][0]].codec, _disjoint(members)) for members in keyed.values()]
+        passes = [(routes[members[0][0]].codec, _groups(routes, members)) for members in keyed.values()]
         self._passes = [(codec, [_Pass(group) for group in groups]) for codec, groups in passes]
         self._sinks = [tuple(routes[group[0][0]].sink for group in groups) for _, groups in passes]
         """Of each codec, one sink of each group."""
@@ -52,6 +53,9 @@ class Splitter:
         It differs from window to window, so that few tuples a window load all partitions.
         """
         self._start, self._seen = start, 0
+        for _, passes in self._passes:
+            for one in passes:
+                one.begin(start)
 
     def split(self, part: Tuples, counters: KeyCounters | None = None) -> list[Tuples | None]:
         """What each route takes of the next run of tuples, in order; None for nothing.
@@ -86,7 +90,7 @@ class Splitter:
         if counters is not None:
             counters.add((route.sink,), route.codec, hashes, part)
         strays = np.flatnonzero(
-            ~np.isin(hashes & np.uint64(keys.mask), np.array(sorted(keys.keys), np.uint64))
+            ~np.isin(hashes & np.uint64(keys.mask), np.array(sorted(keys.keys | keys.shared), np.uint64))
         )
         if len(strays):
             stray = shorten(part.take(strays[:1]).rows[0])
@@ -96,7 +100,10 @@ class Splitter:
 
 
 class _Pass:
-    """Routes no two of which take the same tuple: their shares are found in one pass over the hashes."""
+    """Routes no two of which take the same tuple: their shares are found in one pass over the hashes.
+
+    Tuples whose keys are shared go to those of the sharers that have got the fewest tuples in this window.
+    """
 
     def __init__(self, members: _Keyed) -> None:
         self._numbers = [number for number, _ in members]
@@ -106,6 +113,12 @@ class _Pass:
         self._owner = np.full(len(values), len(members), np.min_scalar_type(len(members)))
         for owner, (_, keys) in enumerate(members):
             self._owner[np.isin(values & keys.mask, list(keys.keys))] = owner
+        self._dealing = Dealing([keys for _, keys in members]) if any(k.shared for _, k in members) else None
+
+    def begin(self, start: int) -> None:
+        """A window begins."""
+        if self._dealing is not None:
+            self._dealing.begin(start)
 
     def divide(self, hashes: Hashes) -> list[tuple[int, Positions]]:
         """The positions of each route's tuples, in order."""
@@ -113,6 +126,8 @@ class _Pass:
             hashes.astype(self._mask.dtype) & self._mask
         )  # in small integers: fresh memory costs more than counting
         count = len(self._numbers)
+        if self._dealing is not None:
+            owners = self._dealing.deal(hashes, owners)
         if count <= _FEW:
             return [(number, np.flatnonzero(owners == owner)) for owner, number in enumerate(self._numbers)]
         order = np.argsort(owners, kind="stable")
@@ -125,6 +140,16 @@ class _Pass:
             )
             if owner < count
         ]
+
+
+def _groups(routes: Sequence[Route], members: _Keyed) -> list[_Keyed]:
+    """Groups as of `_disjoint`; routes that share keys are with those that they share them with."""
+    sharing: dict[str, _Keyed] = {}
+    for number, keys in members:
+        if routes[number].towards:
+            sharing.setdefault(routes[number].towards, []).append((number, keys))
+    rest = [(number, keys) for number, keys in members if not routes[number].towards]
+    return [*sharing.values(), *_disjoint(rest)]
 
 
 def _disjoint(members: _Keyed) -> list[_Keyed]:

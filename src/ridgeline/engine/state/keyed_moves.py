@@ -9,18 +9,19 @@ import numpy as np
 import numpy.typing as npt
 
 from ridgeline.api.cell import Change, StateCell
-from ridgeline.api.codec import ColumnCodec, FunctionCodec, Hashes
+from ridgeline.api.codec import Hashes
 from ridgeline.api.errors import StateError, shorten
 from ridgeline.api.keyed_state import KeyedCell
 from ridgeline.api.nan import one_nan
 from ridgeline.api.operator import operator_type
-from ridgeline.api.partitioner import PartitionKeys, assign_keys
+from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.timer_cell import TimerCell
 from ridgeline.engine.state.keyed_segment import TOMBSTONE, Segment
 from ridgeline.engine.state.keyed_segments import Part, SegmentsChange
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.shared_segments import belong, both, either, routed, routed_segment
 from ridgeline.engine.state.versions import attach
+from ridgeline.plan.divisions import is_by_value
 from ridgeline.plan.physical import PhysicalOperator
 
 Owners = npt.NDArray[np.int64]
@@ -62,7 +63,10 @@ class KeyedSource:
 
 
 class KeyedMove:
-    """Divides the keyed states of one operator. `partitions`: how many there were."""
+    """Divides the keyed states of one operator.
+
+    `partitions`: how many there were. `before`: which keys each of them had, None if that is not known.
+    """
 
     def __init__(
         self,
@@ -70,12 +74,13 @@ class KeyedMove:
         files: SegmentFiles,
         partitions: int,
         targets: Sequence[PhysicalOperator],
+        before: Sequence[PartitionKeys] | None,
     ) -> None:
         self._operator = operator
         self._files = files
         self._partitions = partitions
         self._targets = targets
-        self._custom = bool(operator.attributes.get("partitioner") or operator.operator.partitioner_default)
+        self._before = before
         self._routed: dict[str, Hashes] = {}
         self._segments: dict[str, Segment] = {}
 
@@ -135,7 +140,7 @@ class KeyedMove:
         """What a target gets of the segments of all sources; segments that several share are one part."""
         parts: dict[tuple[str, ...], PartitionKeys | None] = {}
         for source in sources:
-            before = None if self._custom else assign_keys(self._partitions)[source.partition]
+            before = None if self._before is None else self._before[source.partition]
             for names, held in source.parts:
                 common = both(held, keys)
                 if (within := both(common, before)) is not None and not within.keys:
@@ -160,8 +165,7 @@ class KeyedMove:
         )
 
     def _is_by_value(self, port: str) -> bool:
-        codec = operator_type(type(self._operator.operator)).inputs[port].codec
-        return type(codec) in {ColumnCodec, FunctionCodec}
+        return is_by_value(operator_type(type(self._operator.operator)).inputs[port].codec)
 
     # Is it kept by the key of the port? ---------------------------------------------------------------------
 
@@ -175,10 +179,10 @@ class KeyedMove:
                 if "p" in segment.key_column.kind:
                     self._hashes(segment)
             return
-        if self._custom:
+        if self._before is None:
             self._refuse_twice(name, sources)
             return
-        before = _table(assign_keys(self._partitions))
+        before = _table(self._before)
         for source, hashes in zip(sources, beside, strict=True):
             astray = np.flatnonzero(_owners(hashes, before) != source.partition)
             if len(astray):

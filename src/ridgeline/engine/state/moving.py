@@ -14,7 +14,7 @@ from typing import Any
 
 from ridgeline.api.cell import Change, StateCell, differs
 from ridgeline.api.errors import StateError, described
-from ridgeline.api.partitioner import Partitioner, StickyPartitioner
+from ridgeline.api.partitioner import Partitioner, PartitionKeys, StickyPartitioner
 from ridgeline.api.state import ENDED, METRICS, WATERMARK, KeyedCell, ValueCell
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of, write_cells
@@ -49,11 +49,13 @@ def move(
     sources: Sequence[MoveSource],
     targets: Sequence[PhysicalOperator],
     stem: Callable[[PhysicalOperator], str],
+    before: Sequence[PartitionKeys] | None = None,
 ) -> dict[int, StateVersion]:
     """Write the state of some partitions as that of others; returns the versions, by physical id.
 
     `targets`: all partitions of one operator, in order. `stem` gives the beginning of the names of the files
-    for a target. Raises StateError naming the state that cannot be moved, OSError.
+    for a target. `before`: which keys each partition had, None if that is not known. Raises StateError naming
+    the state that cannot be moved, OSError.
     """
     if not any(source.version for source in sources):
         return {}
@@ -64,9 +66,9 @@ def move(
         written: list[tuple[Cells, Mapping[str, Change]]] = [(alone, {})]
         sizes: dict[str, int] = {}
     else:
-        before = [_Source(files, source, cells_of(operator)) for source in _every(sources)]
-        sizes = {name: size for source in before for name, size in source.sizes.items()}
-        written = _divided(operator, files, before, targets)
+        held = [_Source(files, source, cells_of(operator)) for source in _every(sources)]
+        sizes = {name: size for source in held for name, size in source.sizes.items()}
+        written = _divided(operator, files, held, targets, before)
     versions = {}
     for target, (cells, changes) in zip(targets, written, strict=True):
         result, _ = write_cells(files, target.state_key, cells, stem(target), changes, sizes)
@@ -110,11 +112,12 @@ def _divided(
     files: SegmentFiles,
     sources: Sequence[_Source],
     targets: Sequence[PhysicalOperator],
+    before: Sequence[PartitionKeys] | None,
 ) -> list[tuple[Cells, Mapping[str, Change]]]:
     """What each target holds of what the sources held: cells, and changes that need no cell."""
     after = [cells_of(operator) for _ in targets]
     changes: list[dict[str, Change]] = [{} for _ in targets]
-    keyed = KeyedMove(operator, files, sources[0].partitions, targets)
+    keyed = KeyedMove(operator, files, sources[0].partitions, targets, before)
     for name in after[0]:
         held = [source.cells[name] for source in sources]
         into = [cells[name] for cells in after]

@@ -138,6 +138,7 @@ class Container:
             window_seconds=spec.window_seconds,
             attributes=operator.attributes,
             port_attributes=operator.ports,
+            keys=operator.keys,
         )
         context.on_wake = self._wake
         watermark = Watermark(operator.id, self._marks) if operator.id in spec.watermarks else None

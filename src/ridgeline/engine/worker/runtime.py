@@ -194,7 +194,7 @@ class OperatorRuntime:
 
         True if it must be stopped for them: it may have used the old ones in `setup` or `activate`.
         """
-        self.spec = spec
+        self.spec, self.context.keys = spec, spec.keys
         for name, value in properties.items():
             setattr(self.operator, name, copy.deepcopy(value))
         if properties and self._ready:
