@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 
+import pytest
 from hypothesis import strategies as st
 
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, WindowCommitted
@@ -133,8 +134,16 @@ def run(  # every argument is a duration of the model
 
 
 def operator_latencies(topology, times, **known):
-    """The latency of every operator that reported, by id; `known`: as `latency_columns` takes it."""
-    return latency_columns(topology, times, **known).of(topology.places)
+    """The latency of every operator that reported, by id; `known`: as `latency_columns` takes it.
+
+    Of few operators and of many it is found in two ways, which agree.
+    """
+    found = latency_columns(topology, times, **known).of(topology.places)
+    at_once = latency_columns(topology, times, **known, few=0).of(topology.places)
+    assert at_once.keys() == found.keys()
+    for operator, latency in found.items():
+        assert at_once[operator] == pytest.approx(latency, abs=1e-9), operator
+    return found
 
 
 def reported(topology, times, hosts, clocks):

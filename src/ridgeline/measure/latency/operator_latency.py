@@ -12,11 +12,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ridgeline.measure.clocks import corrected_events
+from ridgeline.measure.events import OperatorWindow
 from ridgeline.measure.latency.window import Stages, WindowTimes, in_slots, tasks_by_stage
 from ridgeline.measure.topology import Topology
 
 _NONE_BEHIND: Mapping[int, int] = MappingProxyType({})
 Figures = npt.NDArray[np.float64]
+_Row = tuple[float, float, float, float, int, bool, bool]
+"""The columns of `LatencyColumns` for one operator."""
+_MISSING: _Row = (math.nan, math.nan, math.nan, math.nan, -1, False, False)
+FEW = 48
+"""So many operators cost as much one by one as with arrays."""
 
 
 class OperatorLatency(NamedTuple):
@@ -106,6 +112,7 @@ def latency_columns(
     behind: Mapping[int, int] = _NONE_BEHIND,
     lag: float = math.inf,
     stages: Stages | None = None,
+    few: int = FEW,
 ) -> LatencyColumns:
     """The latency of every operator.
 
@@ -116,8 +123,22 @@ def latency_columns(
     In slots a container waits for its producers, then for its slot. The time from the slowest upstream's end
     to the operator's turn has two parts. Launch, shuffle, restoring
     state and decoding blocks are transfer. The rest is wait: for the stage before, for a slot with other
-    containers or earlier windows, for siblings. `stages`: its `tasks_by_stage`, where they are known.
+    containers or earlier windows, for siblings. `stages`: its `tasks_by_stage`, where they are known. `few`:
+    up to so many operators are taken one by one.
     """
+    find = _one_by_one if len(topology.operators) <= few else _all_at_once
+    return find(topology, times, window_seconds, behind, lag, stages)
+
+
+def _all_at_once(
+    topology: Topology,
+    times: WindowTimes,
+    window_seconds: float,
+    behind: Mapping[int, int],
+    lag: float,
+    stages: Stages | None,
+) -> LatencyColumns:
+    """`latency_columns` with arrays: what it costs hardly depends on the number of operators."""
     operators, size = corrected_events(times.operators), len(topology.operators)
     places = np.fromiter(map(topology.places.__getitem__, operators), np.intp, len(operators))
 
@@ -162,6 +183,50 @@ def latency_columns(
         np.where(measured, slowest, -1),
         estimated,
         measured & late & (ended < upstream_ended),
+    )
+
+
+def _one_by_one(
+    topology: Topology,
+    times: WindowTimes,
+    window_seconds: float,
+    behind: Mapping[int, int],
+    lag: float,
+    stages: Stages | None,
+) -> LatencyColumns:
+    """`latency_columns` operator by operator: of few it costs less than the first array."""
+    ended = {operator: found.ended for operator, found in times.operators.items()}
+    pieces = {} if in_slots(times) else _pieces_of_tasks(stages or tasks_by_stage(topology, times))
+    rows: list[_Row] = []
+    places, containers = topology.places, times.containers
+    for node in topology.operators:
+        own = times.operators.get(node.id)
+        if own is None:
+            rows.append(_MISSING)
+            continue
+        upstream = topology.upstream[node.id]
+        slowest = max((one for one in upstream if one in ended), key=ended.__getitem__, default=None)
+        compute = max(0.0, own.compute_seconds)
+        if not upstream:
+            rows.append((compute, compute, 0.0, 0.0, -1, False, False))
+        elif slowest is None or behind.get(node.id, 0) > lag:
+            latency = behind.get(node.id, 0) * window_seconds
+            compute = min(compute, latency)
+            rows.append((latency, compute, latency - compute, 0.0, -1, True, False))
+        else:
+            before: list[tuple[float, float]] = []
+            if topology.by_id[slowest].container != node.container and node.container in containers:
+                ready = containers[node.container].ready
+                before = [*(pieces.get(node.container) or [(-math.inf, ready)])]
+                before.append(_own_transfer(topology, times, node.container))
+            rows.append(_measured(own, places[slowest], ended[slowest], before))
+    figures = np.array([row[:4] for row in rows], np.float64).reshape(-1, 4).T.copy()
+    return LatencyColumns(
+        topology,
+        figures,
+        np.array([row[4] for row in rows], np.intp),
+        np.array([row[5] for row in rows], np.bool_),
+        np.array([row[6] for row in rows], np.bool_),
     )
 
 
@@ -221,6 +286,54 @@ def logical_columns(topology: Topology, latencies: Figures) -> dict[str, Figures
     return found
 
 
+def _measured(
+    own: OperatorWindow, upstream: int, upstream_ended: float, before: Iterable[tuple[float, float]]
+) -> _Row:
+    """The latency of an operator whose slowest upstream ended at `upstream_ended`.
+
+    `before`: the intervals before its turn in which its tuples or state moved.
+    """
+    latency = max(0.0, own.ended - upstream_ended)
+    compute = max(0.0, own.compute_seconds)
+    began = min(own.began, own.ended)
+    if began < upstream_ended:
+        compute = min(compute, latency)
+        return latency, compute, 0.0, latency - compute, upstream, False, own.ended < upstream_ended
+    running = own.ended - began
+    compute = min(compute, running)
+    moving, position = 0.0, upstream_ended
+    for piece_began, piece_ended in before:
+        first, last = max(piece_began, position), min(piece_ended, began)
+        if last > first:
+            moving, position = moving + last - first, last
+    wait = max(0.0, began - upstream_ended - moving)
+    return latency, compute, wait, moving + running - compute, upstream, False, False
+
+
+def _pieces_of_tasks(stages: Stages) -> dict[int, list[tuple[float, float]]]:
+    """For each container of a job: the intervals in which its task waited to be launched, and then read."""
+    pieces: dict[int, list[tuple[float, float]]] = {}
+    barrier: float | None = None
+    for tasks in stages:
+        for task in tasks:
+            launched = task.entered if barrier is None else barrier
+            reading = [(launched, task.entered), (task.entered, task.began)]
+            pieces.update(dict.fromkeys(task.containers, reading))
+        barrier = max(task.ended for task in tasks)
+    return pieces
+
+
+def _own_transfer(topology: Topology, times: WindowTimes, container: int) -> tuple[float, float]:
+    """From a container's turn to that of its first operator: state is restored, blocks are decoded."""
+    found = times.containers[container]
+    turns = [
+        times.operators[operator].began
+        for operator in topology.containers[container]
+        if operator in times.operators
+    ]
+    return found.began, max(found.restored, min(turns, default=found.restored))
+
+
 def _pieces(topology: Topology, times: WindowTimes, began: Figures, stages: Stages | None) -> Figures:
     """When tuples or state moved before the operators of containers had their turn: pieces in order.
 
@@ -243,13 +356,8 @@ def _pieces(topology: Topology, times: WindowTimes, began: Figures, stages: Stag
         pieces[0, 0, places] = -np.inf
         pieces[1, 0, places] = containers.column("ready")
         return pieces
-    barrier: float | None = None
-    for tasks in stages or tasks_by_stage(topology, times):
-        for task in tasks:
-            reading = [rows[container] for container in task.containers]
-            pieces[:, 0, reading] = [[task.entered if barrier is None else barrier], [task.entered]]
-            pieces[:, 1, reading] = [[task.entered], [task.began]]
-        barrier = max(task.ended for task in tasks)
+    for container, reading in _pieces_of_tasks(stages or tasks_by_stage(topology, times)).items():
+        pieces[:, :2, rows[container]] = np.transpose(reading)
     return pieces
 
 
