@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from ridgeline.stram.compaction import Compact, Compacted, CompactionFailed
 
 SMALL_BYTES = 1 << 20
 """A compaction that reads no more than this runs in a thread, a larger one in the compactor process."""
+_FILES_IN_A_ROW = 4
+"""So many deltas are merged, a tenth of a millisecond, before windows may go on undisturbed for a while."""
+_BREATH_SECONDS = 0.0005
 
 Outcome = Compacted | CompactionFailed
 
@@ -40,6 +44,8 @@ class Compactions:
         self._plan = plan
         self._checkpoint = checkpoint
         self._compactor = compactor
+        self._closing = threading.Event()
+        self._files_read = 0
         self._in_thread = self._made()
         self._small: Executor = ThreadPoolExecutor(1, "ridgeline-compaction") if compactor else _AtOnce()
         self._large: Executor = ThreadPoolExecutor(1, "ridgeline-compactor") if compactor else _AtOnce()
@@ -59,7 +65,14 @@ class Compactions:
 
     def _made(self) -> StateCompactor:
         files = SegmentFiles(self._checkpoint.storage, self._checkpoint.run_id)
-        return StateCompactor(files, self._plan.physical.operators)
+        each = self._breathe if self._compactor is not None else None
+        return StateCompactor(files, self._plan.physical.operators, each)
+
+    def _breathe(self) -> None:
+        """Let windows have Python's lock for most of the time. Called in the thread of small states."""
+        self._files_read += 1
+        if self._files_read % _FILES_IN_A_ROW == 0:
+            self._closing.wait(_BREATH_SECONDS)
 
     def change(self, plan: Plan) -> None:
         """Compact the states of another plan from now on. Compactions of operators that stay go on."""
@@ -123,6 +136,7 @@ class Compactions:
 
     def close(self) -> None:
         """End all compactions, also in their midst. The files that they have written count for nothing."""
+        self._closing.set()
         if self._compactor is not None:
             self._compactor.close()
         for executor in (self._small, self._large):

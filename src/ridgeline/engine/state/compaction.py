@@ -47,10 +47,19 @@ class CompactionResult:
 
 
 class StateCompactor:
-    """Compacts versions of states in one process. Not thread-safe."""
+    """Compacts versions of states in one process. Not thread-safe.
 
-    def __init__(self, files: SegmentFiles, operators: Iterable[PhysicalOperator]) -> None:
+    `each`: called after each file that was read, perhaps to let others run.
+    """
+
+    def __init__(
+        self,
+        files: SegmentFiles,
+        operators: Iterable[PhysicalOperator],
+        each: Callable[[], None] | None = None,
+    ) -> None:
         self._files = files
+        self._each = each
         self._operators = {operator.id: operator for operator in operators}
         self._segments: dict[
             int, list[Segment]
@@ -63,7 +72,7 @@ class StateCompactor:
         """
         operator = self._operators[job.operator]
         cells = cells_of(operator)
-        restore(self._files, operator, cells, job.version)
+        restore(self._files, operator, cells, job.version, each=self._each)
         result, opened = write_cells(self._files, operator.state_key, cells, job.stem)
         self._segments[job.operator] = opened
         return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ridgeline.api.cell import StateCell
@@ -23,10 +23,12 @@ def restore(
     held: StateVersion | None = None,
     epoch: int = 0,
     touched: Touched | None = None,
+    each: Callable[[], None] | None = None,
 ) -> None:
     """Bring cells to the version `wanted`; `held`: their version, None if unknown. `epoch`: the driver's.
 
-    `touched`: all in which the cells differ from that version, None if that is not known.
+    `touched`: all in which the cells differ from that version, None if that is not known. `each`: called
+    after each file that was read.
 
     A version that was compacted meanwhile is the same state, so the cells stay and only later deltas are
     read. If it was compacted into other segments the cells are loaded again. That is cheap, since segments
@@ -50,6 +52,8 @@ def restore(
         for cell_name, change in state_files.read(files.storage, name, operator.state_key).items():
             if cell_name in cells:
                 _apply(cells[cell_name], change, segments)
+        if each is not None:
+            each()
 
 
 def load(files: SegmentFiles, key: str, cells: Mapping[str, StateCell], version: StateVersion) -> None:

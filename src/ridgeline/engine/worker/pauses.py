@@ -13,11 +13,16 @@ _SWITCH_SECONDS = 0.0001
 
 A commit waits for it after each of its system calls, the windows while a state is compacted.
 """
+_YOUNG = 2
+"""After so many collections among new objects those that were left are looked at, too.
+
+They are kept for figures. Python's own 10 let so many come together that it takes two windows' time.
+"""
 _lock = threading.Lock()
 _users = 0
 _before = 0.0
-_usual = 0
-"""The number of new objects after which garbage is collected, if no tuples are among them."""
+_usual = (0, 0, 0)
+"""Python's thresholds: first the number of new objects after which garbage is collected."""
 _OBJECTS_PER_TUPLE = 4
 """It comes, others are made of it: they are alive, so to look for garbage among them is in vain."""
 _OBJECTS_PER_REPORT = 128
@@ -41,7 +46,9 @@ def short_pauses() -> Iterator[None]:
         if not _users:
             _before = sys.getswitchinterval()
             sys.setswitchinterval(min(_before, _SWITCH_SECONDS))
-            _usual = gc.get_threshold()[0]
+            _usual = gc.get_threshold()
+            if _usual[0]:
+                gc.set_threshold(_usual[0], _YOUNG)
         _users += 1
     gc.freeze()
     try:
@@ -51,7 +58,7 @@ def short_pauses() -> Iterator[None]:
             _users -= 1
             if not _users:
                 sys.setswitchinterval(_before)
-                gc.set_threshold(_usual)
+                gc.set_threshold(*_usual)
                 gc.unfreeze()
 
 
@@ -60,5 +67,5 @@ def collect_after(tuples: int = 0, reports: int = 0) -> None:
 
     Does nothing in a process without `short_pauses`.
     """
-    if _users and _usual:
-        gc.set_threshold(max(_usual, _OBJECTS_PER_TUPLE * tuples, _OBJECTS_PER_REPORT * reports))
+    if _users and _usual[0]:
+        gc.set_threshold(max(_usual[0], _OBJECTS_PER_TUPLE * tuples, _OBJECTS_PER_REPORT * reports))
