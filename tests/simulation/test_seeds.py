@@ -10,6 +10,8 @@ QUICK = 200
 MANY = 20_000
 QUICK_CHANGING = 40
 MANY_CHANGING = 2_000
+QUICK_SPECULATING = 40
+MANY_SPECULATING = 1_000
 
 
 def test_no_seed_breaks_an_invariant():
@@ -32,6 +34,22 @@ def test_no_seed_with_changes_of_the_plan_breaks_an_invariant():
 def test_no_seed_of_many_with_changes_of_the_plan_breaks_an_invariant():
     failed = run_many(QUICK_CHANGING, MANY_CHANGING, changing=True)
     assert not failed, report(Case.changing(failed[0][0]))
+
+
+def test_no_seed_with_a_spare_slot_breaks_an_invariant():
+    failed = run_seeds(0, QUICK_SPECULATING, speculating=True)
+    assert not failed, report(Case.speculating(failed[0][0]))
+
+
+@pytest.mark.slow
+def test_no_seed_of_many_with_a_spare_slot_breaks_an_invariant():
+    failed = run_many(QUICK_SPECULATING, MANY_SPECULATING, speculating=True)
+    assert not failed, report(Case.speculating(failed[0][0]))
+
+
+def test_slots_that_stand_still_change_places_with_the_spare():
+    assert sum(simulate(Case.speculating(seed)).hedges for seed in range(20)) > 5
+    assert sum(simulate(Case.of(seed)).hedges for seed in range(5)) == 0
 
 
 def test_changes_are_made_and_taken_back():

@@ -328,6 +328,27 @@ _ALL = (
         64,
     ),
     Attribute(
+        "speculation",
+        _APPLICATION,
+        int,
+        None,
+        "in slots: a slot that takes longer for a window than `speculation_multiplier` times this percentile "
+        "of its own past, such as 90, gives its containers to a spare slot, which takes one more core; "
+        "default: never",
+        50,
+        100,
+    ),
+    Attribute(
+        "speculation_multiplier",
+        _APPLICATION,
+        int,
+        2,
+        "in slots: so many times the percentile that `speculation` says, and 100 ms at least, a window may "
+        "take",
+        1,
+        1000,
+    ),
+    Attribute(
         "heartbeat_interval",
         _APPLICATION,
         float,

@@ -12,6 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.api.pickling import pickled_by_values
+from ridgeline.measure.slot_events import (
+    SlotJoined,
+    SlotLost,
+    SlotMisplaced,
+    SlotSpeculated,
+    SlotsReduced,
+)
 from ridgeline.measure.topology import Topology
 
 Counts = Mapping[str, int]
@@ -412,68 +419,6 @@ class MessagesRefused:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotJoined:
-    """A process has joined as a slot. `containers`: how many it hosts; `again`: another was there before."""
-
-    at: float
-    slot: int
-    host: str
-    pid: int
-    containers: int
-    again: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class SlotLost:
-    """The process that was a slot is gone, `reason` says how that was seen. Another one will join."""
-
-    at: float
-    slot: int
-    host: str
-    pid: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class SlotsReduced:
-    """Spark has had cores for no more than `slots` slots for long: they host all containers of `before`."""
-
-    at: float
-    slots: int
-    before: int
-
-    @property
-    def text(self) -> str:
-        """For people."""
-        slots = "1 slot" if self.slots == 1 else f"{self.slots} slots"
-        return f"Spark has cores for {slots} only: all containers of {self.before} slots live there now"
-
-
-@dataclass(frozen=True, slots=True)
-class SlotMisplaced:
-    """A slot is not on one of `hosts`, where a locality or a rule asks for it: Spark is asked again.
-
-    `host`: Spark was asked often enough, and the slot goes on here; "" before.
-    """
-
-    at: float
-    slot: int
-    hosts: tuple[str, ...]
-    host: str = ""
-
-    @property
-    def text(self) -> str:
-        """For people."""
-        wanted = " or ".join(f"`{host}`" for host in self.hosts)
-        if not self.host:
-            return f"slot {self.slot} is asked for again: a locality or a rule needs it on {wanted}"
-        return (
-            f"slot {self.slot} stays on `{self.host}`: Spark did not start it on {wanted}, "
-            "where a locality or a rule needs it; has that host a free core?"
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class StateCompacted:
     """An operator's state (by physical id) was compacted: `files` became one of `size_bytes`."""
 
@@ -584,6 +529,7 @@ RunEvent = (
     | MessagesRefused
     | SlotJoined
     | SlotLost
+    | SlotSpeculated
     | SlotsReduced
     | SlotMisplaced
     | StateCompacted

@@ -56,10 +56,6 @@ from ridgeline.measure.events import (
     PolicyDecided,
     PromiseChanged,
     RunEvent,
-    SlotJoined,
-    SlotLost,
-    SlotMisplaced,
-    SlotsReduced,
     SourceAsked,
     SourceProgress,
     SparkTrigger,
@@ -78,6 +74,7 @@ from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.run_counts import RunCounts
 from ridgeline.measure.schedule import Schedule
+from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotMisplaced, SlotSpeculated, SlotsReduced
 from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
 from ridgeline.measure.succession import History, Succession
 from ridgeline.measure.summary import RunTotals
@@ -151,8 +148,7 @@ class Measurement:
             OutputPublished: self._publish_output,
             SlotJoined: self.counts.slots.add,
             SlotLost: self._slot_lost,
-            SlotsReduced: self.counts.slots.add,
-            SlotMisplaced: self.counts.slots.add,
+            **dict.fromkeys((SlotsReduced, SlotMisplaced, SlotSpeculated), self.counts.slots.add),
             StateCompacted: self.counts.compact,
             StateWarning: self.counts.warn,
         }
@@ -475,6 +471,7 @@ class Measurement:
             "slotsRestarted": self.counts.slots.restarted,
             "slotsReduced": self.counts.slots.reduced,
             "slotsMisplaced": self.counts.slots.misplaced,
+            "slotsSpeculated": self.counts.slots.speculated,
             "tuplesProcessedPSMA": sum(rate.tuples_in for rate in rates),
             "totalTuplesProcessed": sum(row["tuplesIn"] for row in rows),
             "tuplesEmittedPSMA": sum(rate.tuples_out for rate in rates),

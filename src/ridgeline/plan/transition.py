@@ -15,7 +15,12 @@ from ridgeline.plan.overrides import WINDOW
 from ridgeline.plan.state_moves import StatePlan, plan_states
 from ridgeline.plan.succession import succeed
 
-_FROM_THE_START = ("heartbeat_interval", "stats_max_allowable_windows_lag", "throughput_calculation_interval")
+_FROM_THE_START = (
+    "heartbeat_interval",
+    "speculation",
+    "stats_max_allowable_windows_lag",
+    "throughput_calculation_interval",
+)
 """Attributes of the application that are read once in a run."""
 
 

@@ -17,6 +17,7 @@ from ridgeline.plan.check_order import check_order
 from ridgeline.plan.check_partitions import check_localities, check_partitions, check_unused
 from ridgeline.plan.check_ports import check_connections, check_declarations
 from ridgeline.plan.check_slides import check_slides
+from ridgeline.plan.check_speculation import check_speculation
 from ridgeline.plan.check_streams import read_streams
 from ridgeline.plan.check_times import check_times
 from ridgeline.plan.dead_letters import connect_dead_letters
@@ -116,6 +117,7 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> Draft:
     resolve_schemas(draft)
     check_declarations(draft)
     check_slides(draft)
+    check_speculation(draft)
     check_modes(draft)
     check_partitions(draft)
     check_sharing(draft)

@@ -19,14 +19,8 @@ from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.launch import Options, Outcome, launch
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.run import ApplicationRun
-from ridgeline.measure.events import (
-    ApplicationEnded,
-    ApplicationPlanned,
-    RunEvent,
-    SlotMisplaced,
-    SlotsReduced,
-    StateWarning,
-)
+from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent, StateWarning
+from ridgeline.measure.slot_events import SlotMisplaced, SlotsReduced
 from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.plan.execution import Plan
 from ridgeline.service.deciding import DecidingThread

@@ -49,6 +49,16 @@ class AttemptFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class ContainersMoved:
+    """Containers live in another slot from now on, without their states. `reason`: why.
+
+    All windows that are under way are void, and nothing has failed.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class InputAwake:
     """Inputs that had nothing to emit, as the last reports say, have something now."""
 
@@ -99,7 +109,7 @@ class CommitDue:
     """Windows that wait for their commit, since nothing moved in them, are to be committed now."""
 
 
-ExecutorEvent = ContainerReported | AttemptFailed | InputAwake
+ExecutorEvent = ContainerReported | AttemptFailed | ContainersMoved | InputAwake
 """What containers say."""
 ControlEvent = (
     RunStarted

@@ -22,10 +22,6 @@ from ridgeline.measure.events import (
     PolicyDecided,
     PromiseChanged,
     RunEvent,
-    SlotJoined,
-    SlotLost,
-    SlotMisplaced,
-    SlotsReduced,
     SourceAsked,
     StateCompacted,
     StateWarning,
@@ -33,6 +29,7 @@ from ridgeline.measure.events import (
     WindowRetried,
 )
 from ridgeline.measure.promises import promise_text
+from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotMisplaced, SlotSpeculated, SlotsReduced
 from ridgeline.measure.topology import Topology
 
 _log = logging.getLogger(__name__)
@@ -65,6 +62,7 @@ class EventLines:
             SlotLost: self._lost,
             SlotsReduced: self._reduced,
             SlotMisplaced: self._misplaced,
+            SlotSpeculated: self._speculated,
             StateCompacted: self._compacted,
             StateWarning: self._warned,
         }
@@ -162,6 +160,9 @@ class EventLines:
 
     def _misplaced(self, event: SlotMisplaced) -> None:
         self._write(logging.WARNING if event.host else logging.INFO, event.text)
+
+    def _speculated(self, event: SlotSpeculated) -> None:
+        self._write(logging.WARNING, event.text)
 
     def _compacted(self, event: StateCompacted) -> None:
         text = f"state compacted: {event.files} files into {event.size_bytes} bytes"

@@ -70,6 +70,15 @@ class InFlight:
         del self._requests[window_id], self._awaited[window_id]
         return True
 
+    def moved(self, failure: Failure) -> None:
+        """Containers live in another slot, without their states: as `failed`, but nothing has.
+
+        `failure`: of attempts that are begun without states, as long as STRAM has not heard of it.
+        """
+        self._void = failure
+        self._requests.clear()
+        self._awaited.clear()
+
     def failed(self, failure: Failure) -> AttemptFailed | None:
         """Containers have lost their state. What has failed of it: None if no slot was told of an attempt.
 

@@ -24,6 +24,7 @@ from ridgeline.stram.control import (
     Commit,
     CommitDue,
     ContainerReported,
+    ContainersMoved,
     ControlEvent,
     GiveUp,
     InputAwake,
@@ -232,6 +233,8 @@ class Master:
             case InputAwake():
                 self._idle.clear()
                 return ()
+            case ContainersMoved(reason):
+                return self._moved(reason)
             case CommitDue():
                 return (self._commit(),) if self._held else ()
             case AttemptFailed():
@@ -332,6 +335,15 @@ class Master:
         if running:
             return self._failed(running[0].window_id, event.failure)
         return self._advance() if self._held else ()
+
+    def _moved(self, reason: str) -> tuple[Instruction, ...]:
+        """Begin all windows again that are not complete: where some containers live now, no state is."""
+        lost = [flight.window_id for flight in self._flights.values() if not self._reported_by_all(flight)]
+        first = min(lost, default=self.next_window)
+        self._void(first, reason)
+        if self._fault is not None:
+            self._fault = replace(self._fault, first=min(first, self._fault.first))
+        return self._advance()
 
     def _failed(self, window_id: int, failure: Failure) -> tuple[Instruction, ...]:
         """Void the attempt and those of later windows.

@@ -39,6 +39,15 @@ def needs_of(plan: Plan, placement: Placement, given: Collection[str]) -> Sequen
     ]
 
 
+def greatest_of(needs: Sequence[Need]) -> Need:
+    """What is enough for any of these."""
+    return Need(
+        max(need.memory_mb for need in needs),
+        max(need.vcores for need in needs),
+        max(need.gpus for need in needs),
+    )
+
+
 def not_given(plan: Plan, given: Collection[str]) -> Mapping[str, Sequence[str]]:
     """The attributes that operators have and the cluster cannot give, with the names of the operators."""
     found = {

@@ -81,6 +81,13 @@ class RetireSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class EmptySlot:
+    """Have this slot tear down what it hosts: that lives in another one now, and this one is the spare."""
+
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
 class GiveUpRule:
     """A rule is not kept from now on. If it is strict, the application has failed.
 
@@ -93,7 +100,7 @@ class GiveUpRule:
 
 
 SlotInstruction = (
-    StartSlot | Introduce | GiveUpSlot | RetireSlot | AskHosts | MoveSlot | Misplaced | GiveUpRule
+    StartSlot | Introduce | GiveUpSlot | RetireSlot | EmptySlot | AskHosts | MoveSlot | Misplaced | GiveUpRule
 )
 
 
@@ -121,6 +128,9 @@ class Slots:
     gets until all have run a window. A slot that comes back should be on the host where it was, so that its
     containers find their state in the caches there.
 
+    With a `spare` the last slot of the placement hosts nothing, and is kept. Another one may change places
+    with it. A spare that is lost comes back like others, without end; nobody waits for it.
+
     `rules` say where slots should run; `offers`: what hosts have. A slot on the wrong host is asked for again
     a few times. Then strict rules that are broken are the end of the application, see `GiveUpRule`.
     """
@@ -131,8 +141,12 @@ class Slots:
         recovery_attempts: int,
         rules: Rules = _NO_RULES,
         offers: Offers = MappingProxyType({}),
+        *,
+        spare: bool = False,
     ) -> None:
         self.placement = placement
+        self.spare = len(placement) - 1 if spare else None
+        """The slot that is kept for what a late one hosts."""
         self._rules = rules
         self._offers = offers
         self._wishes = dict(rules.wishes(placement, offers, {}))
@@ -193,10 +207,30 @@ class Slots:
         self.placement, self._rules = placement, rules
         self._recovery_attempts = self._recovery_attempts if recovery_attempts is None else recovery_attempts
         empty = {slot for slot, hosted in enumerate(placement) if not hosted}
-        retired = self._retire(sorted(empty - self._free - self._ending))
+        retired = self._retire(sorted(empty - self._free - self._ending - {self.spare}))
         started = [self._start(slot) for slot in self.active if slot in self._free]
         self._free &= empty
         return *retired, *started, *self._go_on()
+
+    def stand_in(self, late: int) -> Sequence[SlotInstruction]:
+        """The spare hosts what a slot does from now on, and that one is the spare.
+
+        Nothing follows if the spare is not there, or is where the slot's containers must not be.
+        """
+        spare = self.spare
+        member = None if spare is None else self._members.get(spare)
+        wish = self._wishes.get(late, Wish())
+        if spare is None or member is None or (wish.binding and member.node not in wish.hosts):
+            return ()
+        placement = list(self.placement)
+        placement[spare], placement[late] = placement[late], ()
+        where = {slot: one.node for slot, one in self._members.items() if placement[slot]}
+        if self._strict(tuple(placement), where):
+            return ()
+        self.placement, self.spare = tuple(placement), late
+        self._wishes[spare] = wish if wish.binding else Wish((member.node,) if member.node else ())
+        self._wishes.pop(late, None)
+        return EmptySlot(late), *self._go_on()
 
     def _retire(self, slots: Sequence[int]) -> Sequence[RetireSlot]:
         for slot in slots:
@@ -353,6 +387,8 @@ class Slots:
         """
         self._members.pop(slot, None)
         self._jobs[slot] += 1
+        if slot == self.spare:
+            return (self._start(slot),)
         if not self.placement[slot]:
             self._ending.discard(slot)
             self._moving.discard(slot)

@@ -17,14 +17,16 @@ PIECE = 100
 _SHOWN = 10
 
 
-def run_seeds(begin: int, end: int, *, changing: bool = False) -> list[tuple[int, str]]:
+def run_seeds(
+    begin: int, end: int, *, changing: bool = False, speculating: bool = False
+) -> list[tuple[int, str]]:
     """The seeds that fail, and what they violate. Does not look again at what was there before.
 
-    `changing`: somebody asks for changes of the plan.
+    `changing`: somebody asks for changes of the plan. `speculating`: there is a spare slot.
     """
     _freeze()
     try:
-        return _run_piece(case_of(changing=changing), begin, end)
+        return _run_piece(case_of(changing=changing, speculating=speculating), begin, end)
     finally:
         gc.enable()
         gc.unfreeze()
@@ -37,8 +39,10 @@ def _freeze() -> None:
     gc.disable()
 
 
-def case_of(*, changing: bool) -> Callable[[int], Case]:
+def case_of(*, changing: bool, speculating: bool = False) -> Callable[[int], Case]:
     """What makes the case of a seed."""
+    if speculating:
+        return Case.speculating
     return Case.changing if changing else Case.of
 
 
@@ -48,12 +52,16 @@ def _run_piece(of: Callable[[int], Case], begin: int, end: int) -> list[tuple[in
     return [(seed, what) for seed, what in violated if what]
 
 
-def run_many(begin: int, end: int, processes: int = 2, *, changing: bool = False) -> list[tuple[int, str]]:
+def run_many(
+    begin: int, end: int, processes: int = 2, *, changing: bool = False, speculating: bool = False
+) -> list[tuple[int, str]]:
     """As `run_seeds`, in several processes."""
     begins = range(begin, end, PIECE)
     with ProcessPoolExecutor(processes, initializer=_freeze) as pool:
         ends = [min(first + PIECE, end) for first in begins]
-        pieces = pool.map(partial(_run_piece, case_of(changing=changing)), begins, ends)
+        pieces = pool.map(
+            partial(_run_piece, case_of(changing=changing, speculating=speculating)), begins, ends
+        )
         return [failed for piece in pieces for failed in piece]
 
 
@@ -63,12 +71,13 @@ def main() -> int:
     parser.add_argument("seeds", help="one seed, or FIRST:END")
     parser.add_argument("--shrink", action="store_true", help="make the case small and print it as a test")
     parser.add_argument("--changes", action="store_true", help="with changes of the plan")
+    parser.add_argument("--speculation", action="store_true", help="with a spare slot")
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     first, _, end = given.seeds.partition(":")
     if end:
-        return _many(int(first), int(end), given.processes, changing=given.changes)
-    case = case_of(changing=given.changes)(int(first))
+        return _many(int(first), int(end), given.processes, given.changes, given.speculation)
+    case = case_of(changing=given.changes, speculating=given.speculation)(int(first))
     if given.shrink:
         print(as_test(shrunk(case)) if failure(case) else f"seed {first} does not fail")
         return 0
@@ -80,14 +89,14 @@ def main() -> int:
     return 0
 
 
-def _many(first: int, end: int, processes: int, *, changing: bool) -> int:
+def _many(first: int, end: int, processes: int, changing: bool, speculating: bool) -> int:
     began = time.monotonic()
-    failed = run_many(first, end, processes, changing=changing)
+    failed = run_many(first, end, processes, changing=changing, speculating=speculating)
     for seed, violated in failed[:_SHOWN]:
         print(seed, violated.partition("\n")[0][:160])
     print(f"{end - first} seeds in {time.monotonic() - began:.1f} s, {len(failed)} failed")
     if failed:
-        print(report(case_of(changing=changing)(failed[0][0])))
+        print(report(case_of(changing=changing, speculating=speculating)(failed[0][0])))
     return bool(failed)
 
 

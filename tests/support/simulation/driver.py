@@ -15,6 +15,7 @@ from ridgeline.engine.exchange.network import STRAM, Peer
 from ridgeline.engine.worker.messages import Joined, encode
 from ridgeline.engine.worker.slot import Slot
 from ridgeline.engine.worker.slot_loop import SlotLoop
+from ridgeline.measure.events import RunEvent, SlotSpeculated
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
@@ -166,13 +167,13 @@ class DriverProcess(Process):
             world.ledger.plans.begins(plan, checkpoint.last())
         endpoint = self.endpoint = self.wires.join(Peer(STRAM, checkpoint.epoch), self)
         executor = SlotExecutor(
-            Platform(self, endpoint, world.case.slots),
+            Platform(self, endpoint, world.case.slots + world.case.speculates),
             plan,
             self.storage,
             checkpoint.run_id,
             checkpoint.epoch,
             clock=world.clock,
-            observe=lambda _event: None,
+            observe=self._observe,
         )
 
         def context(operator: str) -> PublisherContext:
@@ -192,6 +193,10 @@ class DriverProcess(Process):
         return ApplicationRun(
             plan, checkpoint, executor, world.clock, context, committer=self.commits, planner=planner
         )
+
+    def _observe(self, event: RunEvent) -> None:
+        """Something has happened to the slots."""
+        self.world.hedges += isinstance(event, SlotSpeculated)
 
     def _planned(self, values: Mapping[str, object], kept: Sequence[Edit], edits: Sequence[Edit]) -> Plan:
         """The application with edits, planned anew."""
@@ -240,7 +245,7 @@ class SlotProcess(Process):
         stram, address = (known[0].me, known[0].address) if known else (Peer(STRAM, 0), "gone")
         self.loop = SlotLoop(self.slot, self.endpoint, stram)
         self.endpoint.connect(stram, address)
-        joined = Joined(number, "simulated", 1000 + attempt, self.endpoint.address, attempt)
+        joined = Joined(number, "simulated", 1000 * (number + 1) + attempt, self.endpoint.address, attempt)
         self.endpoint.send(stram, *encode(joined))
 
     @property

@@ -157,7 +157,9 @@ class Layout(NamedTuple):
     sums: Mapping[int, int]
 
 
-def application(sources: int, partitions: int, in_flight: int, interval: int, kept: int) -> Application:
+def application(
+    sources: int, partitions: int, in_flight: int, interval: int, kept: int, speculates: bool = False
+) -> Application:
     """`sources` operators that feed one `Sums` of so many partitions, which feeds one output."""
     app = Application(
         "app",
@@ -165,6 +167,7 @@ def application(sources: int, partitions: int, in_flight: int, interval: int, ke
         windows_in_flight=in_flight,
         windows_kept=kept,
         metrics_recording_level=RecordingLevel.OFF,
+        speculation=90 if speculates else None,
     )
     sums = app.add_operator("sums", Sums(), partitions=partitions, recovery_attempts=1000)
     output = app.add_operator("output", Output(), recovery_attempts=1000)
@@ -175,9 +178,11 @@ def application(sources: int, partitions: int, in_flight: int, interval: int, ke
 
 
 @cache
-def layout(sources: int, partitions: int, in_flight: int, interval: int, kept: int) -> Layout:
+def layout(
+    sources: int, partitions: int, in_flight: int, interval: int, kept: int, speculates: bool = False
+) -> Layout:
     """Of `application`, before any change."""
-    plan = plan_application(application(sources, partitions, in_flight, interval, kept))
+    plan = plan_application(application(sources, partitions, in_flight, interval, kept, speculates))
     specs = {spec.id: spec for spec in container_specs(plan)}
     partitions_of: dict[str, dict[int, int]] = {"source": {}, "sums": {}, "output": {}}
     for operator in plan.physical.operators:

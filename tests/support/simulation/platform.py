@@ -17,6 +17,7 @@ from ridgeline.engine.state import state_files
 from ridgeline.engine.worker.plan_distribution import FOLDER, PlanFile
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
+from ridgeline.stram import speculation
 from support.simulation import ether
 from support.simulation.changing import Here
 
@@ -188,6 +189,8 @@ def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
     yield watchdog, "threading", SimpleNamespace(Lock=threading.Lock, Event=threading.Event, Thread=_NoThread)
     yield changing, "ThreadPoolExecutor", Here
     yield slot_changing, "ThreadPoolExecutor", Here
+    yield speculation, "LEAST_WINDOWS", 2
+    yield speculation, "LEAST_SECONDS", 0.01
     yield from ether.patches()
 
 

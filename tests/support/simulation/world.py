@@ -40,6 +40,8 @@ SOCKETS = 7
 """One seed of so many has the engine's own network."""
 REAL = 5
 """One seed of so many runs the engine's own containers, which take most of the time."""
+_CHANGES = 4
+"""In one of so many seeds with a spare slot the plan changes."""
 PATIENCE = 8000
 """So many moments after the last fault the application must have ended."""
 _STEP_SECONDS = 0.0004
@@ -98,6 +100,23 @@ class Case:
     forgets: bool = False
     """What a failed sync has not written stays unwritten, though later ones succeed; so Linux does it."""
     faults: tuple[Fault, ...] = ()
+    speculates: bool = False
+    """There is a spare slot for what a late one hosts."""
+
+    @classmethod
+    def speculating(cls, seed: int, kinds: Sequence[str] = KINDS) -> Case:
+        """The case of a seed with a spare slot, in which slots stand still besides; in some the plan changes.
+
+        Others strike only once there is a past to be late by.
+        """
+        case = cls.changing(seed, kinds) if seed % _CHANGES == 0 else cls.of(seed, kinds)
+        luck, total = random.Random(f"stops of {seed}"), max(case.total, 16)
+        last = _FIRST_MOMENTS + _MOMENTS_A_NUMBER * total
+        stops = [
+            Fault(luck.randint(_FIRST_MOMENTS, last), "stop slot", luck.randrange(1 << 16))
+            for _ in range(luck.randint(1, 5))
+        ]
+        return replace(case, total=total, faults=tuple(sorted([*case.faults, *stops])), speculates=True)
 
     @classmethod
     def changing(cls, seed: int, kinds: Sequence[str] = KINDS) -> Case:
@@ -145,7 +164,10 @@ class World:
     def __init__(self, case: Case, log: Callable[[str], None] | None = None) -> None:
         self.case = case
         self.luck = random.Random(case.seed)
-        self._shape = case.sources, case.partitions, case.in_flight, case.interval, case.kept
+        shape = case.sources, case.partitions, case.in_flight, case.interval, case.kept
+        self._shape = *shape, case.speculates
+        self.hedges = 0
+        """How often the spare slot took the place of a late one."""
         self.layout = layout(*self._shape)
         self.specs: dict[str, Mapping[int, ContainerSpec]] = {PLAN: self.layout.specs}
         """The containers of each plan, by the name of its file."""

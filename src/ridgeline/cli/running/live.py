@@ -148,10 +148,11 @@ class LiveView(View):
 
 
 def _slots_lost(frame: FrameAnswer) -> list[RenderableType]:
-    """How many slots were lost, and how many of them are there again; nothing if none was."""
+    """How many slots were lost or late, and how many of the lost are there again; nothing if none was."""
     stats = frame["info"]["stats"] if "id" in frame["info"] else None
-    if stats is None or not stats["slotsLost"]:
+    if stats is None:
         return []
-    return [
-        Text(f"{plural(stats['slotsLost'], 'slot')} lost, {stats['slotsRestarted']:,} replaced", "yellow")
-    ]
+    lost, late = stats["slotsLost"], stats["slotsSpeculated"]
+    said = [f"{plural(lost, 'slot')} lost, {stats['slotsRestarted']:,} replaced"] if lost else []
+    said += [f"{plural(late, 'slot')} late, run in the spare"] if late else []
+    return [Text("; ".join(said), "yellow")] if said else []

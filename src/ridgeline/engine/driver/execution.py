@@ -15,7 +15,8 @@ class WindowExecutor(Protocol):
     """Runs all containers of a plan, window by window. One thread at a time calls all but `wake`.
 
     What an attempt came to is an event for STRAM: one `ContainerReported` for each container, in any order,
-    or one `AttemptFailed` or more. Inputs that have something again are another one, `InputAwake`.
+    or one `AttemptFailed` or more. Inputs that have something again are another one, `InputAwake`,
+    and containers that live in another slot are one more, `ContainersMoved`.
     """
 
     capacity: int

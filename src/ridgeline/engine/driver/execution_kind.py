@@ -49,6 +49,12 @@ def choose_execution(given: Execution | str | None, plan: Plan) -> Execution:
         why = "with `--execution jobs` each window may run in another one, and what waits there would be lost"
         msg = f"{what}; {why}; give `--execution slots`"
         raise RidgelineError(msg)
+    speculates = plan.logical.attributes["speculation"] is not None
+    if speculates and given is Execution.JOBS:
+        what = "`speculation` has a spare slot run what a late one is late with"
+        why = "with `--execution jobs` there are no slots"
+        msg = f"{what}; {why}; give `--execution slots`, or leave it out"
+        raise RidgelineError(msg)
     strict = [rule for rule in plan.logical.affinity if not (rule.locality.together or rule.relax)]
     if strict and given is Execution.JOBS:
         what = f"affinity rule {strict[0].title} cannot be kept"
@@ -56,7 +62,7 @@ def choose_execution(given: Execution | str | None, plan: Plan) -> Execution:
         msg = f"{what}; {why}; give `--execution slots`, or the rule `relax=True`"
         raise RidgelineError(msg)
     wanted = given or named_execution(os.environ.get(VARIABLE, Execution.SLOTS), VARIABLE)
-    return Execution.SLOTS if pushed or strict else wanted
+    return Execution.SLOTS if pushed or speculates or strict else wanted
 
 
 def without_effect_in_jobs(plan: Plan) -> str:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import pickle
-import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from ridgeline.api.clock import Clock
-from ridgeline.api.errors import Failure, OperatorError, RidgelineError
-from ridgeline.api.operator import SparkSource
+from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
 from ridgeline.engine.driver.slot_changing import SlotChanging
+from ridgeline.engine.driver.slot_deaths import Deaths
 from ridgeline.engine.driver.slot_feed import FeedError, Feeds
 from ridgeline.engine.driver.slot_group import (
     AllThere,
@@ -28,13 +27,21 @@ from ridgeline.engine.driver.slot_group import (
     SlotGroup,
     SlotMoved,
 )
+from ridgeline.engine.driver.slot_hedging import Hedging, is_of_windows
 from ridgeline.engine.driver.slot_spark import SlotPlatform
+from ridgeline.engine.driver.slot_start import (
+    attempts_of,
+    choose_slots,
+    describe_missing,
+    distribute_plan,
+    homes_of,
+    named_all,
+)
 from ridgeline.engine.driver.watchdog import Hangs, Process, Stuck, Watchdog
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.exchange.shared_blocks import SMALLEST_BYTES
 from ridgeline.engine.state.storage import DriverStorage
-from ridgeline.engine.worker import plan_distribution, stacks
-from ridgeline.engine.worker.black_box import Death, death_of, turn_of
+from ridgeline.engine.worker import plan_distribution
 from ridgeline.engine.worker.messages import (
     Awake,
     Committed,
@@ -47,30 +54,30 @@ from ridgeline.engine.worker.messages import (
     Run,
     Unreachable,
 )
-from ridgeline.engine.worker.user_modules import user_sources
-from ridgeline.measure.events import RunEvent, SlotJoined, SlotLost, SlotMisplaced, SlotsReduced, StateWarning
-from ridgeline.plan.container_spec import container_specs
+from ridgeline.measure.events import RunEvent, StateWarning
+from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotMisplaced, SlotSpeculated, SlotsReduced
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
-from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, InputAwake
+from ridgeline.stram.control import (
+    AttemptFailed,
+    ContainerReported,
+    ContainersMoved,
+    ExecutorEvent,
+    InputAwake,
+)
 from ridgeline.stram.in_flight import InFlight
-from ridgeline.stram.needs import Need, needs_of, not_given, place_within
-from ridgeline.stram.placement import Placement, broken_rules, most_slots, place, wishes
+from ridgeline.stram.needs import Need, greatest_of, needs_of
+from ridgeline.stram.placement import Placement
 from ridgeline.stram.rules import PlanRules, describe_given_up
 from ridgeline.stram.slots import Member, RetireSlot, SlotInstruction, Slots
+from ridgeline.stram.speculation import LateSlot
 
-_HOST = socket.gethostname()
 _LOOKS_AT_THE_START = 3
 """So many times its patience the run waits for slots that have never been there."""
 _SUSPICION_SECONDS = 1.0
 """So long it may take until STRAM, too, finds a slot lost that another one could not reach."""
 _SHARED_BYTES = SMALLEST_BYTES // 2
 """A container that sends less has no block by reference."""
-_DEATHS_KEPT = 8
-_PLANS_AT_ONCE = 8
-"""So many plan files are written at the same time: on an object store each takes a while."""
-_NAMED = 8
-"""How many operators of a slot are named."""
 
 
 class SlotExecutor:
@@ -120,11 +127,11 @@ class SlotExecutor:
         self._group: SlotGroup | None = None
         self._slots: Slots
         self._needs: dict[int, Need]
-        self._plan_files: Sequence[plan_distribution.PlanFile]
+        self._plan_files: list[plan_distribution.PlanFile]
         self._home: dict[int, int] = {}
         self._events: deque[ExecutorEvent] = deque()
         self._flight = InFlight(self._containers)
-        self._deaths: deque[Death] = deque(maxlen=_DEATHS_KEPT)
+        self._deaths = Deaths(self._application, run_id)
         self._suspects: dict[Peer, tuple[float, Failure]] = {}
         """The slots that another one could not reach, and what it means if they are not lost in time."""
         self._feeds = Feeds(plan, platform.open_feed, platform.reason, clock)
@@ -135,6 +142,7 @@ class SlotExecutor:
         """When to see whether there are places for all slots, since not all were there."""
         self._looks_left = _LOOKS_AT_THE_START
         self._warned = False
+        self._hedging = Hedging(plan, clock, self._warn)
         self._changing: SlotChanging | None = None
 
     # Windows ------------------------------------------------------------------------------------------------
@@ -165,10 +173,13 @@ class SlotExecutor:
         self._say_committed()
         while not self._events and not self._woken and self._group is not None and self._given_up is None:
             left = deadline - self._clock.monotonic()
-            for event in self._group.poll(min(left, _SUSPICION_SECONDS, self._feeds.seconds)):
+            soon = min(left, _SUSPICION_SECONDS, self._feeds.seconds, self._hedging.seconds)
+            for event in (found := self._group.poll(soon)):
                 self._take(self._group, event)
             self._heartbeats.all_read(self._group.refused)
             self._look(self._group)
+            if not found and (late := self._hedging.late(self._home)):  # all that slots have said is read
+                self._hedge(self._group, late)
             if left <= 0:
                 break
         self._woken = False
@@ -245,10 +256,12 @@ class SlotExecutor:
         self._platform.release(sum(self._needs[slot].vcores for slot in given_back))
         self._take_plan(plan)
         assert following.files is not None  # noqa: S101  it was taken
-        self._plan_files = following.files.result()
-        self._home = _homes(following.placement)
+        self._plan_files = [*following.files.result()]
+        self._home = homes_of(following.placement)
         self._needs.update(enumerate(following.needs))
-        self._follow(self._slots.change(following.placement, PlanRules(plan), _attempts(plan)))
+        if self._slots.spare is not None:
+            self._needs[self._slots.spare] = greatest_of(following.needs)
+        self._follow(self._slots.change(following.placement, PlanRules(plan), attempts_of(plan)))
         if not self._group.complete:
             self._look_again_at = self._clock.monotonic() + self._platform.patience_seconds
 
@@ -264,18 +277,19 @@ class SlotExecutor:
         self._containers = {container.id: container.operators for container in plan.execution.containers}
         self._flight = InFlight(self._containers)
         self._watchdog.follow(plan)
+        self._hedging.follow(plan)
         self.capacity = max(2, int(plan.logical.attributes["windows_in_flight"]))
 
     # The start ----------------------------------------------------------------------------------------------
 
     def _start(self) -> SlotGroup:
         """Choose how many slots there are and what lives in them, and ask Spark for them."""
-        fed = [one for one in self._plan.physical.operators if isinstance(one.operator, SparkSource)]
-        placement = self._place(len(fed))
-        self._home = _homes(placement)
+        placement, needs, spare = choose_slots(self._platform, self._plan, self._warn)
+        self._needs = dict(enumerate(needs))
+        self._home = homes_of(placement)
         rules, offers = PlanRules(self._plan), self._platform.offers()
-        self._slots = Slots(placement, _attempts(self._plan), rules, offers)
-        self._plan_files = self._distribute(self._plan, placement)
+        self._slots = Slots(placement, attempts_of(self._plan), rules, offers, spare=spare)
+        self._plan_files = [*self._distribute(self._plan, placement)]
         self._look_again_at = self._clock.monotonic() + self._platform.patience_seconds
         self._group = SlotGroup(
             self._platform,
@@ -297,80 +311,35 @@ class SlotExecutor:
         )
         return self._group
 
-    def _place(self, fed: int) -> Placement:
-        """Which containers live in which slot. Raises RidgelineError if the cluster cannot give it."""
-        given = self._platform.given
-        for name, operators in not_given(self._plan, given).items():
-            text = f"`{name}` of {', '.join(operators)} has no effect here: Spark gives it to no slot"
-            self._observe(StateWarning(self._clock.wall(), -1, text))
-        apart = place(self._plan, most_slots(self._plan))
-        claimed = self._platform.claim(sum(need.vcores for need in needs_of(self._plan, apart, given)), fed)
-        placement = place_within(self._plan, min(claimed, len(apart)), claimed, given)
-        self._needs = dict(enumerate(needs_of(self._plan, placement, given)))
-        for need in self._needs.values():
-            self._platform.check(need)
-        taken = sum(need.vcores for need in self._needs.values())
-        if taken > claimed:
-            what = f"a slot needs {taken} cores (`vcores`); Spark has {claimed} for slots"
-            msg = f"{what}; give Spark more cores, or the operators fewer"
-            raise RidgelineError(msg)
-        self._check_rules(placement)
-        if claimed > taken:
-            self._platform.release(claimed - taken)
-        return placement
-
-    def _check_rules(self, placement: Placement) -> None:
-        """Refuse a start that breaks strict affinity rules on hosts; on one machine, and if relaxed, warn.
-
-        Raises RidgelineError.
-        """
-        offers = self._platform.offers()
-        rules = broken_rules(self._plan, placement, wishes(self._plan, placement, offers), offers)
-        strict = [rule for rule in rules if not rule.relax]
-        if strict and offers:
-            raise RidgelineError(describe_given_up(strict[0], sorted(offers), len(placement)))
-        for rule in rules:
-            text = describe_given_up(rule, sorted(offers), len(placement))
-            self._observe(StateWarning(self._clock.wall(), -1, text))
-
     def _distribute(self, plan: Plan, placement: Placement) -> Sequence[plan_distribution.PlanFile]:
-        """A plan file for each slot: where all partitions send to all, most is of others' containers."""
-        specs, sources = {spec.id: spec for spec in container_specs(plan)}, user_sources()
-
-        def distribute(hosted: Sequence[int]) -> plan_distribution.PlanFile:
-            own = [specs[container] for container in hosted]
-            return plan_distribution.distribute(self._storage, own, sources)
-
-        with ThreadPoolExecutor(_PLANS_AT_ONCE, "ridgeline-plans") as threads:
-            return list(threads.map(distribute, placement))
+        """A plan file for each slot."""
+        return distribute_plan(self._storage, plan, placement, self._slots.spare)
 
     def _host(self, slot: int, peers: Mapping[Peer, str]) -> Host:
+        """What a slot hosts from now on; `peers` are of no interest to one that hosts nothing."""
+        hosted = self._slots.placement[slot]
         return Host(
             self._storage.uri,
             self._plan_files[slot],
             self._run_id,
             self._epoch,
-            self._slots.placement[slot],
-            self._home,
-            peers,
+            hosted,
+            self._home if hosted else {},
+            peers if hosted else {},
             self._heartbeat_seconds,
         )
 
     def _describe(self, slot: int) -> str:
         """What Spark's UI shows of a slot's job. Called by the thread of the jobs."""
-        hosted = self._names(slot) or "for a plan that follows"
+        empty = "spare" if slot == self._slots.spare else "for a plan that follows"
+        hosted = self._names(slot) or empty
         return f"{self._application}: slot {slot + 1} of {len(self._slots.placement)} ({hosted})"
 
     def _names(self, slot: int) -> str:
         """The operators in a slot, for people."""
-        titles = [
-            self._operators[operator].title
-            for container in self._slots.placement[slot]
-            for operator in self._containers.get(container, ())
-            if operator in self._operators  # the plan may change meanwhile
-        ]
-        more = f" and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
-        return ", ".join(titles[:_NAMED]) + more
+        hosted = self._slots.placement[slot]
+        ids = [one for container in hosted for one in self._containers.get(container, ())]
+        return named_all([self._operators[one].title for one in ids if one in self._operators])
 
     # What is sent, what comes -------------------------------------------------------------------------------
 
@@ -386,6 +355,7 @@ class SlotExecutor:
         if request.states is not None:
             self._watchdog.end()  # all attempts begun before are void
         self._watchdog.begin(request)
+        self._hedging.begin(request)
         self._told = max(self._told, request.window_id)
         hosts = {member.host for member in self._slots.members.values()}
         shared = self._sharing.place(request.attempt, hosts)
@@ -406,6 +376,8 @@ class SlotExecutor:
             group.send_all(run)
             return
         for slot, hosted in enumerate(self._slots.placement):
+            if slot == self._slots.spare:
+                continue
             own = (operator for container in hosted for operator in self._containers[container])
             states = {operator: request.states[operator] for operator in own if operator in request.states}
             group.send(slot, replace(run, request=replace(request, states=states)))
@@ -426,16 +398,18 @@ class SlotExecutor:
                 self._warned = False
                 self._carry_out(group, self._flight.all_there())
             case SlotCame(slot, member, again):
-                hosted = len(self._slots.placement[slot])
-                at = self._clock.wall()
+                at, hosted = self._clock.wall(), len(self._slots.placement[slot])
                 self._observe(SlotJoined(at, slot, member.host, member.pid, hosted, again=again))
             case SlotGone(slot, member, reason, ended):
                 self._heartbeats.lost(slot)
                 self._observe(SlotLost(self._clock.wall(), slot, member.host, member.pid, reason))
                 if not self._slots.placement[slot]:
+                    self._watchdog.take(member.host, member.pid)
                     return
                 self._look_again_at = self._clock.monotonic() + self._platform.patience_seconds
                 self._fail(failure or self._failure(slot, member, reason, ended=ended))
+                if slot in self._slots.missing:
+                    self._stand_in(group, slot)
             case SlotMoved(slot, hosts) | SlotElsewhere(slot, _, hosts):
                 host = event.host if isinstance(event, SlotElsewhere) else ""
                 self._observe(SlotMisplaced(self._clock.wall(), slot, tuple(hosts), host))
@@ -446,13 +420,17 @@ class SlotExecutor:
             case RuleGivenUp(rule, hosts, slots):
                 text = describe_given_up(rule, hosts, slots)
                 if rule.relax:
-                    self._observe(StateWarning(self._clock.wall(), -1, text))
+                    self._warn(text)
                 else:
-                    oldest = self._flight.oldest
-                    self._given_up = Failure(self._application, "", 0, oldest, "the slots", text)
+                    self._given_up = Failure(self._application, "", 0, self._flight.oldest, "the slots", text)
 
     def _hear(self, group: SlotGroup, slot: int, message: FromSlot) -> None:
-        """Take a message of a slot in. Raises OperatorError if a `committed` failed."""
+        """Take a message of a slot in. Raises OperatorError if a `committed` failed.
+
+        What the spare says of windows is void: it was late with them, and others run them.
+        """
+        if slot == self._slots.spare and is_of_windows(message):
+            return
         match message:
             case Reported(reports):
                 for report in pickle.loads(reports):
@@ -463,6 +441,7 @@ class SlotExecutor:
                 self._events.append(InputAwake())
             case Prepared() if self._changing is not None:
                 self._changing.heard(slot, message)
+                self._hedging.heard(self._slots, group, slot, message, self._plan_files)
             case Failed(_, window_id, attempt, failure) if attempt >= 0:
                 self._events.append(AttemptFailed(window_id, attempt, failure))
             case Failed(_, window_id, _, failure) if window_id >= 0:
@@ -486,6 +465,7 @@ class SlotExecutor:
             self._shared = max(self._shared, window.window_id)
         if self._flight.runs(window.window_id, window.attempt):
             self._watchdog.ended(window.window_id, window.container)
+            self._hedging.ended(window.window_id, window.container)
         if self._flight.reported(window.window_id, window.attempt, window.container):
             self._slots.window_ran()
             self._feeds.over(window.window_id)
@@ -493,11 +473,46 @@ class SlotExecutor:
 
     # What is lost -------------------------------------------------------------------------------------------
 
-    def _fail(self, failure: Failure) -> None:
-        """Containers have lost their state, or get no rows: what is in flight has failed."""
+    def _void(self) -> None:
+        """No attempt that was begun counts any more."""
         self._feeds.stop()
         self._shared = self._told
         self._watchdog.end()
+        self._hedging.void()
+
+    def _hedge(self, group: SlotGroup, late: LateSlot) -> None:
+        """Have the spare slot run what a late one is late with."""
+        spare, member = self._slots.spare, self._slots.members.get(late.slot)
+        if spare is None or member is None or not group.complete or not self._stand_in(group, late.slot):
+            return
+        self._hedging.hedged(late)
+        where = late.slot, spare, member.host, member.pid
+        self._observe(SlotSpeculated(self._clock.wall(), *where, *late[2:]))
+
+    def _stand_in(self, group: SlotGroup, slot: int) -> bool:
+        """Let the spare host what a slot does, if it can: all that is under way begins again."""
+        spare = self._slots.spare
+        if spare is None or not self._hedging.ready(self._slots, group):
+            return False
+        instructions = self._slots.stand_in(slot)
+        if not instructions:
+            return False
+        reason = f"slot {spare} has what slot {slot} was late with, or has lost"
+        self._void()
+        if slot in self._slots.members:  # else it has failed, as is known
+            self._flight.moved(Failure(self._application, "", 0, -1, "the slots", reason, raised=True))
+            self._events.append(ContainersMoved(reason))
+        self._home = homes_of(self._slots.placement)
+        self._plan_files[slot] = self._plan_files[spare]
+        self._needs[slot] = self._needs[spare]
+        self._hedging.changed()
+        for event in group.follow(instructions):
+            self._take(group, event)
+        return True
+
+    def _fail(self, failure: Failure) -> None:
+        """Containers have lost their state, or get no rows: what is in flight has failed."""
+        self._void()
         failed = self._flight.failed(failure)
         if failed is not None:
             self._events.append(failed)
@@ -508,20 +523,10 @@ class SlotExecutor:
         `ended`: its process died.
         """
         stuck = self._watchdog.take(member.host, member.pid)
-        if stuck is not None:
-            return stuck
-        turn = turn_of(member.pid) if ended and member.host == _HOST else None
-        if turn is not None and turn.run_id == self._run_id and self._flight.runs(*turn[1:3]):
-            self._deaths.append(Death(member.pid, turn, stacks.last_words(member.pid)))
-            place = turn.window_id, turn.operator
-            alike = [death for death in self._deaths if (death.turn.window_id, death.turn.operator) == place]
-            operator = self._operators[turn.operator]
-            failure = death_of(self._application, operator, turn.window_id, alike)
-            return replace(failure, raised=False)  # what it held is gone: no other window can go on
-        process = f"its process {member.pid} on `{member.host}`"
-        how = "killed (is the host out of memory?), or ended by `os._exit` or a crash in native code"
-        what = f"{process} died: it was {how}; {reason}" if ended else f"{process} was given up: {reason}"
-        return Failure(self._application, "", 0, -1, f"slot {slot} ({self._names(slot)})", what)
+        where = f"slot {slot} ({self._names(slot)})"
+        return stuck or self._deaths.why(
+            member, reason, where, self._operators, self._flight.runs, ended=ended
+        )
 
     def _end_stuck(self, stuck: Stuck) -> None:
         """Have Spark end a process that hangs. Called by the watchdog's thread."""
@@ -543,13 +548,15 @@ class SlotExecutor:
         except FeedError as error:
             self._fail(error.failure)
         for peer, (due, failure) in list(self._suspects.items()):
-            if not group.has(peer):
+            if not group.has(peer) or peer.slot == self._slots.spare:
                 del self._suspects[peer]  # it is lost, as everybody knows by now
             elif now >= due:
                 del self._suspects[peer]
                 self._fail(failure)
         if self._changing is not None:
             self._changing.look()
+        if (spare := self._slots.spare) is not None:
+            self._hedging.look(self._slots, group, self._storage.uri, self._plan_files[spare])
         if now >= self._look_again_at:
             self._looks_left -= 1
             self._look_at_places(group)
@@ -565,8 +572,9 @@ class SlotExecutor:
             self._platform.release(sum(taken[slot] for slot in taken.keys() - set(self._slots.active)))
             needs = needs_of(self._plan, self._slots.placement, self._platform.given)
             self._needs.update(enumerate(needs))
-            self._home = _homes(self._slots.placement)
-            self._plan_files = self._distribute(self._plan, self._slots.placement)
+            self._home = homes_of(self._slots.placement)
+            self._plan_files = [*self._distribute(self._plan, self._slots.placement)]
+            self._hedging.changed()
             self._observe(SlotsReduced(self._clock.wall(), places, before))
             what = f"its containers live in {places} of {before} slots now, since Spark has no more cores"
             self._fail(Failure(self._application, "", 0, -1, "the slots", what))
@@ -575,21 +583,7 @@ class SlotExecutor:
                 self._take(group, event)
         elif not group.complete and not self._warned:
             self._warned = True
-            self._warn_of_missing()
+            self._warn(describe_missing(self._slots.missing))
 
-    def _warn_of_missing(self) -> None:
-        """Say which slots are awaited for long."""
-        missing = ", ".join(map(str, self._slots.missing))
-        remedy = "has it enough free cores and memory?"
-        text = f"Spark has not started the tasks of all slots yet (missing: {missing}); {remedy}"
+    def _warn(self, text: str) -> None:
         self._observe(StateWarning(self._clock.wall(), -1, text))
-
-
-def _attempts(plan: Plan) -> int:
-    """How many new jobs a slot gets."""
-    return max(int(one.attributes["recovery_attempts"]) for one in plan.logical.operators)
-
-
-def _homes(placement: Placement) -> dict[int, int]:
-    """The slot of each container."""
-    return {container: slot for slot, hosted in enumerate(placement) for container in hosted}

@@ -32,6 +32,7 @@ from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.stram.needs import Need
 from ridgeline.stram.slots import (
     AskHosts,
+    EmptySlot,
     GiveUpRule,
     GiveUpSlot,
     Introduce,
@@ -188,10 +189,11 @@ class SlotGroup:
         return self._peers.get(slot)
 
     def send_all(self, message: ToSlot) -> None:
-        """Send one message to all slots, encoded once."""
+        """Send one message to all slots but the spare, encoded once."""
         frame = encode(message)
-        for peer in self._peers.values():
-            self._network.send(peer, *frame)
+        for slot, peer in self._peers.items():
+            if slot != self._slots.spare:
+                self._network.send(peer, *frame)
 
     def send_away(self, slot: int, reason: str) -> Sequence[GroupEvent]:
         """End a process that cannot be a slot; Spark starts another one."""
@@ -239,7 +241,8 @@ class SlotGroup:
         """
         failures = self._left
         waiting = set(self._peers)
-        self.send_all(End())
+        for slot in waiting:
+            self.send(slot, End())
         deadline = self._clock.monotonic() + _ENDING_SECONDS
         while waiting and (left := deadline - self._clock.monotonic()) > 0:
             for event in self._network.poll(left):
@@ -286,6 +289,8 @@ class SlotGroup:
                 case Introduce():
                     self._introduce()
                     events.append(AllThere())
+                case EmptySlot(slot):
+                    self.send(slot, self._host(slot, {}))
                 case RetireSlot(slot, orderly) if orderly and slot in self._peers:
                     self._let_go(slot)
                 case RetireSlot(slot):

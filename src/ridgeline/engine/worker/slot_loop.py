@@ -141,6 +141,10 @@ class SlotLoop:
         for peer in list(self._waiting):
             if peer not in self._addresses:
                 del self._waiting[peer]
+        for peer in [one for one in self._open if one.slot >= 0 and one not in self._addresses]:
+            self._open.discard(peer)  # one that stands still would hold everybody up
+            self._full.discard(peer)
+            self._network.hang_up(peer)
         self._missing = {self._peers[number] for number in self._slot.partners} - self._open
 
     def _connect(self) -> None:

@@ -34,6 +34,7 @@ class StatsAnswer(TypedDict):
     slotsRestarted: Annotated[int, "Processes that took the place of a slot that was lost."]
     slotsReduced: Annotated[int, "How often containers moved to fewer slots: Spark had too few cores."]
     slotsMisplaced: Annotated[int, "Slots that stay on a host that their streams' locality does not want."]
+    slotsSpeculated: Annotated[int, "Slots that were late, so that the spare one ran their containers."]
     tuplesProcessedPSMA: Annotated[float, "Tuples into operators, per second."]
     totalTuplesProcessed: Annotated[int, "Tuples into operators, since the start."]
     tuplesEmittedPSMA: Annotated[float, "Tuples out of operators, per second."]

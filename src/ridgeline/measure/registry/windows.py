@@ -87,6 +87,15 @@ WINDOWS = (
         "Tuples cross the network: free a core on that host, and restart the application.",
     ),
     Metric(
+        "slots_speculated_total",
+        Kind.COUNTER,
+        "",
+        (),
+        "Slots that were late by their own past, so that the spare one ran their containers.",
+        "If it is several a minute, a host is slow or overloaded, or `speculation_multiplier` is too low for "
+        "windows that differ much.",
+    ),
+    Metric(
         "state_compactions_total",
         Kind.COUNTER,
         "",

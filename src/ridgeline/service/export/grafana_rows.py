@@ -269,6 +269,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 Query("slots_restarted_total", legend="started again"),
                 Query("slots_reduced_total", legend="moves to fewer slots"),
                 Query("slots_misplaced_total", legend="on an unwanted host"),
+                Query("slots_speculated_total", legend="late, run in the spare"),
             ),
         ),
         Panel("Last commit", "stat", 6, (Query("last_commit_timestamp_seconds"),)),

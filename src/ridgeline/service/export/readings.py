@@ -95,6 +95,7 @@ class Readings:
         yield "slots_restarted_total", (), scrape.slots.restarted
         yield "slots_reduced_total", (), scrape.slots.reduced
         yield "slots_misplaced_total", (), scrape.slots.misplaced
+        yield "slots_speculated_total", (), scrape.slots.speculated
         yield "plan_version", (), info["planVersion"]
         for state, count in scrape.changes.items():
             yield "changes_total", (state,), count

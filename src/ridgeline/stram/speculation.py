@@ -1,0 +1,157 @@
+"""Which slot is late by its own past, so that a spare one should have its containers.
+
+A container's time for a window begins once three things have happened. Slots were told of the window, it has
+ended the window before, and earlier stages have ended this one. No clock: times are given, seconds of one.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ridgeline.plan.execution import Plan
+
+LEAST_SECONDS = 0.1
+"""No container is late before, however short its windows are."""
+LEAST_WINDOWS = 10
+"""A container is late by its own past only once that has so many windows."""
+_PAST_WINDOWS = 100
+"""So many windows are the past."""
+
+
+class LateSlot(NamedTuple):
+    """A slot with a container that is late: so long in a window, and so long it may be."""
+
+    slot: int
+    container: int
+    window_id: int
+    seconds: float
+    limit_seconds: float
+
+
+@dataclass(slots=True)
+class _Past:
+    """How long a container's last windows took, in their order and sorted."""
+
+    taken: deque[float] = field(default_factory=deque)
+    ordered: list[float] = field(default_factory=list)
+
+    def add(self, seconds: float) -> None:
+        if len(self.taken) == _PAST_WINDOWS:
+            self.ordered.pop(bisect.bisect_left(self.ordered, self.taken.popleft()))
+        self.taken.append(seconds)
+        bisect.insort(self.ordered, seconds)
+
+    def limit(self, percentile: int, multiplier: int) -> float:
+        """How long a window may take; for ever as long as too little is known."""
+        if len(self.ordered) < LEAST_WINDOWS:
+            return math.inf
+        place = max(0, math.ceil(len(self.ordered) * percentile / 100) - 1)
+        return max(LEAST_SECONDS, multiplier * self.ordered[place])
+
+
+@dataclass(slots=True)
+class _Window:
+    """A window under way: when slots were told, who has not ended it, when each stage did.
+
+    `counts`: a slot may be late with it. One that is begun anew also restores states.
+    """
+
+    begun: float
+    awaited: set[int]
+    counts: bool
+    stage_ended: dict[int, float] = field(default_factory=dict)
+
+
+class Speculation:
+    """The windows under way, and how long containers took for those before.
+
+    Only the oldest window is looked at: whoever is late keeps it from its end.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        attributes = plan.logical.attributes
+        self._percentile = int(attributes["speculation"] or 0)
+        self._multiplier = int(attributes["speculation_multiplier"])
+        self._stages = {container.id: container.stage for container in plan.execution.containers}
+        self._pasts = {container: _Past() for container in self._stages}
+        self._windows: dict[int, _Window] = {}
+        self._ended: dict[int, float] = {}
+        """When each container has ended its last window."""
+        self._anew = False
+        """The window before was begun with states."""
+        self.due = math.inf
+        """No slot is late before."""
+
+    def begin(self, window_id: int, now: float, *, restores: bool) -> None:
+        """Slots are told of an attempt. `restores`: the states are named, so all attempts before are void.
+
+        Where each window names them they count as well: that is how long windows take there.
+        """
+        if restores:
+            self._windows.clear()
+            self._ended.clear()
+        self._windows[window_id] = _Window(now, set(self._stages), not restores or self._anew)
+        self._anew = restores
+        self.due = now
+
+    def ended(self, window_id: int, container: int, now: float) -> None:
+        """A container has ended a window."""
+        window = self._windows.get(window_id)
+        if window is None or container not in window.awaited:
+            return
+        window.awaited.discard(container)
+        self._pasts[container].add(max(0.0, now - self._ready(window, container)))
+        self._ended[container] = window.stage_ended[self._stages[container]] = now
+        if not window.awaited:
+            del self._windows[window_id]
+        self.due = now
+
+    def void(self) -> None:
+        """All attempts are void."""
+        self._windows.clear()
+        self._ended.clear()
+        self.due = math.inf
+
+    def _ready(self, window: _Window, container: int) -> float:
+        """When a container could begin a window."""
+        stage = self._stages[container]
+        earlier = (at for done, at in window.stage_ended.items() if done < stage)
+        return max(window.begun, self._ended.get(container, window.begun), *earlier)
+
+    def look(self, now: float, home: Mapping[int, int]) -> LateSlot | None:
+        """The slot that is late, None if none is, or several: then it is not for want of another slot.
+
+        `home`: the slot of each container. Sets `due`.
+        """
+        if now < self.due:
+            return None
+        self.due = math.inf
+        window_id = min(self._windows, default=None)
+        if window_id is None or not self._windows[window_id].counts:
+            return None
+        window = self._windows[window_id]
+        stage = min(map(self._stages.__getitem__, window.awaited))
+        late: dict[int, LateSlot] = {}
+        for container in window.awaited:
+            if self._stages[container] != stage:
+                continue
+            limit = self._pasts[container].limit(self._percentile, self._multiplier)
+            seconds, slot = now - self._ready(window, container), home.get(container, -1)
+            if seconds < limit:
+                self.due = min(self.due, now + limit - seconds)
+            elif slot not in late or seconds > late[slot].seconds:
+                late[slot] = LateSlot(slot, container, window_id, seconds, limit)
+        return next(iter(late.values())) if len(late) == 1 else None
+
+    def hedged(self, late: LateSlot) -> None:
+        """The slot's containers run elsewhere: how long they took so far belongs to their past.
+
+        So windows that take longer for good are late no more after some time.
+        """
+        self._pasts[late.container].add(late.seconds)
+        self.void()

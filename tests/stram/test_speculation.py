@@ -1,0 +1,243 @@
+"""Which slot is late by its own past, and what follows for slots and windows."""
+
+import math
+
+import pytest
+
+from ridgeline import Application, OutputPort, PushInput
+from ridgeline.api.errors import Failure, RidgelineError, ValidationError
+from ridgeline.engine.driver.execution_kind import Execution, choose_execution
+from ridgeline.plan.planner import plan_application
+from ridgeline.plan.protocol import WindowRequest
+from ridgeline.stram.control import AttemptFailed, ContainersMoved, RunWindow
+from ridgeline.stram.in_flight import InFlight
+from ridgeline.stram.master import Master
+from ridgeline.stram.placement import Offer, Wish
+from ridgeline.stram.slots import EmptySlot, Introduce, Member, Slots, StartSlot
+from ridgeline.stram.speculation import LEAST_WINDOWS, Speculation
+from support.engine.applications import Number, Sum, sink
+from support.engine.in_slots import two_stages
+from support.stram.flying import begin, commit, report
+
+
+def planned(**attributes):
+    app = two_stages(Sum())
+    return plan_application(app, {}, {"speculation": "90", **attributes})
+
+
+class Story:
+    """Windows of three stages; each container takes a second of the clock, if nothing else is said."""
+
+    def __init__(self, **attributes):
+        self.plan = planned(**attributes)
+        self.speculation = Speculation(self.plan)
+        self.now = 0.0
+        self.stages = [
+            [container.id for container in stage.containers] for stage in self.plan.execution.stages
+        ]
+        self.home = {container: index for stage in self.stages for index, container in enumerate(stage)}
+
+    def window(self, window_id, seconds=1.0, *, restores=False):
+        self.speculation.begin(window_id, self.now, restores=restores)
+        for stage in self.stages:
+            self.now += seconds
+            for container in stage:
+                self.speculation.ended(window_id, container, self.now)
+
+    def past(self, windows=LEAST_WINDOWS, **options):
+        for window_id in range(windows):
+            self.window(window_id, **options)
+        return windows
+
+    def late(self, seconds):
+        self.now += seconds
+        return self.speculation.look(self.now, self.home)
+
+
+def test_a_slot_is_late_by_the_multiple_of_its_own_past():
+    story = Story(speculation_multiplier="3")
+    story.speculation.begin(story.past(), story.now, restores=False)
+    story.speculation.ended(LEAST_WINDOWS, story.stages[0][1], story.now + 0.5)
+    assert story.late(2.9) is None
+    assert story.speculation.due == pytest.approx(story.now + 0.1)
+    found = story.late(0.2)
+    assert (found.slot, found.container, found.window_id) == (0, story.stages[0][0], LEAST_WINDOWS)
+    assert (found.seconds, found.limit_seconds) == (pytest.approx(3.1), pytest.approx(3.0))
+
+
+def test_nobody_is_late_who_has_little_past_or_no_window():
+    story = Story()
+    assert story.late(100.0) is None
+    assert story.speculation.due == math.inf
+    story.speculation.begin(story.past(LEAST_WINDOWS - 1), story.now, restores=False)
+    assert story.late(100.0) is None
+
+
+def test_short_windows_are_late_by_a_tenth_of_a_second_at_least():
+    story = Story()
+    story.speculation.begin(story.past(seconds=0.001), story.now, restores=False)
+    story.speculation.ended(LEAST_WINDOWS, story.stages[0][1], story.now)
+    assert story.late(0.09) is None
+    assert story.late(0.02).limit_seconds == pytest.approx(0.1)
+
+
+def test_if_several_slots_are_late_no_other_slot_would_help():
+    story = Story()
+    story.speculation.begin(story.past(), story.now, restores=False)
+    assert story.late(50.0) is None
+    story.speculation.ended(LEAST_WINDOWS, story.stages[0][1], story.now)
+    assert story.late(0.0).slot == 0
+
+
+def test_who_waits_for_an_earlier_stage_is_not_late():
+    story = Story()
+    story.speculation.begin(story.past(), story.now, restores=False)
+    story.now += 50.0
+    for container in story.stages[0]:
+        story.speculation.ended(LEAST_WINDOWS, container, story.now)
+    assert story.late(1.9) is None
+
+
+def test_what_is_begun_again_restores_states_and_is_not_late_unless_all_windows_do():
+    story = Story()
+    story.speculation.begin(story.past(), story.now, restores=True)
+    story.speculation.ended(LEAST_WINDOWS, story.stages[0][1], story.now)
+    assert story.late(50.0) is None
+    story = Story()
+    windows = story.past(LEAST_WINDOWS + 1, restores=True)
+    story.speculation.begin(windows, story.now, restores=True)
+    story.speculation.ended(windows, story.stages[0][1], story.now)
+    assert story.late(50.0) is not None
+
+
+def test_windows_that_take_longer_for_good_are_late_no_more():
+    story = Story()
+    window, hedges = story.past(), 0
+    for _ in range(50):
+        story.speculation.begin(window, story.now, restores=False)
+        story.speculation.ended(window, story.stages[0][1], story.now)
+        found = story.late(10.0)
+        window += 1
+        if found:
+            hedges += 1
+            story.speculation.hedged(found)
+            story.window(window, 10.0, restores=True)
+            window += 1
+    assert 0 < hedges < 10
+
+
+# Slots ------------------------------------------------------------------------------------------------------
+
+
+def slots_with(*nodes, binding=None):
+    """Slots of which the last is the spare, all there, on these hosts."""
+    offers = {node: Offer(4) for node in nodes if node}
+    found = Slots((*((number,) for number in range(len(nodes) - 1)), ()), 3, offers=offers, spare=True)
+    assert found.start() == [StartSlot(number, 0) for number in range(len(nodes))]
+    if binding:
+        found._wishes[0] = Wish(binding, binding=True)
+    for slot, node in enumerate(nodes):
+        found.joined(slot, Member("host", slot, "address", node))
+    return found
+
+
+def test_a_late_slot_and_the_spare_change_places_and_back():
+    slots = slots_with("", "", "")
+    assert slots.stand_in(0) == (EmptySlot(0), Introduce())
+    assert (slots.placement, slots.spare, slots.active) == (((), (1,), (0,)), 0, [1, 2])
+    assert slots.stand_in(1) == (EmptySlot(1), Introduce())
+    assert (slots.placement, slots.spare) == (((1,), (), (0,)), 1)
+
+
+def test_nobody_waits_for_a_spare_that_is_gone_and_it_comes_back():
+    slots = slots_with("", "", "")
+    slots.lost(2, "killed")
+    assert slots.stand_in(0) == ()
+    assert not slots.missing
+    assert slots.job_ended(2, "killed") == (StartSlot(2, 1),)
+    assert slots.joined(2, Member("host", 9, "address")) == ()
+    assert slots.stand_in(0) == (EmptySlot(0), Introduce())
+
+
+def test_what_was_lost_is_the_spare_when_it_comes_back():
+    slots = slots_with("", "", "")
+    slots.lost(1, "killed")
+    assert slots.stand_in(1) == (EmptySlot(1), Introduce())
+    assert slots.job_ended(1, "killed") == (StartSlot(1, 1),)
+    assert slots.joined(1, Member("host", 9, "address")) == ()
+    assert slots.active == [0, 2]
+
+
+def test_a_spare_on_another_host_than_is_needed_does_not_stand_in():
+    assert slots_with("one", "two", "two", binding=("one",)).stand_in(0) == ()
+    assert slots_with("one", "two", "one", binding=("one",)).stand_in(0)
+
+
+def test_a_change_of_the_plan_keeps_the_spare():
+    slots = slots_with("", "", "")
+    assert slots.change(((0, 1), (), ()), slots._rules)[0].slot == 1
+    assert slots.spare == 2
+    assert 2 in slots.members
+
+
+# Windows ----------------------------------------------------------------------------------------------------
+
+
+def test_windows_under_way_begin_again_and_nothing_has_failed():
+    plan = planned(recovery_attempts="0")
+    master = Master(plan, epoch=1, capacity=4)
+    for _ in range(3):
+        begin(master)
+    for _ in range(5):
+        found = master.handle(ContainersMoved("slot 0 was late"))
+        assert [type(one) for one in found] == [RunWindow] * 3
+        assert [one.request.window_id for one in found] == [0, 1, 2]
+        assert [one.request.states is None for one in found] == [False, True, True]
+        assert {one.reason for one in found} == {"slot 0 was late"}
+    assert {one.request.attempt for one in found} == {5}
+
+
+def test_complete_windows_are_committed_and_only_others_begin_again():
+    plan = planned()
+    master = Master(plan, epoch=1, capacity=4)
+    first, second = begin(master), begin(master)
+    instructions = report(master, first)
+    assert master.handle(ContainersMoved("late")) == (), "that waits for the commit"
+    [again] = commit(master, instructions)
+    assert (again.request.window_id, again.request.attempt) == (1, 1)
+    assert again.request.states is not None
+    assert report(master, second) == []
+    assert report(master, again)
+
+
+def test_attempts_that_are_begun_before_stram_hears_of_it_are_void():
+    flight = InFlight({0, 1})
+    flight.begin(WindowRequest(0, 0, 1, states={}), complete=True)
+    moved = Failure("app", "", 0, -1, "the slots", "moved", raised=True)
+    flight.moved(moved)
+    assert not flight.runs(0, 0)
+    [found] = flight.begin(WindowRequest(1, 0, 1, states=None), complete=True)
+    assert isinstance(found, AttemptFailed)
+    assert found.failure.raised
+    request = WindowRequest(0, 1, 1, states={})
+    assert flight.begin(request, complete=True) == (request,)
+
+
+# What it is not for -----------------------------------------------------------------------------------------
+
+
+def test_inputs_that_lose_tuples_by_it_are_refused():
+    class Pushed(PushInput):
+        numbers = OutputPort(Number)
+
+    app = Application("pushed", speculation=90)
+    source = app.add_operator("numbers", Pushed())
+    app.add_stream("numbers", source.numbers, sink(app, "store", Number))
+    with pytest.raises(ValidationError, match="windows begin again that have not failed"):
+        plan_application(app)
+
+
+def test_jobs_are_refused():
+    with pytest.raises(RidgelineError, match="give `--execution slots`, or leave it out"):
+        choose_execution("jobs", planned())
+    assert choose_execution(None, planned()) is Execution.SLOTS
