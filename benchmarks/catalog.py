@@ -28,6 +28,7 @@ _NAMES = (
     "repartition",
     "change",
     "policies",
+    "skew",
     "scale",
     "measurement",
 )

@@ -8,9 +8,6 @@ short trace of the highest and the middle load, and the best one of them the who
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -21,6 +18,7 @@ import numpy as np
 
 from benchmarks.apps.changing_load import Job
 from benchmarks.frame import OURS, Benchmark, Figures, Goal, Round
+from benchmarks.side_by_side import side_by_side
 
 P50, P99, RATE = "p50 age seconds", "p99 age seconds", "tuples/s"
 WORSE, STEPS = "worse than the first plan, seconds", "changes after a step of load"
@@ -29,7 +27,6 @@ AT_ONCE = 4
 _BUCKET_SECONDS = 10.0
 _WORSE, _WORSE_SECONDS = 1.15, 0.02
 """Worse in a bucket is by so much, and by no less than these seconds."""
-_STARTING_SECONDS = 120
 
 
 @dataclass(frozen=True)
@@ -58,29 +55,8 @@ ARTICLE = Example(
 
 def _side_by_side(jobs: Sequence[Job], folder: Path, name: str) -> list[dict[str, Any]]:
     """Run them at the same time; what came of each. Raises RuntimeError if one has failed."""
-    files = [folder / f"{name}-{number}.json" for number in range(len(jobs))]
-    command = [sys.executable, "-m", "benchmarks.apps.changing_load"]
-    running = [
-        subprocess.Popen(
-            [*command, json.dumps(asdict(job)), str(file)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=os.environ | {"TMPDIR": str(folder)},
-        )
-        for job, file in zip(jobs, files, strict=True)
-    ]
-    try:
-        for job, process in zip(jobs, running, strict=True):
-            _, errors = process.communicate(timeout=job.seconds + _STARTING_SECONDS)
-            if process.returncode:
-                msg = f"{job}: {errors[-2_000:]}"
-                raise RuntimeError(msg)
-    finally:
-        for process in running:
-            process.terminate()
-            process.wait()
-    return [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    values = [asdict(job) for job in jobs]
+    return side_by_side("benchmarks.apps.changing_load", values, folder, name, max(j.seconds for j in jobs))
 
 
 def _search(example: Example, folder: Path, seconds: float) -> tuple[Mapping[str, int], list[str]]:
