@@ -80,5 +80,6 @@ BENCHMARKS = (
         prepare=prepare,
         rounds=1,
         budget_seconds=300,
+        part_of_all=False,
     ),
 )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, PartitionKeys, Unifier
+from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, PartitionKeys
 from ridgeline.api.balancing import BalancedPartitioner
 from ridgeline.api.errors import ValidationError
 from ridgeline.plan.edits import Repartition
@@ -17,44 +16,7 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.plan.spec.partitioners import write_partitioner
 from ridgeline.policies import SkewPolicy
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
-
-
-class Word(NamedTuple):
-    word: str
-    count: int
-
-
-class AddUp(Unifier):
-    """Adds up counts of several partitions by word."""
-
-    input = InputPort(Word)
-    output = OutputPort(Word)
-    counts = KeyedState(int, scope="window")
-
-    @input.process
-    def add(self, word):
-        self.counts[word.word] = self.counts.get(word.word, 0) + word.count
-
-    def end_window(self):
-        for word, count in self.counts.items():
-            self.output.emit(Word(word, count))
-
-
-class Count(Operator):
-    """Counts words window by window."""
-
-    data = InputPort(Word, key="word")
-    output = OutputPort(Word, unifier=AddUp)
-    counts = KeyedState(int, scope="window")
-
-    @data.process
-    def count(self, word):
-        self.context.clock.wait(0.001)
-        self.counts[word.word] = self.counts.get(word.word, 0) + word.count
-
-    def end_window(self):
-        for word, count in self.counts.items():
-            self.output.emit(Word(word, count))
+from support.plan.shared_words import SHARED, Count, Word, zipf
 
 
 class Unmerged(Count):
@@ -72,9 +34,6 @@ class Follows(Operator):
     @data.process
     def pass_on(self, word):
         self.output.emit(word)
-
-
-SHARED = BalancedPartitioner(4, [cell % 3 for cell in range(16)], dict.fromkeys(range(3, 16), (0, 1, 2)))
 
 
 def words(kind, partitioner=None, items=(), *, connected=True, follows=False, partitions=3):
@@ -120,14 +79,6 @@ def test_every_key_is_of_one_partition_or_shared_by_several(keys, text):
     made = [PartitionKeys(3, frozenset(own), frozenset(shared)) for own, shared in keys]
     with pytest.raises(PartitioningError, match=text):
         check_cover("it", "data", made)
-
-
-def zipf(windows=30, size=200, hot=0.6):
-    random = np.random.default_rng(11)
-    return [
-        ["the" if random.random() < hot else f"w{random.integers(300)}" for _ in range(size)]
-        for _ in range(windows)
-    ]
 
 
 def items_of(windows):
