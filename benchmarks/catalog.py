@@ -29,6 +29,7 @@ _NAMES = (
     "change",
     "policies",
     "skew",
+    "queries",
     "scale",
     "measurement",
 )
