@@ -20,6 +20,35 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+class DeciderSpec(_Section):
+    """A policy, or a listener of an operator's figures: its class, and its properties."""
+
+    class_: str = Field(alias="class", description="The import path of its class: `payments.MoreWhenLate`.")
+    properties: Values = Field(default={}, description="Values of its properties.")
+
+
+class PromiseSpec(_Section):
+    """What the application keeps, in the words of the functions of `ridgeline.sla`."""
+
+    kind: str = Field(
+        description="`latency`, `window_latency`, `caught_up_within`, `error_share` or `throughput`."
+    )
+    operator: str | None = Field(default=None, description="Which operator it is of.")
+    p50: float | int | str | None = Field(default=None, description='The limit of this quantile: `"2s"`.')
+    p90: float | int | str | None = Field(default=None, description='The limit of this quantile: `"2s"`.')
+    p99: float | int | str | None = Field(default=None, description='The limit of this quantile: `"2s"`.')
+    limit: float | int | str | None = Field(default=None, description="Of `caught_up_within`.")
+    at_most: float | int | None = Field(default=None, description="Of `error_share`: from 0 to 1.")
+    at_least: float | int | None = Field(default=None, description="Of `throughput`: tuples a second.")
+    over: float | int | str | None = Field(default=None, description='The period that counts: `"1m"`.')
+    on_broken: str | list[str] | None = Field(
+        default=None, description="A URL, or a command as a list, that is told when it is broken."
+    )
+    on_kept: str | list[str] | None = Field(
+        default=None, description="A URL, or a command as a list, that is told when it is kept again."
+    )
+
+
 class OperatorSpec(_Section):
     """An operator: its class, and what is set of it."""
 
@@ -29,6 +58,9 @@ class OperatorSpec(_Section):
     ports: dict[str, Values] = Field(default={}, description="Attributes of its ports, by port.")
     unifiers: dict[str, Values] = Field(
         default={}, description="Attributes of the unifiers of its output ports, by port."
+    )
+    stats_listeners: list[DeciderSpec] = Field(
+        default=[], description="Who sees its figures, and answers with changes of it."
     )
 
 
@@ -127,6 +159,10 @@ class Specification(_Section):
     affinity: list[AffinitySpec] = Field(
         default=[], description="Which operators run together, and which apart."
     )
+    policies: list[DeciderSpec] = Field(
+        default=[], description="Who sees all figures, and decides on changes."
+    )
+    promises: list[PromiseSpec] = Field(default=[], description="What the application keeps.")
     include: str | list[str] = Field(
         default=[], description="Other specifications, relative to this file; what this one says wins."
     )
@@ -219,8 +255,12 @@ def _keys_at(path: list[str]) -> list[str]:
     sections = {"operators": OperatorSpec.model_fields, "streams": StreamSpec.model_fields}
     sections["modules"] = ModuleSpec.model_fields
     sections["affinity"] = AffinitySpec.model_fields
+    sections["policies"] = DeciderSpec.model_fields
+    sections["promises"] = PromiseSpec.model_fields
     sections["dead_letters"] = PersistSpec.model_fields
     fields = sections.get(path[0], {})
+    if path[0] == "operators" and "stats_listeners" in path[2:]:
+        fields = DeciderSpec.model_fields
     if path[0] == "streams" and len(path) > 2:  # noqa: PLR2004  a sink: `streams.NAME.to...`
         fields = PersistSpec.model_fields if "persist" in path else SinkSpec.model_fields
     return [field.alias or name for name, field in fields.items()]
@@ -232,6 +272,8 @@ _HELP = {
         part.model_fields
         for part in (
             AffinitySpec,
+            PromiseSpec,
+            DeciderSpec,
             PersistSpec,
             ModuleSpec,
             OperatorSpec,

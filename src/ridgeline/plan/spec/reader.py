@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,10 +14,12 @@ from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.plan.origins import with_origins
 from ridgeline.plan.properties import decoded
+from ridgeline.plan.spec.deciders import make_decider, make_promise
 from ridgeline.plan.spec.form import Document
 from ridgeline.plan.spec.guide_form import from_guide
 from ridgeline.plan.spec.imports import ImportPathError, import_path
 from ridgeline.plan.spec.model import (
+    DeciderSpec,
     ModuleSpec,
     OperatorSpec,
     PersistSpec,
@@ -125,6 +127,12 @@ class _Reader:
                 self._app.dead_letters(output)
         for rule in self._specification.affinity:
             self._app.add_affinity(AffinityRule.from_mapping(rule.model_dump(exclude_unset=True)))
+        self._app.policies += self._deciders("policies", self._specification.policies, "decide")
+        for number, promise in enumerate(self._specification.promises):
+            try:
+                self._app.promises.append(make_promise(promise.model_dump(exclude_unset=True)))
+            except ValueFaultError as error:
+                self._fault(f"promises.{number}", error.what, error.remedy)
         return self._app
 
     def further_faults(self) -> list[Fault]:
@@ -165,9 +173,21 @@ class _Reader:
         if operator is None or len(self._faults) > before:
             self._spoilt.add(name)
         if operator is not None:
-            self._made[name] = self._app.add_operator(name, operator, **attributes)
+            listeners = self._deciders(f"{where}.stats_listeners", given.stats_listeners, "observe")
+            self._made[name] = self._app.add_operator(name, operator, stats_listeners=listeners, **attributes)
             self._set_attributes(name, f"{where}.ports", given.ports, unifier=False)
             self._set_attributes(name, f"{where}.unifiers", given.unifiers, unifier=True)
+
+    def _deciders(self, where: str, given: Sequence[DeciderSpec], method: str) -> list[Any]:
+        """Policies or listeners, without those that have faults."""
+        found = []
+        for number, spec in enumerate(given):
+            properties = self._values(f"{where}.{number}.properties", spec.properties)
+            try:
+                found.append(make_decider(spec.class_, properties, method))
+            except ValueFaultError as error:
+                self._fault(f"{where}.{number}", error.what, error.remedy)
+        return found
 
     def _add_module(self, name: str, given: ModuleSpec) -> None:
         """Add a module with its attributes, or faults."""

@@ -12,6 +12,7 @@ from ridgeline.api.application import AddedModule, AddedOperator, AddedStream, A
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import REQUIRED, Operator, operator_type
 from ridgeline.api.properties import property_types
+from ridgeline.plan.spec.deciders import write_decider, write_promise
 from ridgeline.plan.spec.form import Document, Form
 from ridgeline.plan.spec.imports import path_of
 from ridgeline.plan.spec.texts import write_document
@@ -78,9 +79,6 @@ class _Writer:
     def document(self) -> Document:
         """All that can be written."""
         app = self._app
-        for what in ("policies", "promises"):
-            if getattr(app, what):
-                self.faults.append(Fault(app.name, f"{what} cannot be written yet", "keep it in Python"))
         found: Document = {"application": app.name, "window": app.window}
         if app.attributes:
             found["attributes"] = self._attributes("", app.attributes)
@@ -92,6 +90,10 @@ class _Writer:
             found["dead_letters"] = self._end(app.dead_letter_port)
         if app.affinity:
             found["affinity"] = [self._rule(rule) for rule in app.affinity]
+        if app.policies:
+            found["policies"] = [self._decider(app.name, "policy", policy) for policy in app.policies]
+        if app.promises:
+            found["promises"] = [write_promise(promise) for promise in app.promises]
         return found
 
     def _attributes(self, owner: str, given: Mapping[str, Any]) -> Document:
@@ -105,9 +107,8 @@ class _Writer:
         """Its class, with the properties and attributes that are not the defaults."""
         found = self._made(added.name, added.operator)
         if added.listeners:
-            self.faults.append(
-                Fault(added.name, "`stats_listeners` cannot be written yet", "keep it in Python")
-            )
+            written = [self._decider(added.name, "listener", one) for one in added.listeners]
+            found["stats_listeners"] = written
         attributes: dict[str, Any] = dict(added.attributes)
         for given in self._app.attributes_set:
             if given.target is added.operator:
@@ -121,6 +122,13 @@ class _Writer:
                 values = self._attributes(f"{added.name}.{port}", given.attributes)
                 section[port] = section.get(port, {}) | values
         return found
+
+    def _decider(self, owner: str, what: str, decider: Any) -> object:
+        try:
+            return write_decider(decider)
+        except ValueFaultError as error:
+            self._fault(owner, f"a {what} cannot be written: {error.what}", error.remedy)
+            return None
 
     def _module(self, added: AddedModule) -> Document:
         found = self._made(added.name, added.module)

@@ -1,0 +1,109 @@
+"""Policies, listeners and promises as data: a class and its properties, or a promise's own words."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from ridgeline import sla
+from ridgeline.api.errors import described, did_you_mean, shorten
+from ridgeline.plan.spec.imports import ImportPathError, import_path, path_of
+from ridgeline.plan.spec.values import ValueFaultError, write_value
+from ridgeline.sla.promises import Kind, Promise
+
+_PROMISES: dict[Kind, Callable[..., Promise]] = {
+    "latency": sla.latency,
+    "window_latency": sla.window_latency,
+    "caught_up_within": sla.caught_up_within,
+    "error_share": sla.error_share,
+    "throughput": sla.throughput,
+}
+_LIMITS: dict[Kind, str] = {
+    "caught_up_within": "limit",
+    "error_share": "at_most",
+    "throughput": "at_least",
+}
+
+
+def make_decider(path: str, properties: Mapping[str, Any], method: str) -> Any:
+    """An instance of the class that a path names, which has this method. Raises ValueFaultError.
+
+    >>> make_decider("ridgeline.policies.SkewPolicy", {"ratio": 2}, "decide").ratio
+    2.0
+    """
+    try:
+        kind = import_path(path)
+    except ImportPathError as error:
+        raise ValueFaultError(error.what, error.remedy) from error
+    if not (isinstance(kind, type) and callable(getattr(kind, method, None))):
+        base = "Policy" if method == "decide" else "StatsListener"
+        what = f"`{path}` has no method `{method}`"
+        raise ValueFaultError(what, f"name a subclass of `{base}`")
+    try:
+        return kind(**properties)
+    except Exception as error:
+        what = f"`{kind.__name__}` cannot be made of its properties: {described(error)}"
+        raise ValueFaultError(what, "give other properties") from error
+
+
+def write_decider(decider: Any) -> dict[str, Any]:
+    """The class and the properties of a policy or listener. Raises ValueFaultError."""
+    kind = type(decider)
+    path = path_of(kind)
+    if path is None:
+        what = f"its class `{kind.__name__}` cannot be imported by name"
+        raise ValueFaultError(what, "define it at the top of a module that can be imported")
+    if not isinstance(decider, BaseModel):
+        what = f"`{kind.__name__}` does not say what its properties are"
+        raise ValueFaultError(what, "make it a subclass of `Policy` or `StatsListener`")
+    given = decider.model_dump(exclude_defaults=True)
+    properties = {name: write_value(name, value, Any) for name, value in given.items()}
+    return {"class": path, "properties": properties} if properties else {"class": path}
+
+
+def make_promise(given: Mapping[str, Any]) -> Promise:
+    """A promise of its kind and what its function takes. Raises ValueFaultError.
+
+    >>> make_promise({"kind": "latency", "operator": "store", "p99": "2s"}).limit
+    2.0
+    """
+    words = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    kind = words.pop("kind", None)
+    make = _PROMISES.get(kind) if isinstance(kind, str) else None  # type: ignore[call-overload]
+    if make is None:
+        what = f"no promise is called {shorten(kind)}"
+        raise ValueFaultError(what, f"give one of {', '.join(_PROMISES)}")
+    known = [
+        name for name, one in inspect.signature(make).parameters.items() if one.kind is not one.VAR_KEYWORD
+    ]
+    known += ["on_broken", "on_kept"]
+    for name in words:
+        if name not in known:
+            what = f"a promise `{kind}` has no `{name}`"
+            raise ValueFaultError(what, did_you_mean(name, known))
+    try:
+        return make(**words)
+    except Exception as error:
+        what = f"the promise `{kind}` cannot be made of this: {described(error)}"
+        raise ValueFaultError(what, f"it takes {', '.join(known)}") from error
+
+
+def write_promise(promise: Promise) -> dict[str, Any]:
+    """What `make_promise` makes an equal one of.
+
+    >>> write_promise(sla.throughput("store", at_least=100))
+    {'kind': 'throughput', 'operator': 'store', 'at_least': 100.0, 'over': 60.0}
+    """
+    found: dict[str, Any] = {"kind": promise.kind}
+    if promise.operator:
+        found["operator"] = promise.operator
+    found[_LIMITS.get(promise.kind, f"p{promise.percent}")] = promise.limit
+    if promise.kind != "caught_up_within":
+        found["over"] = promise.over
+    for name in ("on_broken", "on_kept"):
+        if target := getattr(promise, name):
+            found[name] = target if isinstance(target, str) else list(target)
+    return found
