@@ -380,8 +380,11 @@ class World:
         self.ledger.violate(f"unexpected {type(error).__name__}: {error}\n{text}")
 
     def excuses(self, slot: SlotProcess, error: Exception) -> bool:
-        """True if a container may fail so: by what the disk does, or by what a later driver has removed."""
-        overtaken = self._rivals or not slot.driver.alive
+        """True if a container may fail so: by what the disk does, or by what others have removed since.
+
+        These are a later driver, and the one that has given the slot up: it keeps no file for that one.
+        """
+        overtaken = self._rivals or not slot.driver.alive or slot.disowned
         excused = isinstance(error, StateError | OSError) and (self._disturbed or overtaken)
         if excused and self._mend is not None and self.luck.random() < _MENDED:
             self._mend()
