@@ -65,7 +65,15 @@ def short_pauses() -> Iterator[None]:
 def collect_after(tuples: int = 0, reports: int = 0) -> None:
     """An operator takes so many tuples one by one, or a window so many reports: collect no garbage before.
 
-    Does nothing in a process without `short_pauses`.
+    It holds until `collect_again`, also for operators after it: what they get is alive. Does nothing in a
+    process without `short_pauses`.
     """
-    if _users and _usual[0]:
-        gc.set_threshold(max(_usual[0], _OBJECTS_PER_TUPLE * tuples, _OBJECTS_PER_REPORT * reports))
+    wanted = max(_OBJECTS_PER_TUPLE * tuples, _OBJECTS_PER_REPORT * reports)
+    if _users and _usual[0] and wanted > gc.get_threshold()[0]:
+        gc.set_threshold(wanted)
+
+
+def collect_again() -> None:
+    """A container is done with its window, and its tuples are gone: collect garbage as usual."""
+    if _users and _usual[0] and gc.get_threshold()[0] > _usual[0]:
+        gc.set_threshold(_usual[0])

@@ -29,7 +29,7 @@ from ridgeline.engine.worker.feeding import FedRows
 from ridgeline.engine.worker.heartbeat import HeartbeatSender, Send
 from ridgeline.engine.worker.hosted import CLOCK, Hosted, Specs, end_orderly
 from ridgeline.engine.worker.messages import Address, Heartbeat, Host, Joined, Prepare, encode
-from ridgeline.engine.worker.pauses import short_pauses, spare_loaded
+from ridgeline.engine.worker.pauses import collect_again, short_pauses, spare_loaded
 from ridgeline.engine.worker.slot import Slot
 from ridgeline.engine.worker.slot_loop import SlotLoop
 from ridgeline.plan.container_spec import ContainerSpec
@@ -176,6 +176,7 @@ class Containers:
         with self._here.working(container, self._heartbeats) as working:
             working.near = self.specs.keys()
             outgoing, report = working.run(request, messages, rows or (), self._tag, place=place, ended=True)
+        collect_again()
         report.window.ready = ready
         report.window.worker_began, report.window.daemon_began = process_start.worker_process()
         if rows is not None:
