@@ -7,8 +7,10 @@ import pytest
 from ridgeline import Application, OutputPort, PushInput
 from ridgeline.api.errors import Failure, RidgelineError, ValidationError
 from ridgeline.engine.driver.execution_kind import Execution, choose_execution
+from ridgeline.operators import SparkInput
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
+from ridgeline.plan.transition import transition
 from ridgeline.stram.control import AttemptFailed, ContainersMoved, RunWindow
 from ridgeline.stram.in_flight import InFlight
 from ridgeline.stram.master import Master
@@ -22,7 +24,7 @@ from support.stram.flying import begin, commit, report
 
 def planned(**attributes):
     app = two_stages(Sum())
-    return plan_application(app, {}, {"speculation": "90", **attributes})
+    return plan_application(app, {}, {"speculation": "0.9", **attributes})
 
 
 class Story:
@@ -51,7 +53,8 @@ class Story:
 
     def late(self, seconds):
         self.now += seconds
-        return self.speculation.look(self.now, self.home)
+        found = self.speculation.look(self.now, self.home)
+        return found[0] if len(found) == 1 else None
 
 
 def test_a_slot_is_late_by_the_multiple_of_its_own_past():
@@ -81,10 +84,11 @@ def test_short_windows_are_late_by_a_tenth_of_a_second_at_least():
     assert story.late(0.02).limit_seconds == pytest.approx(0.1)
 
 
-def test_if_several_slots_are_late_no_other_slot_would_help():
+def test_all_slots_that_are_late_are_told():
     story = Story()
     story.speculation.begin(story.past(), story.now, restores=False)
-    assert story.late(50.0) is None
+    assert [one.slot for one in story.speculation.look(story.now + 50.0, story.home)] == [0, 1]
+    story.now += 50.0
     story.speculation.ended(LEAST_WINDOWS, story.stages[0][1], story.now)
     assert story.late(0.0).slot == 0
 
@@ -98,16 +102,30 @@ def test_who_waits_for_an_earlier_stage_is_not_late():
     assert story.late(1.9) is None
 
 
-def test_what_is_begun_again_restores_states_and_is_not_late_unless_all_windows_do():
+def test_what_is_begun_again_restores_states_and_may_take_longer_unless_all_windows_do():
     story = Story()
     story.speculation.begin(story.past(), story.now, restores=True)
     story.speculation.ended(LEAST_WINDOWS, story.stages[0][1], story.now)
-    assert story.late(50.0) is None
+    assert story.late(14.9) is None
+    found = story.late(0.2)
+    assert found.limit_seconds == pytest.approx(15.0)
     story = Story()
     windows = story.past(LEAST_WINDOWS + 1, restores=True)
     story.speculation.begin(windows, story.now, restores=True)
     story.speculation.ended(windows, story.stages[0][1], story.now)
-    assert story.late(50.0) is not None
+    assert story.late(1.6) is not None
+
+
+def test_an_attempt_after_one_that_was_late_may_take_longer_until_a_window_has_ended():
+    story = Story()
+    window, limits = story.past(), []
+    for _ in range(4):
+        story.speculation.begin(window, story.now, restores=True)
+        story.speculation.ended(window, story.stages[0][1], story.now)
+        found = story.late(1_000.0)
+        limits.append(found.limit_seconds)
+        story.speculation.hedged(found._replace(seconds=1.0))
+    assert limits == pytest.approx([15.0, 30.0, 60.0, 120.0])
 
 
 def test_windows_that_take_longer_for_good_are_late_no_more():
@@ -123,7 +141,7 @@ def test_windows_that_take_longer_for_good_are_late_no_more():
             story.speculation.hedged(found)
             story.window(window, 10.0, restores=True)
             window += 1
-    assert 0 < hedges < 10
+    assert 0 < hedges < 20
 
 
 # Slots ------------------------------------------------------------------------------------------------------
@@ -230,11 +248,25 @@ def test_inputs_that_lose_tuples_by_it_are_refused():
     class Pushed(PushInput):
         numbers = OutputPort(Number)
 
-    app = Application("pushed", speculation=90)
+    app = Application("pushed", speculation=0.9)
     source = app.add_operator("numbers", Pushed())
     app.add_stream("numbers", source.numbers, sink(app, "store", Number))
     with pytest.raises(ValidationError, match="windows begin again that have not failed"):
         plan_application(app)
+
+
+def test_spark_sources_are_refused():
+    app = Application("rate", speculation=0.9)
+    source = app.add_operator("numbers", SparkInput(format="rate", schema=Number))
+    app.add_stream("numbers", source.output, sink(app, "store", Number))
+    with pytest.raises(ValidationError, match="its windows take as long as Spark reads"):
+        plan_application(app)
+
+
+def test_it_is_fixed_from_the_start_of_a_run():
+    app = two_stages(Sum())
+    with pytest.raises(ValidationError, match="cannot be changed while it runs"):
+        transition(plan_application(app), plan_application(app, {}, {"speculation": "0.9"}), ())
 
 
 def test_jobs_are_refused():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import enum
+import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -43,7 +45,7 @@ class Attribute:
     `several`: it takes one number or several, which become a tuple. `help`: what it does here.
 
     Attributes of kind `float` are durations in seconds, from a millisecond to a year. They are given as a
-    number or a text such as "500ms".
+    number or a text such as "500ms". Those of kind `Real` are numbers.
     """
 
     name: str
@@ -51,7 +53,7 @@ class Attribute:
     kind: type
     default: Any
     help: str
-    minimum: int | None = None
+    minimum: float | None = None
     maximum: int = 2**31 - 1
     several: bool = False
 
@@ -68,6 +70,8 @@ class Attribute:
         if self.kind is int:
             number = f"a whole number from {self.minimum}"
             return f"{number}, or several" if self.several else number
+        if self.kind is Real:
+            return f"a number from {self.minimum:g} to {self.maximum:g}"
         return {float: "a duration", bool: "true, false", str: "a text"}.get(
             self.kind, f"a {self.kind.__name__}"
         )
@@ -99,6 +103,8 @@ class Attribute:
             return _check_duration(value)
         if self.kind is int:
             return self._check_number(value)
+        if self.kind is Real:
+            return self._check_real(value)
         if self.kind is str:
             return value, _text_rule(value)
         return value, None if isinstance(value, self.kind) else f"must be a `{self.kind.__name__}`"
@@ -109,6 +115,17 @@ class Attribute:
         name = value.name if isinstance(value, enum.Enum) else value
         found = names.get(name.upper()) if isinstance(name, str) else None
         return (found, None) if found is not None else (value, f"must be one of {', '.join(names)}")
+
+    def _check_real(self, value: Any) -> tuple[object, str | None]:
+        """`check` of a number: an int or float, or a text of one."""
+        try:
+            number = math.nan if isinstance(value, bool) else float(value)
+        except Exception:  # noqa: BLE001  whatever an object's `__float__` raises, it is no number
+            number = math.nan
+        least = -math.inf if self.minimum is None else self.minimum
+        if least <= number <= self.maximum:
+            return number, None
+        return value, f"must be a number from {least:g} to {self.maximum:g}"
 
     def _check_number(self, value: Any) -> tuple[object, str | None]:
         """`check` of a whole number: an int, an object that can be an index, or a text of digits."""

@@ -116,8 +116,8 @@ class ApplicationAttributes(TypedDict, total=False):
     snapshot_interval: int | None
     windows_kept: int
     windows_in_flight: int
-    speculation: int | None
-    speculation_multiplier: int
+    speculation: float | None
+    speculation_multiplier: float
     heartbeat_interval: float | str
     heartbeat_timeout: float | str
     throughput_calculation_interval: float | str

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from numbers import Real
 
 from ridgeline.api.attribute import Attribute, Scope
 from ridgeline.api.codec import StreamCodec
@@ -330,20 +331,20 @@ _ALL = (
     Attribute(
         "speculation",
         _APPLICATION,
-        int,
+        Real,
         None,
-        "in slots: a slot that takes longer for a window than `speculation_multiplier` times this percentile "
-        "of its own past, such as 90, gives its containers to a spare slot, which takes one more core; "
+        "in slots: a slot that takes longer for a window than `speculation_multiplier` times this quantile "
+        "of its own past, such as 0.9, gives its containers to a spare slot, which takes one more core; "
         "default: never",
-        50,
-        100,
+        0.5,
+        1,
     ),
     Attribute(
         "speculation_multiplier",
         _APPLICATION,
-        int,
-        2,
-        "in slots: so many times the percentile that `speculation` says, and 100 ms at least, a window may "
+        Real,
+        1.5,
+        "in slots: so many times the quantile that `speculation` says, and 100 ms at least, a window may "
         "take",
         1,
         1000,

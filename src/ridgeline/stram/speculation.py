@@ -9,7 +9,7 @@ from __future__ import annotations
 import bisect
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,6 +21,8 @@ LEAST_WINDOWS = 10
 """A container is late by its own past only once that has so many windows."""
 _PAST_WINDOWS = 100
 """So many windows are the past."""
+_RESTORING = 10.0
+"""So many times as long a window may take that is begun with states, since these may have to be read."""
 
 
 class LateSlot(NamedTuple):
@@ -46,11 +48,11 @@ class _Past:
         self.taken.append(seconds)
         bisect.insort(self.ordered, seconds)
 
-    def limit(self, percentile: int, multiplier: int) -> float:
+    def limit(self, quantile: float, multiplier: float) -> float:
         """How long a window may take; for ever as long as too little is known."""
         if len(self.ordered) < LEAST_WINDOWS:
             return math.inf
-        place = max(0, math.ceil(len(self.ordered) * percentile / 100) - 1)
+        place = max(0, math.ceil(len(self.ordered) * quantile) - 1)
         return max(LEAST_SECONDS, multiplier * self.ordered[place])
 
 
@@ -58,12 +60,12 @@ class _Past:
 class _Window:
     """A window under way: when slots were told, who has not ended it, when each stage did.
 
-    `counts`: a slot may be late with it. One that is begun anew also restores states.
+    `times`: so many times as long as others it may take.
     """
 
     begun: float
     awaited: set[int]
-    counts: bool
+    times: float
     stage_ended: dict[int, float] = field(default_factory=dict)
 
 
@@ -73,29 +75,34 @@ class Speculation:
     Only the oldest window is looked at: whoever is late keeps it from its end.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, before: Speculation | None = None) -> None:
+        """`before`: that of the plan before. Containers that stay keep their past."""
         attributes = plan.logical.attributes
-        self._percentile = int(attributes["speculation"] or 0)
-        self._multiplier = int(attributes["speculation_multiplier"])
+        self._quantile = float(attributes["speculation"] or 0)
+        self._multiplier = float(attributes["speculation_multiplier"])
         self._stages = {container.id: container.stage for container in plan.execution.containers}
-        self._pasts = {container: _Past() for container in self._stages}
+        pasts: Mapping[int, _Past] = {} if before is None else before.pasts
+        self.pasts: dict[int, _Past] = {one: pasts.get(one) or _Past() for one in self._stages}
+        """What is known of each container."""
         self._windows: dict[int, _Window] = {}
         self._ended: dict[int, float] = {}
         """When each container has ended its last window."""
         self._anew = False
         """The window before was begun with states."""
+        self._times = _RESTORING
         self.due = math.inf
         """No slot is late before."""
 
     def begin(self, window_id: int, now: float, *, restores: bool) -> None:
         """Slots are told of an attempt. `restores`: the states are named, so all attempts before are void.
 
-        Where each window names them they count as well: that is how long windows take there.
+        Where each window names them, that is in their past.
         """
         if restores:
             self._windows.clear()
             self._ended.clear()
-        self._windows[window_id] = _Window(now, set(self._stages), not restores or self._anew)
+        times = self._times if restores and not self._anew else 1.0
+        self._windows[window_id] = _Window(now, set(self._stages), times)
         self._anew = restores
         self.due = now
 
@@ -105,16 +112,18 @@ class Speculation:
         if window is None or container not in window.awaited:
             return
         window.awaited.discard(container)
-        self._pasts[container].add(max(0.0, now - self._ready(window, container)))
+        self.pasts[container].add(max(0.0, now - self._ready(window, container)))
         self._ended[container] = window.stage_ended[self._stages[container]] = now
         if not window.awaited:
             del self._windows[window_id]
+            self._times = _RESTORING
         self.due = now
 
     def void(self) -> None:
         """All attempts are void."""
         self._windows.clear()
         self._ended.clear()
+        self._anew = False
         self.due = math.inf
 
     def _ready(self, window: _Window, container: int) -> float:
@@ -123,35 +132,34 @@ class Speculation:
         earlier = (at for done, at in window.stage_ended.items() if done < stage)
         return max(window.begun, self._ended.get(container, window.begun), *earlier)
 
-    def look(self, now: float, home: Mapping[int, int]) -> LateSlot | None:
-        """The slot that is late, None if none is, or several: then it is not for want of another slot.
-
-        `home`: the slot of each container. Sets `due`.
-        """
+    def look(self, now: float, home: Mapping[int, int]) -> Sequence[LateSlot]:
+        """The slots that are late. `home`: the slot of each container. Sets `due`."""
         if now < self.due:
-            return None
+            return ()
         self.due = math.inf
         window_id = min(self._windows, default=None)
-        if window_id is None or not self._windows[window_id].counts:
-            return None
+        if window_id is None:
+            return ()
         window = self._windows[window_id]
         stage = min(map(self._stages.__getitem__, window.awaited))
         late: dict[int, LateSlot] = {}
         for container in window.awaited:
             if self._stages[container] != stage:
                 continue
-            limit = self._pasts[container].limit(self._percentile, self._multiplier)
+            limit = self.pasts[container].limit(self._quantile, self._multiplier) * window.times
             seconds, slot = now - self._ready(window, container), home.get(container, -1)
             if seconds < limit:
                 self.due = min(self.due, now + limit - seconds)
             elif slot not in late or seconds > late[slot].seconds:
                 late[slot] = LateSlot(slot, container, window_id, seconds, limit)
-        return next(iter(late.values())) if len(late) == 1 else None
+        return list(late.values())
 
     def hedged(self, late: LateSlot) -> None:
         """The slot's containers run elsewhere: how long they took so far belongs to their past.
 
-        So windows that take longer for good are late no more after some time.
+        So windows that take longer for good are late no more after some time. Where states take long to read,
+        the next attempt may take longer.
         """
-        self._pasts[late.container].add(late.seconds)
+        self._times *= 2
+        self.pasts[late.container].add(late.seconds)
         self.void()

@@ -1,30 +1,30 @@
 """Slots that stand still, and the spare that runs what they are late with: real processes, without Spark."""
 
+import contextlib
+import math
 import os
 import signal
 
 import pytest
 
-from ridgeline.measure.events import SlotJoined, SlotSpeculated
+from ridgeline.measure.events import SlotJoined, SlotLost, SlotSpeculated, StateWarning, WindowCommitted
+from ridgeline.plan.edits import Repartition
 from ridgeline.testing import run_local
 from support.engine.applications import Sum
-from support.engine.in_slots import two_stages
-from support.engine.slot_platform import run_in_processes
+from support.engine.decided import APPLIED, UntilDecided, assert_nothing_lost, states
+from support.engine.in_slots import NotedSum, notes, two_stages
+from support.engine.slot_platform import kill, run_in_processes
+from support.service.live import application
 
-ON = {"speculation": 90}
+ON = {"speculation": 0.9}
 
 
 @pytest.fixture
 def run(tmp_path):
-    """`run(app, **options)`, as `run_in_processes`, with one place more."""
+    """`run(app, **options)`, as `run_in_processes`: two slots and a spare one."""
     return lambda app, **options: run_in_processes(
         app, tmp_path / "checkpoint", **{"places": 3, **ON, **options}
     )
-
-
-def pid_of(found, slot):
-    """The process that is a slot now."""
-    return next(one.pid for one in reversed(found.of_type(SlotJoined)) if one.slot == slot)
 
 
 def stored(found):
@@ -32,32 +32,156 @@ def stored(found):
     return sorted(found.collected("store"))
 
 
-class Stopper:
-    """Stops the slot that hosts something after some windows, and lets it go on so many windows later."""
+def pid_of(found, slot):
+    """The process that is a slot now."""
+    return next(one.pid for one in reversed(found.of_type(SlotJoined)) if one.slot == slot)
 
-    def __init__(self, at, length=20, slot=0):
-        self.at, self.length, self.slot = set(at), length, slot
+
+def spare(found):
+    """The slot that hosts nothing now."""
+    return next((one.slot for one in reversed(found.of_type(SlotSpeculated))), 2)
+
+
+def active(found):
+    """The slots that host containers, as far as events say."""
+    slots = {event.slot for event in found.of_type(SlotJoined) if event.containers}
+    for event in found.of_type(SlotSpeculated):
+        slots = slots - {event.slot} | {event.spare}
+    return sorted(slots)
+
+
+class Stops:
+    """Stops a slot after each of these windows; it goes on after so many windows more."""
+
+    def __init__(self, *windows, length=20):
+        self.windows, self.length = windows, length
         self.stopped = {}
-        self.hedges = []
+        self.all = []
 
     def __call__(self, found, event):
-        hedged = found.of_type(SlotSpeculated)
         for pid, begun in list(self.stopped.items()):
             if event.window_id >= begun + self.length:
-                os.kill(pid, signal.SIGCONT)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGCONT)
                 del self.stopped[pid]
-        if event.window_id in self.at:
-            slot = hedged[-1].spare if hedged and hedged[-1].slot == self.slot else self.slot
-            pid = pid_of(found, slot)
+        if event.window_id in self.windows:
+            slots = active(found)
+            number = slots[len(self.all) % len(slots)]
+            pid = pid_of(found, number)
             os.kill(pid, signal.SIGSTOP)
             self.stopped[pid] = event.window_id
+            self.all.append((number, pid))
+
+
+def late(found):
+    """The slots whose place the spare took, with their processes; if the machine is busy, others too."""
+    return [(one.slot, one.pid) for one in found.of_type(SlotSpeculated)]
 
 
 def test_windows_go_on_while_a_slot_stands_still(run):
-    stopper = Stopper({30})
-    found = run(two_stages(Sum(), count=1_000), each=stopper)
-    [hedge] = found.of_type(SlotSpeculated)
-    assert (hedge.slot, hedge.spare) == (0, 2)
+    stops = Stops(30)
+    found = run(two_stages(Sum(), count=1_000), each=stops)
+    hedge = found.of_type(SlotSpeculated)[0]
+    assert ((hedge.slot, hedge.pid), hedge.spare) == (stops.all[0], 2)
     assert hedge.seconds >= hedge.limit_seconds >= 0.1
-    assert not stopper.stopped, "it went on once 20 windows more were committed"
+    assert not stops.stopped, "it went on once 20 windows more were committed"
+    assert found.retries[0].reason == "slot 2 has what slot 0 was late with, or has lost"
+    assert not found.of_type(SlotLost)
     assert stored(found) == stored(run_local(two_stages(Sum(), count=1_000)))
+
+
+def test_who_was_late_is_the_next_spare_and_its_operators_are_torn_down(run, tmp_path):
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    stops = Stops(30, 200, 370, 540)
+    found = run(two_stages(NotedSum(folder=str(folder)), count=7_000), each=stops)
+    assert set(stops.all) <= set(late(found))
+    hedges = found.of_type(SlotSpeculated)
+    assert [one.spare for one in hedges] == [2, *(one.slot for one in hedges[:-1])]
+    assert len(found.of_type(SlotJoined)) == 3, "the same three processes all the time"
+    assert len(notes(folder, "setup")) > 2
+    assert sorted(notes(folder, "teardown")) == sorted(notes(folder, "setup"))
+    assert stored(found) == stored(run_local(two_stages(Sum(), count=7_000)))
+
+
+def test_a_slot_that_is_killed_while_it_is_late_comes_back_as_the_spare(run):
+    stops = Stops(30, 300)
+
+    def stop_and_kill(found, event):
+        stops(found, event)
+        if event.window_id == 40:
+            kill(stops.all[0][1])
+
+    found = run(two_stages(Sum(), count=5_000), each=stop_and_kill)
+    assert set(stops.all) <= set(late(found))
+    assert [one.pid for one in found.of_type(SlotLost)] == [stops.all[0][1]]
+    assert stored(found) == stored(run_local(two_stages(Sum(), count=5_000)))
+
+
+def test_a_slot_that_stays_away_is_replaced(run):
+    stops = Stops(30, length=10_000_000)
+    back = []
+
+    def seen(found, event):
+        if isinstance(event, SlotJoined) and event.again:
+            back.append(event.slot)
+            found.run.stopping = True
+
+    options = {"heartbeat_interval": "100ms", "heartbeat_timeout": "500ms"}
+    found = run(two_stages(Sum(), count=10_000_000), each=stops, seen=seen, **options)
+    assert back == [stops.all[0][0]]
+    assert [one.pid for one in found.of_type(SlotLost)] == [stops.all[0][1]]
+    assert not [one for one in found.retries if "stuck" in one.reason]
+
+
+def test_a_spare_that_is_killed_costs_nothing(run):
+    def kill_spare(found, event):
+        if event.window_id in {30, 60}:
+            kill(pid_of(found, spare(found)))
+
+    found = run(two_stages(Sum(), count=2_000), each=kill_spare)
+    assert all("was late with" in one.reason for one in found.retries)
+    assert len(found.of_type(SlotLost)) == 2
+    assert stored(found) == stored(run_local(two_stages(Sum(), count=2_000)))
+
+
+def test_the_spare_takes_the_place_of_a_slot_that_is_killed(run):
+    killed = []
+
+    def kill_first(found, event):
+        if event.window_id == 100:
+            killed.append(pid_of(found, 0))
+            kill(killed[0])
+
+    found = run(two_stages(Sum(), count=3_000), each=kill_first)
+    assert [one.pid for one in found.of_type(SlotLost)] == killed
+    retried = next(event for event in found.retries if event.window_id >= 100)
+    began = next(event for event in found.of_type(WindowCommitted) if event.window_id == retried.window_id)
+    back = next((event.at for event in found.of_type(SlotJoined) if event.again), math.inf)
+    assert began.planned < back, "it began again before a new process was there"
+    assert stored(found) == stored(run_local(two_stages(Sum(), count=3_000)))
+
+
+def test_the_plan_changes_while_a_slot_stands_still(run):
+    stops = Stops(30, 130, length=60)
+    until = UntilDecided(2, stops)
+    changes = {10 + 100 * at: [Repartition("sums", count)] for at, count in enumerate([3, 2])}
+    found = run(application("2ms"), places=3, each=until, stop=until.stop, changes=changes)
+    assert_nothing_lost(found)
+    assert states(found) == [APPLIED] * 2
+    assert set(stops.all) <= set(late(found))
+
+
+def test_without_a_core_for_it_there_is_no_spare(run):
+    found = run(two_stages(Sum()), places=1)
+    [warning] = found.of_type(StateWarning)
+    assert warning.text.startswith(
+        "`speculation` has no effect: a spare slot needs a core more, and Spark has 1"
+    )
+    assert len(found.of_type(SlotJoined)) == 1
+    assert stored(found) == stored(run_local(two_stages(Sum())))
+
+
+def test_without_speculation_there_is_no_spare(run):
+    found = run(two_stages(Sum(), partitions=3), places=4, speculation=None)
+    assert {one.containers > 0 for one in found.of_type(SlotJoined)} == {True}

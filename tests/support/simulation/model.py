@@ -167,7 +167,7 @@ def application(
         windows_in_flight=in_flight,
         windows_kept=kept,
         metrics_recording_level=RecordingLevel.OFF,
-        speculation=90 if speculates else None,
+        speculation=0.9 if speculates else None,
     )
     sums = app.add_operator("sums", Sums(), partitions=partitions, recovery_attempts=1000)
     output = app.add_operator("output", Output(), recovery_attempts=1000)

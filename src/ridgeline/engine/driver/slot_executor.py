@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError
@@ -49,6 +50,7 @@ from ridgeline.engine.worker.messages import (
     FromSlot,
     Heartbeat,
     Host,
+    Prepare,
     Prepared,
     Reported,
     Run,
@@ -70,7 +72,6 @@ from ridgeline.stram.needs import Need, greatest_of, needs_of
 from ridgeline.stram.placement import Placement
 from ridgeline.stram.rules import PlanRules, describe_given_up
 from ridgeline.stram.slots import Member, RetireSlot, SlotInstruction, Slots
-from ridgeline.stram.speculation import LateSlot
 
 _LOOKS_AT_THE_START = 3
 """So many times its patience the run waits for slots that have never been there."""
@@ -178,8 +179,8 @@ class SlotExecutor:
                 self._take(self._group, event)
             self._heartbeats.all_read(self._group.refused)
             self._look(self._group)
-            if not found and (late := self._hedging.late(self._home)):  # all that slots have said is read
-                self._hedge(self._group, late)
+            if not found:  # all that slots have said is read
+                self._hedge(self._group)
             if left <= 0:
                 break
         self._woken = False
@@ -480,8 +481,12 @@ class SlotExecutor:
         self._watchdog.end()
         self._hedging.void()
 
-    def _hedge(self, group: SlotGroup, late: LateSlot) -> None:
-        """Have the spare slot run what a late one is late with."""
+    def _hedge(self, group: SlotGroup) -> None:
+        """Have the spare slot run what a late one is late with, if there is one."""
+        prepare = partial(Prepare, self._storage.uri)
+        late = self._hedging.late(self._home, lambda slot: group.send(slot, prepare(self._plan_files[slot])))
+        if late is None:
+            return
         spare, member = self._slots.spare, self._slots.members.get(late.slot)
         if spare is None or member is None or not group.complete or not self._stand_in(group, late.slot):
             return

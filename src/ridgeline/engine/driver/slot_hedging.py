@@ -20,6 +20,9 @@ from ridgeline.plan.protocol import WindowRequest
 from ridgeline.stram.slots import Slots
 from ridgeline.stram.speculation import LateSlot, Speculation
 
+_ANSWER_SECONDS = 0.25
+"""A slot that runs no callback answers within so long."""
+
 
 class Hedging:
     """Looks which slot is late, and keeps the spare ready. Does nothing without `speculation`.
@@ -36,12 +39,18 @@ class Hedging:
         """The process of the spare that was told to read the plan."""
         self._since = 0.0
         self._ready = False
+        self._called = 0.0
+        """When slots that are late together were asked whether they are there."""
+        self._silent: set[int] | None = None
+        """Those of them that have not answered; None if nobody was asked."""
         self.follow(plan)
 
     def follow(self, plan: Plan) -> None:
         """The containers are those of another plan from now on: the spare must read it, too."""
         attributes = plan.logical.attributes
-        self._speculation = None if attributes["speculation"] is None else Speculation(plan)
+        self._speculation = (
+            None if attributes["speculation"] is None else Speculation(plan, self._speculation)
+        )
         self._timeout = float(attributes["heartbeat_timeout"])
         self.changed()
 
@@ -71,15 +80,35 @@ class Hedging:
 
     def void(self) -> None:
         """All attempts are void."""
+        self._silent = None
         if self._speculation is not None:
             self._speculation.void()
 
-    def late(self, home: Mapping[int, int]) -> LateSlot | None:
-        """The slot that is late, if the spare is ready for what it hosts. `home`: of each container."""
+    def late(self, home: Mapping[int, int], ask: Callable[[int], None]) -> LateSlot | None:
+        """The slot that is late, if the spare is ready for what it hosts. `home`: of each container.
+
+        Of several, others may wait for the one: they cannot send to it. `ask(slot)` sends a `Prepare`; it is
+        the one that does not answer. If there are several of these, another slot would not help.
+        """
         if self._speculation is None:
             return None
-        late = self._speculation.look(self._clock.monotonic(), home)
-        return late if self._ready else None
+        now = self._clock.monotonic()
+        late = self._speculation.look(now, home)
+        if not late or not self._ready:
+            return None
+        if len(late) == 1:
+            return late[0]
+        if self._silent is None:
+            self._called, self._silent = now, {one.slot for one in late}
+            for one in late:
+                ask(one.slot)
+        elif now >= self._called + _ANSWER_SECONDS:
+            found = [one for one in late if one.slot in self._silent]
+            if len(found) == 1:
+                return found[0]
+            self._silent = None
+        self._speculation.due = now + _ANSWER_SECONDS
+        return None
 
     def hedged(self, late: LateSlot) -> None:
         """The slot has changed places with the spare."""
@@ -110,6 +139,8 @@ class Hedging:
         self, slots: Slots, group: SlotGroup, slot: int, message: Prepared, plans: Sequence[PlanFile]
     ) -> None:
         """A slot has read a plan."""
+        if self._silent is not None:
+            self._silent.discard(slot)
         if slot != slots.spare or message.plan != plans[slot].name or group.peer(slot) != self._asked:
             return
         if message.failure is not None:
