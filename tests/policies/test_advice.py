@@ -27,6 +27,12 @@ def test_the_operator_on_the_critical_path_is_to_be_divided_as_far_as_it_helps()
     assert "compute, which divides" in found.why
 
 
+def test_no_more_partitions_than_slots_are_advised():
+    steps = Step("source", 1e-5, is_input=True), Step("parse", 0.002)
+    assert advice(*steps, load=lambda _: 100.0, slots=2)[0].partitions == 2
+    assert all("partitions" not in one.what for one in advice(*steps, load=lambda _: 100.0, slots=1))
+
+
 def test_what_does_not_divide_is_not_to_be_divided():
     assert advice(Step("move", 1e-9, fixed=0.2), load=lambda _: 10.0) == []
     assert advice(Step("hot", 0.002, partitions=2, hot=0.99), load=lambda _: 200.0)[0].figure == "imbalance"

@@ -28,5 +28,4 @@ def test_advice_is_of_the_plan_that_runs(tmp_path, monkeypatch):
         assert result.exit_code == 0, result.output
         answer = json.loads(result.stdout)
         assert answer["enough"]
-        assert any("processor" in line for line in answer["unknown"])
-        assert "not known: " in CliRunner().invoke(command, ["advise", handle.url, "--for", "0"]).stdout
+        assert not any("processor" in line for line in answer["unknown"])

@@ -34,7 +34,7 @@ _IDLE = 0.2
 class Advice:
     """One piece. `figure` goes from `before` to `after` (predicted), both None where nothing is predicted.
 
-    `command`: what to type after `ridgeline`, with `APP` for the application; "" if no command does it.
+    `partitions`: the number that `operator` should have, None if another one would not help.
     """
 
     what: str
@@ -42,8 +42,13 @@ class Advice:
     figure: str
     before: float | None
     after: float | None
-    command: str = ""
     operator: str = ""
+    partitions: int | None = None
+
+    @property
+    def command(self) -> str:
+        """What to type after `ridgeline`, with `APP` for the application; "" if no command does it."""
+        return "" if self.partitions is None else f"repartition APP {self.operator} {self.partitions}"
 
 
 def advise(figures: ApplicationFigures) -> list[Advice]:
@@ -93,7 +98,7 @@ def _for_latency(figures: ApplicationFigures) -> Iterator[Advice]:
         if one.critical_path_share < MOSTLY or one.is_input or not one.latency.count:
             continue
         best, gain = one.partitions, 0.0
-        for wanted in range(one.partitions + 1, _MOST_PARTITIONS + 1):
+        for wanted in range(one.partitions + 1, _most_partitions(figures) + 1):
             after = predicted_latency(one, wanted)
             reached = reachable_gain(figures, name, one.latency.p50_seconds - (after or 0.0))
             if after is None or reached < gain + _WORTH * whole:
@@ -106,8 +111,7 @@ def _for_latency(figures: ApplicationFigures) -> Iterator[Advice]:
                 f"{shown('_seconds', one.latency.p50_seconds)} is compute, which divides"
             )
             what = f"give `{name}` {best} partitions, it has {one.partitions}"
-            command = f"repartition APP {name} {best}"
-            yield Advice(what, why, "latency_p50_seconds", whole, whole - gain, command, name)
+            yield Advice(what, why, "latency_p50_seconds", whole, whole - gain, name, best)
 
 
 def _for_throughput(figures: ApplicationFigures) -> Iterator[Advice]:
@@ -118,7 +122,7 @@ def _for_throughput(figures: ApplicationFigures) -> Iterator[Advice]:
     others = [one for one in figures.operators.values() if one is not busiest]
     second = max(others, key=busy_share, default=None)
     bound = 0.0 if second is None else busy_share(second)
-    wanted = _enough(busiest, bound)
+    wanted = _enough(busiest, bound, _most_partitions(figures))
     after_busy = max(predicted_busy(busiest, wanted), bound)
     if wanted > busiest.partitions and after_busy < 0.9 * busy_share(busiest):
         now = _most(busiest, busy_share(busiest))
@@ -127,14 +131,18 @@ def _for_throughput(figures: ApplicationFigures) -> Iterator[Advice]:
         if second is not None and bound >= predicted_busy(busiest, wanted):
             why += f"; then `{second.name}` is"
         what = f"give `{busiest.name}` {wanted} partitions, it has {busiest.partitions}"
-        command = f"repartition APP {busiest.name} {wanted}"
-        yield Advice(what, why, "tuples_per_second", now, after, command, busiest.name)
+        yield Advice(what, why, "tuples_per_second", now, after, busiest.name, wanted)
 
 
-def _enough(operator: OperatorFigures, bound: float) -> int:
+def _most_partitions(figures: ApplicationFigures) -> int:
+    """More would share slots, and wait for each other there."""
+    return min(_MOST_PARTITIONS, figures.slots or _MOST_PARTITIONS)
+
+
+def _enough(operator: OperatorFigures, bound: float, most: int) -> int:
     """The fewest partitions that leave room, or with which another operator, busy `bound`, is full first."""
     wanted = operator.partitions
-    while wanted < _MOST_PARTITIONS and predicted_busy(operator, wanted) >= max(ROOM, bound):
+    while wanted < most and predicted_busy(operator, wanted) >= max(ROOM, bound):
         wanted += 1
     return wanted
 
@@ -149,8 +157,11 @@ def _for_skew(figures: ApplicationFigures) -> Iterator[Advice]:
     for name, one in figures.operators.items():
         if one.partitions > 1 and one.imbalance > _CROWDED and busy_share(one) > _IDLE:
             why = f"one partition gets {one.imbalance:.1f} times the mean, and others wait for it"
-            what = f"divide the keys of `{name}` otherwise: another key, or a `Partitioner` of your own"
-            yield Advice(what, why, "imbalance", one.imbalance, None, "", name)
+            what = (
+                f"divide the keys of `{name}` otherwise: `ridgeline keys` shows them, `SkewPolicy` evens "
+                "them out, or take another key"
+            )
+            yield Advice(what, why, "imbalance", one.imbalance, None, name)
 
 
 def _to_give_back(figures: ApplicationFigures) -> Iterator[Advice]:
@@ -167,5 +178,4 @@ def _to_give_back(figures: ApplicationFigures) -> Iterator[Advice]:
                 f"{shown('_seconds', one.slack_seconds)} slower without anybody waiting"
             )
             what = f"`{name}` could give a partition back, it has {one.partitions}"
-            command = f"repartition APP {name} {fewer}"
-            yield Advice(what, why, "utilization", busy_share(one), predicted_busy(one, fewer), command, name)
+            yield Advice(what, why, "utilization", busy_share(one), predicted_busy(one, fewer), name, fewer)

@@ -18,6 +18,7 @@ _log = logging.getLogger(__name__)
 _LEAST_SECONDS = 0.1
 """Deciders are asked at most so often."""
 _CLOSE_SECONDS = 1.0
+_LOOKS = 20
 
 
 class DecidingThread:
@@ -32,6 +33,8 @@ class DecidingThread:
         self._deciders = Deciders(logical.listeners, logical.policies, self._ask, observe)
         self._committed = threading.Event()
         self._over = threading.Event()
+        self._most_slots: int | None = None
+        self._looks = 0
         self._thread: threading.Thread | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
         if self._deciders:
@@ -60,11 +63,20 @@ class DecidingThread:
             changing = any(not asked.done.is_set() for asked in self._run.changes.all())
             try:
                 self._deciders.look(
-                    self._watch.application_figures(changing=changing, keys=self._run.keys.load)
+                    self._watch.application_figures(
+                        changing=changing, keys=self._run.keys.load, slots=self._slots()
+                    )
                 )
             except Exception:  # noqa: BLE001  the application goes on without decisions
                 _log.exception("deciders have failed, and decide nothing in this window")
             self._over.wait(_LEAST_SECONDS)
+
+    def _slots(self) -> int | None:
+        """How many slots there could be, as of some decisions ago: it may take milliseconds."""
+        if self._looks % _LOOKS == 0:
+            self._most_slots = self._run.slots
+        self._looks += 1
+        return self._most_slots
 
     def close(self) -> None:
         """Decide nothing any more."""

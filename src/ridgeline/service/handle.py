@@ -278,7 +278,7 @@ class Handle(Asking, MetricTables):
 
         Nothing is changed. Figures are kept from the first question on, so ask again after some windows.
         """
-        return advice_answer(self.watch, self.name)
+        return advice_answer(self.watch, self.name, self._run if self._alive() else None)
 
     def keys(self, operator: str | None = None) -> KeysAnswer:
         """How the tuples of all operators that are divided by key, or of one, are spread over keys.

@@ -79,6 +79,7 @@ class LocalExecutor:
         striker: Striker | None = None,
     ) -> None:
         self.waits = False
+        self.slots = None
         self.capacity = 1 if seed is None else APPLICATION_ATTRIBUTES["windows_in_flight"].maximum
         self._random = None if seed is None else Random(seed)  # noqa: S311  not a secret
         self._specs = container_specs(plan)

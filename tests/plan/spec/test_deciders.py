@@ -81,7 +81,5 @@ def test_what_has_no_name_cannot_be_written():
 
     app = Application("local")
     app.add_operator("dice", RandomEventGenerator(), stats_listeners=[Local()])
-    with pytest.raises(
-        ValidationError, match=r"dice`: a listener cannot be written: .* `Local` cannot"
-    ):
+    with pytest.raises(ValidationError, match=r"dice`: a listener cannot be written: .* `Local` cannot"):
         specification_of(app)

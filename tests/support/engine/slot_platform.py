@@ -163,6 +163,9 @@ class ProcessSlots:
     def offers(self):
         return {host: Offer(self.places) for host in self.hosts}
 
+    def most(self):
+        return self.places
+
     def present(self):
         return self.places
 

@@ -127,6 +127,10 @@ class Platform:
         """There is nothing to choose."""
         return {}
 
+    def most(self) -> int:
+        """As many as ever."""
+        return self._slots
+
     def present(self) -> int:
         """As many as ever."""
         return self._slots

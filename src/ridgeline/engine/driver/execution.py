@@ -25,6 +25,13 @@ class WindowExecutor(Protocol):
     1 also says that containers need not keep their state from window to window: each request has `states`.
     """
 
+    @property
+    def slots(self) -> int | None:
+        """How many slots the containers could have now; None if they do not live in slots. From any thread.
+
+        May ask the JVM, a few milliseconds.
+        """
+
     waits: bool
     """True if `poll` waits: events may come also while no window is under way."""
 

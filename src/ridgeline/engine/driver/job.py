@@ -58,6 +58,7 @@ class SparkExecutor:
     """
 
     capacity = 1
+    slots = None
     waits = False
 
     def __init__(

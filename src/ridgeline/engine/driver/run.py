@@ -83,6 +83,11 @@ class ApplicationRun(ChangingRun):
         return self.master.committed + 1
 
     @property
+    def slots(self) -> int | None:
+        """How many slots the containers could have now, see `WindowExecutor.slots`."""
+        return self._executor.slots
+
+    @property
     def ended(self) -> bool:
         """True once all inputs have finished and their last window is committed."""
         return self.master.ended

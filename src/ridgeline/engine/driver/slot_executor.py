@@ -226,6 +226,11 @@ class SlotExecutor:
         self._sharing.close()
         return failures
 
+    @property
+    def slots(self) -> int | None:
+        """As `WindowExecutor.slots`."""
+        return self._platform.most()
+
     # Another plan -------------------------------------------------------------------------------------------
 
     def prepare(self, plan: Plan) -> None:

@@ -47,6 +47,8 @@ CERTIFICATE, KEY = "spark.ridgeline.slots.certificate", "spark.ridgeline.slots.k
 PATIENCE = "spark.ridgeline.slots.patience"
 """Spark's setting with the time after which slots make do with the cores that there are: `20s`."""
 _PATIENCE_SECONDS = 20.0
+_MANY = 1 << 16
+"""More slots than any cluster has."""
 _JOINING_SECONDS = 2.0
 """Executors of one application join within so long of each other."""
 _ANY_HOST = "0.0.0.0"  # noqa: S104  who cannot prove to know the secret is cut off
@@ -103,6 +105,9 @@ class SlotPlatform(Protocol):
 
     def release(self, places: int | None = None) -> None:
         """Give so many places back; None: all."""
+
+    def most(self) -> int:
+        """How many places there may be in all, those that are taken among them. From any thread."""
 
     def present(self) -> int:
         """How many of the places are there now; 0 if Spark has too few cores for any."""
@@ -169,6 +174,14 @@ class SparkSlots:
         self._claimed = slots
         self._fed = fed
         return slots
+
+    def most(self) -> int:
+        """As `SlotPlatform.most`. On a cluster it asks the JVM."""
+        extra, held = extra_cores(self._context), held_cores(self._context) - self._claimed
+        try:
+            return count_slots(_MANY, count_cores(self._context, _MANY), extra, held, self._fed)
+        except RidgelineError:
+            return self._claimed
 
     def present(self) -> int:
         """As `SlotPlatform.present`. Asks the JVM, a few milliseconds.

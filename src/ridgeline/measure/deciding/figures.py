@@ -161,7 +161,8 @@ class ApplicationFigures(ABC):
     """An application over a period; `operators` by name, in topological order, without unifiers.
 
     `window_latency`: trigger to commit. `late_seconds`: how late the next window is by the schedule.
-    `slots` and `slots_free`: of the executor, None where not known. `changing`: a change is under way.
+    `slots`: how many its containers could have; `slots_free`: without those that are taken. Both are None
+    where they do not live in slots. `changing`: a change is under way.
     """
 
     name: str

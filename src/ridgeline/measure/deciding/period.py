@@ -50,7 +50,7 @@ class Now:
     metrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ages: Mapping[str, Spread] = field(default_factory=dict)
     promises: Sequence[PromiseState] = ()
-    slots_free: int | None = None
+    slots: int | None = None
     keys: Keys | None = None
 
 
@@ -64,8 +64,9 @@ class Period(ApplicationFigures):
         self.plan_version, self.committed = now.plan_version, now.committed
         self.sources, self.late_seconds, self.verdict = now.sources, now.late_seconds, now.verdict
         self.caught_up_in_seconds, self.changing = now.caught_up_in_seconds, now.changing
-        self.promises, self.slots_free = now.promises, now.slots_free
-        self.slots = None
+        self.promises, self.slots = now.promises, now.slots
+        taken = len({process for process in now.processes.values() if process[1] is not None})
+        self.slots_free = None if now.slots is None else max(0, now.slots - taken)
         self.seconds = max(0.0, now.at - self._slices[0].begin) if self._slices else 0.0
         self.windows = sum(one.count for one in self._slices)
         self.operators = _Operators(self)

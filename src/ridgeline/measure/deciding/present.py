@@ -25,6 +25,7 @@ def application_figures(
     *,
     changing: bool = False,
     keys: Keys | None = None,
+    slots: int | None = None,
 ) -> ApplicationFigures:
     """The figures of the last `seconds` seconds. Raises ValueError if none are kept (`keep_figures`)."""
     fold, plan = measurement.deciding, measurement.plan
@@ -51,6 +52,7 @@ def application_figures(
         ages=_ages(measurement, now),
         promises=promises,
         keys=keys,
+        slots=slots,
     )
     return Period(present, slices, seconds)
 

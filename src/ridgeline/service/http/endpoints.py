@@ -355,7 +355,7 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     _stram(
         "/advice",
-        lambda call: advice_answer(call.watch, call.plan.logical.application),
+        lambda call: advice_answer(call.watch, call.plan.logical.application, call.run),
         "What would lower latency or raise throughput. The first call begins to keep the figures for it.",
         AdviceAnswer,
     ),
