@@ -25,6 +25,7 @@ _NAMES = (
     "start",
     "restart",
     "recovery",
+    "speculation",
     "repartition",
     "change",
     "policies",

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.spark
 STOPPED_SECONDS = 5.0
 
 
+@pytest.mark.slow
 @pytest.mark.guide("002", "Speculative Execution")
 def test_windows_are_committed_while_a_slot_stands_still(spark_context, tmp_path):
     stop, awake = threading.Event(), threading.Event()
