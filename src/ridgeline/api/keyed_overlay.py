@@ -114,6 +114,10 @@ class Overlay(MutableMapping[Any, Any]):
     def __len__(self) -> int:
         return len(self.base) - len(self.removed) + len(self.values_set) - len(self.updated)
 
+    def __bool__(self) -> bool:
+        """Whether there is a key; unlike `len` it looks nothing up in the base."""
+        return bool(self.values_set) or len(self.base) > len(self.removed)
+
     def __iter__(self) -> Iterator[Any]:
         before, updated = len(self), self.updated
         for key in self.base:

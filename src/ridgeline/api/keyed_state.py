@@ -148,6 +148,9 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
     def __len__(self) -> int:
         return len(self._data)
 
+    def __bool__(self) -> bool:
+        return bool(self._data)
+
     def __contains__(self, key: object) -> bool:
         return key in self._data or (key != key and one(key) in self._data)  # noqa: PLR0124  a NaN
 

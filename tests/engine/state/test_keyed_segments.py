@@ -117,6 +117,22 @@ def test_a_window_s_changes_are_what_it_touched(folder):
     assert cell.changes() == (False, 1, {3: 4, 5: 50, 100: 1}, [4])
 
 
+def test_a_window_begins_without_a_search_in_the_runs(folder, monkeypatch):
+    cell = held(folder, {number: number for number in range(40)}, int, default=0)
+    cell.put_many(range(30, 50), range(20))
+
+    def search(*_arguments):
+        pytest.fail("what was set was looked up")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Segment, "places_of", search)
+        cell.begin(2)
+        assert cell
+    assert len(cell) == 50
+    cell.clear()
+    assert not cell
+
+
 def test_a_small_cell_stays_a_dict(folder):
     cell = KeyedState(int).cell()
     cell.begin(0)

@@ -200,6 +200,7 @@ class RunsMachine(RuleBasedStateMachine):
         assert typed(self.cell.items()) == typed(self.model.items())
         assert list(self.cell) == list(self.model)
         assert list(self.cell.values()) == list(self.model.values())
+        assert bool(self.cell) == bool(self.model)
         assert len(self.cell) == len(self.model)
 
     @invariant()
