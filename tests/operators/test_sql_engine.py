@@ -120,10 +120,11 @@ def test_a_process_that_somebody_ends_is_followed_by_another_one():
 
 def test_a_process_that_always_dies_is_an_error(monkeypatch, tmp_path):
     script = tmp_path / "dies.py"
-    script.write_text("raise SystemExit(7)")
     monkeypatch.setattr("ridgeline.operators._sql_engine._SCRIPT", script)
-    with pytest.raises(QueryError, match="its process has ended with code 7"):
-        SqlEngine().run("select 1", {}, 5.0)
+    for code, words in (("raise SystemExit(7)", "code 7: "), ("1 / 0", "code 1 .*division by zero")):
+        script.write_text(code)
+        with pytest.raises(QueryError, match=f"its process has ended with {words}"):
+            SqlEngine().run("select 1", {}, 5.0)
 
 
 def test_a_process_that_is_stopped_is_given_up(monkeypatch):

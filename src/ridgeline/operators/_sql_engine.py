@@ -24,6 +24,7 @@ _FEW_THREADS = {"MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_T
 _GRACE_SECONDS = 1.0
 """So long after its time a query may take to say that it was interrupted."""
 _START_SECONDS = 20.0
+_LONGEST_WORDS = 300
 
 
 class QueryError(RidgelineError):
@@ -31,7 +32,7 @@ class QueryError(RidgelineError):
 
 
 class _DiedError(Exception):
-    """The process has ended by itself, with this code."""
+    """The process has ended by itself, with this code, and what it said last."""
 
 
 class Answer(NamedTuple):
@@ -66,8 +67,8 @@ class SqlEngine:
             try:
                 return self._run(sql, tables, seconds, names=names)
             except _DiedError as error:
-                what = f"its process has ended with code {error}"
-                msg = f"{what}: it took more than {self._memory_mb} MB, or DuckDB crashed"
+                why = f"it took more than {self._memory_mb} MB, or DuckDB crashed"
+                msg = f"its process has ended with {error}: {why}"
                 raise QueryError(msg) from error
 
     def _run(self, sql: str, tables: Mapping[str, pa.Table], seconds: float, *, names: bool) -> Answer:
@@ -87,9 +88,11 @@ class SqlEngine:
             head, data = self._ask(process, sql, tables, seconds, names=names)
         except (OSError, EOFError) as error:
             code = _code_of(process)
+            said = _last_words(process) if code is not None else ""
             self.close()
             if not expired.is_set():
-                raise _DiedError(code) from error
+                what = f"code {code} (`{said}`)" if said else f"code {code}"
+                raise _DiedError(what) from error
             msg = f"it takes longer than {seconds:g} s"
             raise QueryError(msg) from error
         finally:
@@ -104,7 +107,7 @@ class SqlEngine:
         if process is None:
             return
         process.kill()
-        for pipe in (process.stdin, process.stdout):
+        for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
@@ -128,7 +131,7 @@ class SqlEngine:
                 command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
                 env=environment,
                 start_new_session=True,  # Ctrl-C is not for it
             )
@@ -161,6 +164,13 @@ def _code_of(process: subprocess.Popen[bytes]) -> int | None:
         return process.wait(_GRACE_SECONDS)
     except subprocess.TimeoutExpired:
         return None
+
+
+def _last_words(process: subprocess.Popen[bytes]) -> str:
+    """The last line that a process which has ended has written where errors go."""
+    assert process.stderr is not None  # noqa: S101  it is a pipe
+    lines = process.stderr.read().decode(errors="replace").strip().splitlines()
+    return lines[-1][:_LONGEST_WORDS] if lines else ""
 
 
 def to_ipc(table: pa.Table) -> bytes:
