@@ -10,6 +10,7 @@ from ridgeline.measure.events import (
     OperatorWindow,
     SlotJoined,
     SlotLost,
+    SlotSpeculated,
     SourceProgress,
     SparkTrigger,
     WindowPlanned,
@@ -150,6 +151,14 @@ def test_containers_of_a_slot_that_is_lost_have_no_process_until_another_one_rep
     assert [row["pid"] for row in measurement.containers(2.0)] == [7] * 3
     assert measurement.info(2.0)["stats"]["slotsRestarted"] == 1
     assert measurement.summary()["slotsLost"] == 1
+
+
+def test_slots_that_were_late_are_counted_and_have_not_failed():
+    measurement = measured(*windows(1), SlotSpeculated(1.0, 0, 2, "driver", 7, 1, 0.3, 0.1))
+    measurement.apply(WindowRetried(1.2, 1, 1, "slot 2 has what slot 0 was late with, or has lost"))
+    stats = measurement.info(1.0)["stats"]
+    assert (stats["slotsSpeculated"], stats["slotsLost"], stats["windowsRetried"]) == (1, 0, 1)
+    assert [row["failureCount"] for row in measurement.operators(2.0)] == [0] * 3
 
 
 def test_a_long_window_shows_who_works_and_who_is_silent():

@@ -14,6 +14,7 @@ from ridgeline.measure.events import (
     SlotJoined,
     SlotLost,
     SlotMisplaced,
+    SlotSpeculated,
     SlotsReduced,
     SourceAsked,
     StateCompacted,
@@ -72,6 +73,7 @@ def test_what_was_repeated_or_lost_is_a_warning(lines):
         StateWarning(1.0, 2, "a snapshot is broken"),
         SlotLost(1.0, 3, "worker-1", 4711, "the connection to it is broken"),
         SlotsReduced(1.0, 1, 3),
+        SlotSpeculated(1.0, 0, 2, "w1", 4, 9, 0.25, 0.1),
         WindowCommitted(2.0, 7, 2, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5, tasks_retried=2),
     )
     assert found == [
@@ -88,6 +90,11 @@ def test_what_was_repeated_or_lost_is_a_warning(lines):
             {},
         ),
         ("WARNING", "Spark has cores for 1 slot only: all containers of 3 slots live there now", {}),
+        (
+            "WARNING",
+            "slot 0 (process 4 on `w1`) took 250 ms for window 9, its past allows 100 ms: slot 2 runs it now",
+            {},
+        ),
         ("WARNING", "Spark repeated 2 tasks in window 7: their processes were lost", {"window": 7}),
         ("DEBUG", "window 7 committed in 0.500 s", {"window": 7}),
     ]
@@ -177,11 +184,12 @@ def test_what_is_logged_is_counted():
         SlotMisplaced(4.0, 0, ("worker-2",)),
         SlotMisplaced(5.0, 0, ("worker-2",), "worker-1"),
         SlotsReduced(6.0, 1, 2),
+        SlotSpeculated(7.0, 0, 2, "worker-1", 4, 9, 0.25, 0.1),
     ):
         watch.observe(event)
     scrape = watch.scrape()
     assert (scrape.compactions, scrape.state_warnings) == (1, 2)
-    assert scrape.slots == SlotCounts(lost=2, restarted=1, reduced=1, misplaced=1)
+    assert scrape.slots == SlotCounts(lost=2, restarted=1, reduced=1, misplaced=1, speculated=1)
 
 
 def test_changes_are_lines(lines):

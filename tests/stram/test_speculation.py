@@ -177,6 +177,18 @@ def test_nobody_waits_for_a_spare_that_is_gone_and_it_comes_back():
     assert slots.stand_in(0) == (EmptySlot(0), Introduce())
 
 
+def test_a_spare_that_never_joins_is_given_up():
+    slots = slots_with("", "", "")
+    for job in (1, 2, 3):
+        assert slots.job_ended(2, "exit code 1") == (StartSlot(2, job),)
+    slots.joined(2, Member("host", 9, "address"))
+    for job in (4, 5, 6):
+        assert slots.job_ended(2, "exit code 1") == (StartSlot(2, job),)
+    assert slots.job_ended(2, "exit code 1") == ()
+    assert slots.spare is None
+    assert slots.stand_in(0) == ()
+
+
 def test_what_was_lost_is_the_spare_when_it_comes_back():
     slots = slots_with("", "", "")
     slots.lost(1, "killed")

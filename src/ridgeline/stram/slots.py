@@ -129,7 +129,7 @@ class Slots:
     containers find their state in the caches there.
 
     With a `spare` the last slot of the placement hosts nothing, and is kept. Another one may change places
-    with it. A spare that is lost comes back like others, without end; nobody waits for it.
+    with it. A spare that is lost comes back like others, as long as it starts; nobody waits for it.
 
     `rules` say where slots should run; `offers`: what hosts have. A slot on the wrong host is asked for again
     a few times. Then strict rules that are broken are the end of the application, see `GiveUpRule`.
@@ -146,7 +146,9 @@ class Slots:
     ) -> None:
         self.placement = placement
         self.spare = len(placement) - 1 if spare else None
-        """The slot that is kept for what a late one hosts."""
+        """The slot that is kept for what a late one hosts; None if there is none, or if it does not start."""
+        self._stillborn = 0
+        """How many jobs of the spare have ended since one was there."""
         self._rules = rules
         self._offers = offers
         self._wishes = dict(rules.wishes(placement, offers, {}))
@@ -262,6 +264,7 @@ class Slots:
         """A process has joined as this slot; it replaces one that was there."""
         self._members[slot] = member
         self._ever_joined.add(slot)
+        self._stillborn = 0 if slot == self.spare else self._stillborn
         return self._go_on() if self.placement[slot] else ()
 
     def _go_on(self) -> Sequence[SlotInstruction]:
@@ -388,7 +391,7 @@ class Slots:
         self._members.pop(slot, None)
         self._jobs[slot] += 1
         if slot == self.spare:
-            return (self._start(slot),)
+            return self._spare_ended(slot)
         if not self.placement[slot]:
             self._ending.discard(slot)
             self._moving.discard(slot)
@@ -400,6 +403,15 @@ class Slots:
         self._failed_jobs[slot] += 1
         if self._failed_jobs[slot] > self._recovery_attempts:
             return (GiveUpSlot(slot, reason or self._reasons[slot], self._failed_jobs[slot]),)
+        return (self._start(slot),)
+
+    def _spare_ended(self, slot: int) -> Sequence[SlotInstruction]:
+        """Start the spare again, unless it never gets as far as to join."""
+        self._stillborn += 1
+        if self._stillborn > self._recovery_attempts:
+            self.spare = None
+            self._free.add(slot)
+            return ()
         return (self._start(slot),)
 
     def _start(self, slot: int) -> StartSlot:

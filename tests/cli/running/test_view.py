@@ -7,7 +7,7 @@ from rich.console import Console
 from ridgeline.cli.running.live import LiveView
 from ridgeline.cli.running.view import PlainView, View, retry_line, service_line, stopping_line, window_line
 from ridgeline.cli.settings import RunSettings
-from ridgeline.measure.events import SlotJoined, SlotLost
+from ridgeline.measure.events import SlotJoined, SlotLost, SlotSpeculated
 from ridgeline.testing import SteppingClock
 from support.cli.frames import frame, running_progress
 from support.cli.windows import make_plan, run_window, watch_of, window
@@ -211,6 +211,9 @@ def test_slots_that_were_lost_are_counted(clock, run):
         watch.observe(SlotLost(clock.wall(), slot, "here", 4711, "killed"))
     watch.observe(SlotJoined(clock.wall(), 0, "here", 4712, 1, again=True))
     assert "2 slots lost, 1 replaced" in shown(live)
+    clock.advance(1.0)
+    watch.observe(SlotSpeculated(clock.wall(), 1, 2, "here", 4713, 7, 0.3, 0.1))
+    assert "2 slots lost, 1 replaced; 1 slot late, run in the spare" in shown(live)
 
 
 def test_figures_are_read_at_most_twice_a_second(clock, run):

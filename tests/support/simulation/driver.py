@@ -132,6 +132,7 @@ class DriverProcess(Process):
         self.wires = Ether(world) if world.case.sockets else Wires(world.busy)
         self.jobs: Jobs | None = None
         self.run: ApplicationRun | None = None
+        self.executor: SlotExecutor
         self.endpoint: Endpoint
         self.commits = CommitThread(self)
 
@@ -166,7 +167,7 @@ class DriverProcess(Process):
             plan = planner.settled(checkpoint.last())
             world.ledger.plans.begins(plan, checkpoint.last())
         endpoint = self.endpoint = self.wires.join(Peer(STRAM, checkpoint.epoch), self)
-        executor = SlotExecutor(
+        executor = self.executor = SlotExecutor(
             Platform(self, endpoint, world.case.slots + world.case.speculates),
             plan,
             self.storage,
@@ -247,6 +248,11 @@ class SlotProcess(Process):
         self.endpoint.connect(stram, address)
         joined = Joined(number, "simulated", 1000 * (number + 1) + attempt, self.endpoint.address, attempt)
         self.endpoint.send(stram, *encode(joined))
+
+    @property
+    def is_spare(self) -> bool:
+        """It hosts nothing any more, whether it has heard of that or not."""
+        return self.number == self.driver.executor._slots.spare
 
     @property
     def has_work(self) -> bool:

@@ -382,9 +382,10 @@ class World:
     def excuses(self, slot: SlotProcess, error: Exception) -> bool:
         """True if a container may fail so: by what the disk does, or by what others have removed since.
 
-        These are a later driver, and the one that has given the slot up: it keeps no file for that one.
+        These are a later driver, and the one that has given the slot up, or has another one run what it was
+        late with: it keeps no file for that one.
         """
-        overtaken = self._rivals or not slot.driver.alive or slot.disowned
+        overtaken = self._rivals or not slot.driver.alive or slot.disowned or slot.is_spare
         excused = isinstance(error, StateError | OSError) and (self._disturbed or overtaken)
         if excused and self._mend is not None and self.luck.random() < _MENDED:
             self._mend()

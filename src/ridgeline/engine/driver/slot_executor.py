@@ -565,8 +565,7 @@ class SlotExecutor:
                 self._fail(failure)
         if self._changing is not None:
             self._changing.look()
-        if (spare := self._slots.spare) is not None:
-            self._hedging.look(self._slots, group, self._storage.uri, self._plan_files[spare])
+        self._hedging.look(self._slots, group, self._storage.uri, self._plan_files)
         if now >= self._look_again_at:
             self._looks_left -= 1
             self._look_at_places(group)

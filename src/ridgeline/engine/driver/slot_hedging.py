@@ -39,6 +39,8 @@ class Hedging:
         """The process of the spare that was told to read the plan."""
         self._since = 0.0
         self._ready = False
+        self._had = False
+        """There was a spare."""
         self._called = 0.0
         """When slots that are late together were asked whether they are there."""
         self._silent: set[int] | None = None
@@ -121,15 +123,19 @@ class Hedging:
         """True if the spare is there and can have any container at once."""
         return self._ready and slots.spare is not None and group.peer(slots.spare) == self._asked
 
-    def look(self, slots: Slots, group: SlotGroup, checkpoint: str, plan: PlanFile) -> None:
+    def look(self, slots: Slots, group: SlotGroup, checkpoint: str, plans: Sequence[PlanFile]) -> None:
         """Have a spare that has come read the plan, and one that stays away for long ended."""
+        self._had |= slots.spare is not None
+        if self._had and slots.spare is None:
+            self._had = False
+            self._warn("`speculation` has no effect any more: the spare slot does not start")
         peer = None if slots.spare is None else group.peer(slots.spare)
         now = self._clock.monotonic()
         if peer is None or slots.spare is None:
             self.changed()
         elif peer != self._asked:
             self._asked, self._ready, self._since = peer, False, now
-            group.send(slots.spare, Prepare(checkpoint, plan))
+            group.send(slots.spare, Prepare(checkpoint, plans[slots.spare]))
         elif not self._ready and now - self._since > self._timeout:
             self._since = now
             member = slots.members[slots.spare]
