@@ -49,13 +49,13 @@ def application(windows: int = 20, each: int = 6, partitions: int = 2, **options
     return app
 
 
-def watched(events, seconds=60.0):
+def watched(events, seconds=60.0, **known):
     """The figures of events, as of the last one."""
     watch = Watch(lambda: events[-1].at)
     watch.keep_figures()
     for event in events:
         watch.observe(event)
-    return watch.application_figures(seconds)
+    return watch.application_figures(seconds, **known)
 
 
 def test_sums_and_rates_are_those_of_the_run():
@@ -105,6 +105,13 @@ def test_a_partition_that_came_later_counts_since_then():
     assert odd.tuples_in == 360
     assert sum(part.tuples_in for part in odd.by_partition) <= 180
     assert all(0 <= part.utilization <= 1 for part in odd.by_partition)
+
+
+def test_slots_are_those_that_containers_could_have():
+    events = run_local(application()).events
+    assert (watched(events).slots, watched(events).slots_free) == (None, None)
+    figures = watched(events, slots=4).for_seconds(1.0)
+    assert (figures.slots, figures.slots_free) == (4, 3)  # in process all live in one
 
 
 def test_nothing_is_known_before_the_first_window():
