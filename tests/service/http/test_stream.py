@@ -166,6 +166,16 @@ def test_after_the_end_there_is_the_last_frame_and_the_end():
                 assert events.next()["event"] == "end"
 
 
+def test_what_has_ended_before_it_is_served_has_ended():
+    watch, plan, rest, now = watched()
+    feed(watch, now, *rest)
+    feed(watch, now, ApplicationEnded(now.seconds, "finished"))
+    with serving(watch, plan) as client, listening(client) as events:
+        assert events.window()["info"]["state"] == "FINISHED"
+        assert events.next()["event"] == "end"
+        assert events.over
+
+
 def test_silence_is_broken_by_comments(monkeypatch):
     monkeypatch.setattr("ridgeline.service.http.stream.Frames.__init__.__defaults__", (0.01,))
     watch, plan, _, _ = watched()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ridgeline.stram.watch import Watch
 
 KEEP_ALIVE_SECONDS = 15.0
+_OVER = {"FINISHED", "STOPPED", "FAILED"}
 MOST_CLIENTS = 100
 """Clients at a time; each holds at most one frame."""
 
@@ -46,6 +47,7 @@ class Frames:
         self._rendering = threading.Lock()
         self._rendered: tuple[int, int | None, bytes] = (-1, None, b"")
         self._unsubscribe = watch.subscribe(self._observe)
+        self.ended |= watch.info()["state"] in _OVER  # before anybody could listen
 
     @property
     def clients(self) -> int:
