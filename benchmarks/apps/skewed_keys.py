@@ -87,7 +87,7 @@ class Words(InputOperator):
 class Sum(Unifier):
     """Adds up what several partitions have counted of a word."""
 
-    input = InputPort(Word)
+    input = InputPort(Word, key="word")
     output = OutputPort(Word)
     counts = KeyedState(int, scope="window")
 

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, PartitionKeys
+from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, PartitionKeys, Unifier
 from ridgeline.api.balancing import BalancedPartitioner
 from ridgeline.api.errors import ValidationError
 from ridgeline.plan.edits import Repartition
@@ -27,6 +27,46 @@ class Lasting(Count):
     counts = KeyedState(int)
 
 
+class Most(Unifier):
+    """The word that came most often: right only if each word has been counted in one partition."""
+
+    input = InputPort(Word)
+    output = OutputPort(Word)
+
+    def begin_window(self, window_id):
+        self.best = None
+
+    @input.process
+    def compare(self, word):
+        if self.best is None or word.count > self.best.count:
+            self.best = word
+
+    def end_window(self):
+        if self.best is not None:
+            self.output.emit(self.best)
+
+
+class MostByCount(Most):
+    input = InputPort(Word, key="count")
+
+
+class Best(Count):
+    output = OutputPort(Word, unifier=Most)
+
+
+class OtherKey(Count):
+    output = OutputPort(Word, unifier=MostByCount)
+
+
+class Meeting(Count):
+    more = InputPort(Word, key="word")
+
+    @more.process
+    def meet(self, word):
+        if word.word in self.counts:
+            self.count(word)
+
+
 class Follows(Operator):
     data = InputPort(Word, parallel=True)
     output = OutputPort(Word)
@@ -40,7 +80,7 @@ def words(kind, partitioner=None, items=(), *, connected=True, follows=False, pa
     app = Application("words")
     source = app.add_operator("words", ListInput(Word, list(items)))
     count = app.add_operator("count", kind(), partitions=partitions, partitioner=partitioner)
-    app.add_stream("words", source.output, count.data)
+    app.add_stream("words", source.output, count.data, *([count.more] if kind is Meeting else []))
     end = count
     if follows:
         end = app.add_operator("follows", Follows())
@@ -58,6 +98,9 @@ def words(kind, partitioner=None, items=(), *, connected=True, follows=False, pa
         (Lasting, {}, "state `counts` is kept for longer than an application window"),
         (Count, {"connected": False}, "it has no connected output port"),
         (Count, {"follows": True}, "`follows.data` follows its partitions one by one"),
+        (Best, {}, "the unifier of output port `output` does not say that it merges by the same key"),
+        (OtherKey, {}, "the unifier of output port `output` does not say that it merges by the same key"),
+        (Meeting, {}, "tuples of one key must meet that come in at `data` and `more`"),
     ],
 )
 def test_sharing_is_refused_where_nothing_merges(kind, options, why):
@@ -125,8 +168,9 @@ def test_the_policy_shares_a_hot_key():
         assert counts(run, window) == Counter(own), window
 
 
-def test_the_policy_shares_nothing_that_nobody_merges():
-    app = words(Unmerged, None, items_of(zipf()))
+@pytest.mark.parametrize("kind", [Unmerged, Best])
+def test_the_policy_shares_nothing_that_nobody_merges(kind):
+    app = words(kind, None, items_of(zipf()))
     app.add_policy(SkewPolicy(cooldown=0, min_windows=2, busy=1e-6))
     for decision in run_local(app).decisions().to_pylist():
         assert "shares" not in decision["note"]

@@ -18,7 +18,7 @@ class Word(NamedTuple):
 class AddUp(Unifier):
     """Adds up counts of several partitions by word."""
 
-    input = InputPort(Word)
+    input = InputPort(Word, key="word")
     output = OutputPort(Word)
     counts = KeyedState(int, scope="window")
 
