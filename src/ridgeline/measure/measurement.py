@@ -488,7 +488,7 @@ class Measurement:
 
     def summary(self) -> RunSummaryAnswer:
         """What the run adds up to: its windows, its operators, what failed."""
-        return self._totals.summary(self.counts.slots.lost)
+        return self._totals.summary(self.counts)
 
     def operator_totals(self) -> dict[str, OperatorTotalsAnswer]:
         """What logical operators and unifiers have done so far, by title without a number.

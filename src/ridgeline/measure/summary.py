@@ -15,6 +15,7 @@ from ridgeline.measure.answers.application import (
     RunSummaryAnswer,
 )
 from ridgeline.measure.events import OperatorWindow, SourceProgress, WindowCommitted
+from ridgeline.measure.run_counts import RunCounts
 from ridgeline.measure.topology import Topology
 
 _WINDOWS_KEPT = 100_000
@@ -135,20 +136,21 @@ class RunTotals:
         """The rows of operators and unifiers, by title without a number; those that are gone come last."""
         return self._rows
 
-    def summary(self, slots_lost: int) -> RunSummaryAnswer:
-        """The summary of a run at its end. `slots_lost` is not counted here. Sorts the windows' times."""
+    def summary(self, others: RunCounts) -> RunSummaryAnswer:
+        """The summary of a run at its end. `others`: what is counted elsewhere. Sorts the windows' times."""
         ordered = sorted(self._seconds)
         return {
             **self.run(),
             "retries": self.retries,
             "tasksRetried": self.tasks_retried,
-            "slotsLost": slots_lost,
+            "slotsLost": others.slots.lost,
             "startedAt": self.started,
             "firstSeconds": self._first_seconds if self.windows else None,
             "medianSeconds": statistics.median(ordered) if ordered else None,
             "p90Seconds": ordered[min(len(ordered) - 1, int(0.9 * len(ordered)))] if ordered else None,
             "operators": [row.copy() for row in self._rows.values()],
             "errorTuples": list(self._error_tuples),
+            "promises": others.promises.rows(self._committed),
             "drops": list(self._drops),
         }
 

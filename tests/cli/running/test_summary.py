@@ -5,11 +5,11 @@ import pytest
 from rich.console import Console
 
 from ridgeline.cli.running.report import read_report
-from ridgeline.cli.running.summary import ended_line, print_summary, summary
+from ridgeline.cli.running.summary import ended_line, print_summary, promises, summary
 from ridgeline.cli.settings import RunSettings, Service
 from ridgeline.engine.driver.launch import Outcome
 from ridgeline.engine.worker.log_channel import LogFormat, LogLevel, LogSettings
-from ridgeline.measure.events import WindowCommitted
+from ridgeline.measure.events import PromiseChanged, WindowCommitted
 from support.cli.windows import make_plan, watch_of, window
 
 SETTINGS = RunSettings(
@@ -67,6 +67,31 @@ def test_tasks_that_spark_began_again_are_reported():
         str(next(iter(summary(watch_of(plan, events).summary(), 100))))
         == "window 0 in 50 ms, 2 tasks begun again by Spark: processes were lost"
     )
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "lines"),
+    [
+        ([], []),
+        ([(0.0, "a", True), (0.0, "b", True)], ["2 promises kept"]),
+        ([(0.0, "a", True), (0.0, "b", None)], ["1 promise kept; nothing can be said of 1"]),
+        (
+            [(0.0, "a", True), (0.01, "a", False), (0.03, "a", True), (0.02, "b", False)],
+            [
+                "promise a was broken for 20 ms (1 time)",
+                "promise b was broken for 30 ms (1 time, still at the end)",
+            ],
+        ),
+    ],
+)
+def test_promises_that_were_broken_are_named(verdicts, lines):
+    plan = make_plan()
+    events = [
+        *window(plan),
+        *(PromiseChanged(at, name, "latency", name, kept, 1.0, 2.0, "s") for at, name, kept in verdicts),
+    ]
+    run = watch_of(plan, events).summary()
+    assert [str(line) for line in promises(run)][1:] == lines
 
 
 def test_the_summary_of_a_run():

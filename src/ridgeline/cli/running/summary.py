@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from ridgeline.api.masking import printable
 from ridgeline.cli.running.report import Report, report_parts
 from ridgeline.cli.running.totals import totals_table
 from ridgeline.cli.settings import RunSettings
@@ -62,7 +63,7 @@ def print_figures(console: Console, run: RunSummaryAnswer, report: Report) -> No
         say(console, part)
     for part in report_parts(report, width):
         say(console, part)
-    for part in errors(run):
+    for part in (*errors(run), *promises(run)):
         say(console, part)
 
 
@@ -132,3 +133,25 @@ def errors(run: RunSummaryAnswer) -> Iterator[RenderableType]:
         yield Text(f"dropped (AT_MOST_ONCE): {names}; the last ones:", "yellow")
         for text in run["drops"]:
             yield Text(f"  {text}")
+
+
+def promises(run: RunSummaryAnswer) -> Iterator[RenderableType]:
+    """Which promises were broken, and for how long; that all were kept, or nothing without any."""
+    rows = run["promises"]
+    if not rows:
+        return
+    broken = [row for row in rows if row["timesBroken"]]
+    yield Text()
+    if not broken:
+        unknown = sum(row["kept"] is None for row in rows)
+        more = f"; nothing can be said of {unknown}" if unknown else ""
+        yield Text(f"{plural(len(rows) - unknown, 'promise')} kept{more}", "" if unknown else "green")
+    for row in broken:
+        now = "" if row["kept"] else ", still at the end"
+        yield Text(
+            printable(
+                f"promise {row['promise']} was broken for {duration(row['brokenSeconds'])} "
+                f"({plural(row['timesBroken'], 'time')}{now})"
+            ),
+            "red",
+        )

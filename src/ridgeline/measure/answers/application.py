@@ -135,6 +135,7 @@ class RunSummaryAnswer(RunAnswer):
     p90Seconds: Annotated[float | None, "What 90 % of the other windows stayed within."]
     operators: Annotated[list[OperatorTotalsAnswer], "In topological order."]
     errorTuples: Annotated[list[ErrorTupleAnswer], "The last 10 tuples that failed."]
+    promises: Annotated[list[PromiseAnswer], "What the application has promised, as of the run's end."]
     drops: Annotated[list[str], "The last 5 failures that made `AT_MOST_ONCE` operators lose a window."]
 
 
