@@ -103,6 +103,16 @@ def test_a_key_that_is_too_heavy_for_one_is_shared():
     assert repr(made) == "BalancedPartitioner(1,024 cells, 4 partitions, 1 shared)"
 
 
+def test_who_shares_a_key_has_one_of_its_own_too():
+    load, owners = np.full(16, 0.01), np.array([0] + [1] * 15)
+    load[0] = 100.0
+    made = balance(load, owners, 2, may_share=True, tolerance=TOLERANCE)
+    assert made.sharers == {0: [0, 1]}
+    parts = made.define_partitions(2, PORTS)
+    assert all(part.keys["data"].keys for part in parts)
+    check_cover("it", "data", [part.keys["data"] for part in parts])
+
+
 def test_it_is_plain_data():
     made = BalancedPartitioner(2, [0, 1, 0, 0], {2: (1, 0)})
     again = read_partitioner(json.loads(json.dumps(write_partitioner(made))))

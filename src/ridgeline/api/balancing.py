@@ -157,7 +157,21 @@ def balance(
         shared[cell] = taken
         levels[taken] += load[cell] / many
     _move(own, found, levels, limit)
+    _own_one(load, found, shared)
     return BalancedPartitioner(bits, found.tolist(), shared)
+
+
+def _own_one(
+    load: npt.NDArray[np.float64], owners: npt.NDArray[np.intp], shared: Mapping[int, Sequence[int]]
+) -> None:
+    """Give partitions that only share cells the lightest that another can spare, as each needs one."""
+    alone = np.ones(len(load), np.bool_)
+    alone[list(shared)] = False
+    for partition in sorted({one for some in shared.values() for one in some}):
+        numbers = np.bincount(owners[alone], minlength=1 + max(partition, int(owners.max())))
+        spare = np.flatnonzero(alone & (numbers[owners] > 1))
+        if not numbers[partition] and len(spare):
+            owners[spare[load[spare].argmin()]] = partition
 
 
 def _move(
