@@ -128,6 +128,21 @@ def test_an_attempt_after_one_that_was_late_may_take_longer_until_a_window_has_e
     assert limits == pytest.approx([15.0, 30.0, 60.0, 120.0])
 
 
+def test_a_container_that_a_change_of_the_plan_has_made_may_take_longer_than_any_before():
+    story = Story()
+    window = story.past()
+    story.plan = planned(**{"total.partitions": "3"})
+    story.speculation = Speculation(story.plan, story.speculation)
+    [one, other, new] = story.stages[1] = [one.id for one in story.plan.execution.stages[1].containers]
+    story.home[new] = 7
+    story.speculation.begin(window, story.now, restores=True)
+    for container in (*story.stages[0], one, other):
+        story.speculation.ended(window, container, story.now)
+    assert story.late(14.9) is None
+    found = story.late(0.2)
+    assert (found.slot, found.limit_seconds) == (7, pytest.approx(15.0))
+
+
 def test_windows_that_take_longer_for_good_are_late_no_more():
     story = Story()
     window, hedges = story.past(), 0

@@ -84,6 +84,12 @@ class Speculation:
         pasts: Mapping[int, _Past] = {} if before is None else before.pasts
         self.pasts: dict[int, _Past] = {one: pasts.get(one) or _Past() for one in self._stages}
         """What is known of each container."""
+        self.longest = math.inf
+        """How long a container may take that has no past, since a change of the plan has made it."""
+        if before is not None:
+            limits = [past.limit(self._quantile, self._multiplier) for past in pasts.values()]
+            known = [limit for limit in limits if limit < math.inf]
+            self.longest = _RESTORING * max(known) if known else before.longest
         self._windows: dict[int, _Window] = {}
         self._ended: dict[int, float] = {}
         """When each container has ended its last window."""
@@ -132,6 +138,13 @@ class Speculation:
         earlier = (at for done, at in window.stage_ended.items() if done < stage)
         return max(window.begun, self._ended.get(container, window.begun), *earlier)
 
+    def _limit(self, container: int, window: _Window) -> float:
+        """How long a container may take for a window."""
+        limit = self.pasts[container].limit(self._quantile, self._multiplier)
+        if limit < math.inf:
+            return limit * window.times
+        return self.longest * max(1.0, window.times / _RESTORING)
+
     def look(self, now: float, home: Mapping[int, int]) -> Sequence[LateSlot]:
         """The slots that are late. `home`: the slot of each container. Sets `due`."""
         if now < self.due:
@@ -146,7 +159,7 @@ class Speculation:
         for container in window.awaited:
             if self._stages[container] != stage:
                 continue
-            limit = self.pasts[container].limit(self._quantile, self._multiplier) * window.times
+            limit = self._limit(container, window)
             seconds, slot = now - self._ready(window, container), home.get(container, -1)
             if seconds < limit:
                 self.due = min(self.due, now + limit - seconds)

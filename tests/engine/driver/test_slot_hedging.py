@@ -162,8 +162,9 @@ def test_the_spare_takes_the_place_of_a_slot_that_is_killed(run):
     assert stored(found) == stored(run_local(two_stages(Sum(), count=3_000)))
 
 
+@pytest.mark.slow
 def test_the_plan_changes_while_a_slot_stands_still(run):
-    stops = Stops(30, 130, length=60)
+    stops = Stops(30, 100, length=20)
     until = UntilDecided(2, stops)
     changes = {10 + 100 * at: [Repartition("sums", count)] for at, count in enumerate([3, 2])}
     found = run(application("2ms"), places=3, each=until, stop=until.stop, changes=changes)

@@ -229,7 +229,7 @@ class SlotExecutor:
     @property
     def slots(self) -> int | None:
         """As `WindowExecutor.slots`."""
-        return self._platform.most()
+        return self._platform.most() - (self._group is not None and self._slots.spare is not None)
 
     # Another plan -------------------------------------------------------------------------------------------
 
