@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ridgeline.api.masking import mask
@@ -105,7 +105,11 @@ class PlanDifference:
 
     def to_json(self) -> dict[str, Any]:
         """The difference as JSON values."""
-        return {name: _listed(value) for name, value in asdict(self).items()}
+        moves = tuple(replace(move, before=None) for move in self.moves)
+        found = {name: _listed(value) for name, value in asdict(replace(self, moves=moves)).items()}
+        for move in found["moves"]:
+            del move["before"]
+        return found
 
 
 def _listed(value: Any) -> Any:
