@@ -1,4 +1,4 @@
-"""A policy beside fixed plans and DS2's arithmetic, under a load that changes.
+"""Our policies beside fixed plans and DS2's arithmetic, under a load that changes.
 
 All run at the same time on the same trace, each in a process of its own: what disturbs one disturbs all.
 Their tuples cost waiting, not a processor. The best fixed plan is found by search: all that may be good run a
@@ -82,7 +82,7 @@ def prepare(of_round: Round, example: Example) -> None:
     best, lines = _search(example, of_round.data, short)
     common = {"example": example.name, "rates": example.rates, "step_seconds": step, "most": example.most}
     jobs = {
-        OURS: Job(**common, decides="policy", cooldown=rest),
+        OURS: Job(**common, decides="policies", cooldown=rest),
         "DS2": Job(**common, decides="ds2", cooldown=rest),
         "best fixed plan": Job(**common, partitions=best),
         "first plan": Job(**common),

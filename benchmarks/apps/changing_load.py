@@ -21,7 +21,7 @@ import numpy as np
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
 from ridgeline.api.publisher import Publisher
 from ridgeline.plan.edits import Repartition
-from ridgeline.policies import ApplicationFigures, CriticalPathPolicy, Decision, Policy
+from ridgeline.policies import ApplicationFigures, CriticalPathPolicy, Decision, Policy, SkewPolicy
 
 SLOTS = 20
 _WORDS = np.random.default_rng(7).zipf(1.3, 20_000) % 10_000
@@ -32,7 +32,7 @@ _LEAST_SLEEP = 0.002
 
 @dataclass(frozen=True)
 class Job:
-    """A contestant: an example, its partitions at the beginning, and who decides: "", "policy" or "ds2"."""
+    """A contestant: an example, its partitions at the beginning, and who decides: "", "policies" or "ds2"."""
 
     example: str
     partitions: Mapping[str, int] = field(default_factory=dict)
@@ -217,7 +217,8 @@ def application(job: Job) -> Application:
     for name, operator in made.items():
         if behind := [made[sink].words for source, sink in edges if source == name]:
             app.add_stream(f"of_{name}", operator.output, *behind)
-    if job.decides == "policy":
+    if job.decides == "policies":
+        app.add_policy(SkewPolicy(cooldown=job.cooldown))
         app.add_policy(CriticalPathPolicy(max_slots=job.most, cooldown=job.cooldown))
     elif job.decides == "ds2":
         app.add_policy(
