@@ -18,8 +18,8 @@ from ridgeline.policies.answers import Decision, Expectation
 from ridgeline.policies.model import MOSTLY, behind, busy_share
 from ridgeline.policies.steering import Seconds, SteeringPolicy
 
-_LEAST_TUPLES = 1_000
-"""Of fewer tuples nothing is said about keys."""
+_LEAST_TUPLES = 500
+"""Of fewer tuples a partition nothing is said about keys: chance alone would make them uneven."""
 _KEY_SECONDS = 60.0
 _LOOK_SECONDS = 5.0
 """Keys are counted for so long before anything is decided, unless the cool-down is shorter."""
@@ -131,7 +131,8 @@ class SkewPolicy(SteeringPolicy):
         if known.asked_at is None:
             known.asked_at = figures.at
         enough = figures.at - known.asked_at >= min(_LOOK_SECONDS, self.cooldown)
-        return keys if keys is not None and keys.tuples >= _LEAST_TUPLES and enough else None
+        telling = keys is not None and keys.tuples >= _LEAST_TUPLES * keys.partitions
+        return keys if telling and enough else None
 
     def _evened(
         self,
