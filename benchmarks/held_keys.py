@@ -63,14 +63,14 @@ def touch(of_round: Round, name: str) -> Figures:
 
     held = size(of_round, name)
     checkpoint = str(of_round.data / str(held))
-    events = ours.run(
+    seen = ours.run(
         of_round, held_keys.application(held), of_round.windows(WINDOWS) + 1, checkpoint=checkpoint
     )
     if held_keys.Held.keys != held:
         msg = f"{held:,} keys are to be held; got {held_keys.Held.keys:,}"
         raise ValueError(msg)
-    of_round.note(ours.phases(of_round, events))
-    return {FIGURE: of_round.warm(ours.window_times(events))}
+    of_round.note(ours.phases(of_round, seen))
+    return {FIGURE: of_round.warm(ours.window_times(seen))}
 
 
 BENCHMARKS = (

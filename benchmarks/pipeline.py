@@ -93,9 +93,9 @@ def run(of_round: Round, in_flight: int) -> Figures:
         app.add_stream(f"from{number - 1}", last.output, data, locality="NODE_LOCAL")
         last = stage
     attributes = {"windows_in_flight": in_flight}
-    events = ours.run(of_round, app, of_round.windows(WINDOWS) + 1, attributes=attributes)
-    of_round.note(ours.phases(of_round, events))
-    return {RATE: [1 / seconds for seconds in of_round.warm(ours.window_times(events))]}
+    seen = ours.run(of_round, app, of_round.windows(WINDOWS) + 1, attributes=attributes)
+    of_round.note(ours.phases(of_round, seen))
+    return {RATE: [1 / seconds for seconds in of_round.warm(ours.window_times(seen))]}
 
 
 def limit(of_round: Round) -> Figures:

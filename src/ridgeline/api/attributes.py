@@ -323,8 +323,8 @@ _ALL = (
         _APPLICATION,
         int,
         4,
-        "in slots: windows that may be under way at the same time; 1: records get to sinks sooner, in fewer "
-        "windows a second",
+        "in slots: windows that may be under way at the same time; with 2 or 1 records get to sinks sooner, "
+        "in fewer windows a second",
         1,
         64,
     ),

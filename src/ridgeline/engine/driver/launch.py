@@ -350,7 +350,8 @@ def _open_run(
     planner: Planner | None,
 ) -> ApplicationRun:
     """Make the run; opens the publishers. `launch` calls it and closes the run, and with it the executor."""
-    committer = CommitBeside(executor.wake) if executor.capacity > 1 else None
+    several = executor.capacity > 1 and plan.logical.attributes["windows_in_flight"] > 1
+    committer = CommitBeside(executor.wake) if several else None  # one waits for its commit anyway
     return ApplicationRun(
         plan,
         checkpoint,

@@ -16,7 +16,8 @@ A commit waits for it after each of its system calls, the windows while a state 
 _YOUNG = 2
 """After so many collections among new objects those that were left are looked at, too.
 
-They are kept for figures. Python's own 10 let so many come together that it takes two windows' time.
+They are kept for figures. Python's own 10 let so many come together that it takes two windows' time. All
+objects are looked at as often as by Python's own thresholds.
 """
 _lock = threading.Lock()
 _users = 0
@@ -48,7 +49,7 @@ def short_pauses() -> Iterator[None]:
             sys.setswitchinterval(min(_before, _SWITCH_SECONDS))
             _usual = gc.get_threshold()
             if _usual[0]:
-                gc.set_threshold(_usual[0], _YOUNG)
+                gc.set_threshold(_usual[0], _YOUNG, _usual[1] * _usual[2] // _YOUNG)
         _users += 1
     gc.freeze()
     try:
