@@ -116,3 +116,12 @@ def test_seed_32():  # a plan that was taken back had begun the window twice, th
     faults = (Fault(10, "stop driver", 42561), Fault(469, "change", 3782))
     case = Case(seed=32, slots=1, in_flight=5, burst=8, total=18, large=0.0, forgets=True, faults=faults)
     assert failure(case) == ""
+
+
+def test_seed_2257893():  # numbers of the journal that were free again were taken by a driver of long ago
+    faults = (Fault(31, "second driver", 18767), Fault(372, "stop slot", 27523))
+    case = Case(
+        seed=2257893, sources=2, in_flight=2, total=13, large=0.0, interval=8, segment_bytes=1, real=False,
+        forgets=True, speculates=True, faults=faults,
+    )  # fmt: skip
+    assert failure(case) == ""

@@ -27,6 +27,26 @@ def listed(values: Arrays) -> Sequence[object]:
     return values if isinstance(values, (list, tuple)) else list(values)
 
 
+def whole_numbers(values: object) -> npt.NDArray[np.int64] | None:
+    """An array of whole numbers that fit into 64 bits as such, None of anything else."""
+    if isinstance(values, pa.Array) and pa.types.is_signed_integer(values.type) and not values.null_count:
+        values = values.to_numpy(zero_copy_only=False)
+    if isinstance(values, np.ndarray) and values.dtype.kind == "i" and values.ndim == 1:
+        return values.astype(np.int64, copy=False)
+    return None
+
+
+def numbers_of(values: object, kind: Any) -> npt.NDArray[Any] | None:
+    """An array of values of a kind that numpy has, None of anything else."""
+    if kind not in ARRAY_TYPES:
+        return None
+    if isinstance(values, pa.Array) and not values.null_count and pa.types.is_primitive(values.type):
+        values = values.to_numpy(zero_copy_only=False)
+    if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype == ARRAY_TYPES[kind]:
+        return values
+    return whole_numbers(values) if kind is int else None
+
+
 def listed_keys(keys: Arrays) -> Sequence[Any]:
     """The Python values of an array or iterable of keys; every NaN outside of a tuple becomes `NAN`."""
     if isinstance(keys, np.ndarray):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from itertools import compress, repeat
+from itertools import compress, islice, repeat
 from operator import is_
 from typing import Any, Protocol
 
@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ridgeline.api.cell import IMMUTABLE, MISSING, is_mutable
-from ridgeline.api.keyed_arrays import listed
+from ridgeline.api.keyed_arrays import listed, whole_numbers
+from ridgeline.api.keyed_table import NumberTable
 
 Mask = npt.NDArray[np.bool_]
 
@@ -50,10 +51,22 @@ class KeyedBase(Protocol):
 class Overlay(MutableMapping[Any, Any]):
     """A dict whose first items lie in a base.
 
-    Takes memory only for what is set or removed, and for mutable values that were read.
+    Takes memory only for what is set or removed, and for mutable values that were read. What is set by arrays
+    of numbers lies in a table, and the dict is empty. If anything else is done than to set and to read, it all
+    goes into the dict.
     """
 
-    __slots__ = ("_held", "_unplaced", "_updated", "base", "removed", "values_set")
+    __slots__ = (
+        "_held",
+        "_in_base",
+        "_scattered",
+        "_unplaced",
+        "_updated",
+        "base",
+        "removed",
+        "table",
+        "values_set",
+    )
 
     def __init__(self, base: KeyedBase) -> None:
         self.base = base
@@ -67,6 +80,12 @@ class Overlay(MutableMapping[Any, Any]):
         """Set keys that were not yet looked up in the base; may repeat keys, or hold removed ones."""
         self._held: dict[object, object] = {}
         """Mutable values of the base that were read."""
+        self.table: NumberTable | None = None
+        """What was set, instead of `values_set`."""
+        self._in_base = 0, 0
+        """Of how many rows of the table it is known whether the base has their keys, and how many it has."""
+        self._scattered = False
+        """What was in a table is in the dict again: it stays there."""
 
     def __getitem__(self, key: object) -> Any:
         value = self.values_set.get(key, MISSING)
@@ -79,6 +98,8 @@ class Overlay(MutableMapping[Any, Any]):
         value = self.values_set.get(key, MISSING)
         if value is not MISSING:
             return value
+        if self.table is not None and (row := self.table.find_one(key)) >= 0:
+            return self.table.values[row].item()
         if key in self.removed:
             return default
         value = self.base.find(key, MISSING)
@@ -93,11 +114,13 @@ class Overlay(MutableMapping[Any, Any]):
         )
 
     def __setitem__(self, key: object, value: object) -> None:
+        self.scatter()
         if key not in self.values_set:
             self._unplaced.append(key)
         self.values_set[key] = value
 
     def __delitem__(self, key: object) -> None:
+        self.scatter()
         based = key not in self.removed and (key in self._updated or key in self.base)
         if key in self.values_set:
             del self.values_set[key]
@@ -109,16 +132,64 @@ class Overlay(MutableMapping[Any, Any]):
         self._held.pop(key, None)
 
     def __contains__(self, key: object) -> bool:
-        return key in self.values_set or (key not in self.removed and key in self.base)
+        return (
+            key in self.values_set
+            or (self.table is not None and self.table.find_one(key) >= 0)
+            or (key not in self.removed and key in self.base)
+        )
 
     def __len__(self) -> int:
+        if self.table is not None:
+            return len(self.base) + self.own_size - self._updated_rows()
         return len(self.base) - len(self.removed) + len(self.values_set) - len(self.updated)
 
     def __bool__(self) -> bool:
         """Whether there is a key; unlike `len` it looks nothing up in the base."""
-        return bool(self.values_set) or len(self.base) > len(self.removed)
+        return self.own_size > 0 or len(self.base) > len(self.removed)
+
+    @property
+    def own_size(self) -> int:
+        """How many values were set since the base was written."""
+        return len(self.values_set) if self.table is None else len(self.table)
+
+    def _updated_rows(self) -> int:
+        """How many keys of the table the base has; looks up those that came since the last call."""
+        assert self.table is not None  # noqa: S101  the caller has looked
+        known, there = self._in_base
+        if known < len(self.table):
+            there += int(np.count_nonzero(self.base.has_many(self.table.keys[known:])))
+            self._in_base = len(self.table), there
+        return there
+
+    def scatter(self) -> None:
+        """Have what was set in the dict from now on, not in a table."""
+        if self.table is not None:
+            self._scattered = True
+            self.values_set.update(self.table.as_dict().items())
+            self._unplaced += self.values_set
+            self.table = None
+
+    def _gather(self, dtype: np.dtype[Any]) -> NumberTable | None:
+        """Have what was set in a table from now on; None if that cannot be, or was so before."""
+        if self._scattered or self.removed:
+            return None
+        keys, values = list(self.values_set), list(self.values_set.values())
+        kind = {type(dtype.type().item())}
+        try:
+            self._scattered = not ({int}.issuperset(map(type, keys)) and kind.issuperset(map(type, values)))
+            if not self._scattered:
+                self.table, self._in_base = NumberTable(dtype), (0, 0)
+                self.table.set_many(np.array(keys, np.int64), np.array(values, dtype))
+        except OverflowError:
+            self.table, self._scattered = None, True
+        if self.table is None:
+            return None
+        for mine in (self.values_set, self._unplaced, self._updated):
+            mine.clear()
+        return self.table
 
     def __iter__(self) -> Iterator[Any]:
+        self.scatter()
         before, updated = len(self), self.updated
         for key in self.base:
             if key not in self.removed:
@@ -128,6 +199,7 @@ class Overlay(MutableMapping[Any, Any]):
 
     def items(self) -> Iterator[tuple[Any, Any]]:  # type: ignore[override]  # nobody needs the set operations of a view
         """Keys and values, in the order of insertion."""
+        self.scatter()
         before, updated = len(self), self.updated
         for key, value in self.base.items():
             if key in updated:
@@ -158,13 +230,44 @@ class Overlay(MutableMapping[Any, Any]):
 
     def update(self, pairs: Mapping[object, object]) -> None:  # type: ignore[override]  # of what a mapping's may take, what cells use
         """Set the values of many keys."""
+        self.scatter()
         self.values_set.update(pairs)
         self._note_unplaced(pairs)
 
     def set_many(self, keys: Sequence[object], values: Iterable[Any]) -> None:
         """Set the values of many keys; of equal keys the last wins."""
+        self.scatter()
         self.values_set.update(zip(keys, values, strict=True))
         self._note_unplaced(keys)
+
+    def set_arrays(self, keys: npt.NDArray[np.int64], values: npt.NDArray[Any]) -> bool:
+        """As `set_many`, in a table; False if there is none, and cannot be: nothing is set then."""
+        table = self._gather(values.dtype) if self.table is None else self.table
+        if table is None or table.dtype != values.dtype:
+            return False
+        table.set_many(keys, values)
+        return True
+
+    def take_back(self, values: Mapping[Any, Any], new: Sequence[Any]) -> None:
+        """Set keys that were set to other values; forget those of `new`, which came last."""
+        if self.table is None:
+            self.values_set.update(values)
+            for key in new:
+                self.values_set.pop(key, None)
+            self._updated.difference_update(new)
+            return
+        self._in_base = 0, 0
+        self.table.truncate(len(self.table) - len(new))
+        if values:
+            self.table.set_many(
+                np.array(list(values), np.int64), np.array([*values.values()], self.table.dtype)
+            )
+
+    def newest(self, count: int) -> list[Any]:
+        """The keys of so many values that were set, those that came first last."""
+        if self.table is None:
+            return list(islice(reversed(self.values_set), count))
+        return list(self.table.keys[len(self.table) - count :][::-1].tolist())
 
     def _note_unplaced(self, keys: Iterable[object]) -> None:
         """Add keys to `_unplaced`; drop repetitions when it gets long."""
@@ -174,6 +277,7 @@ class Overlay(MutableMapping[Any, Any]):
 
     def remove_many(self, keys: Sequence[object]) -> None:
         """Remove those of the keys that are there."""
+        self.scatter()
         for key in compress(keys, self.base.has_many(keys)):
             self.removed[key] = None
         for key in keys:
@@ -181,13 +285,13 @@ class Overlay(MutableMapping[Any, Any]):
             self._held.pop(key, None)
         self._updated.difference_update(keys)
 
-    def forget_places(self, keys: Iterable[object]) -> None:
-        """These keys of the base were set and are not any more."""
-        self._updated.difference_update(keys)
-
     def find_all(self, keys: Sequence[object]) -> list[Any]:
         """The values of many keys; `MISSING` for a missing key."""
-        values = list(map(self.values_set.get, keys, repeat(MISSING)))
+        if self.table is None:
+            values = list(map(self.values_set.get, keys, repeat(MISSING)))
+        else:
+            rows, set_ = self.table.find_all(keys), self.table.values
+            values = [set_[row].item() if row >= 0 else MISSING for row in rows.tolist()]
         places = [
             place
             for place, value in enumerate(values)
@@ -204,6 +308,9 @@ class Overlay(MutableMapping[Any, Any]):
 
     def get_array(self, keys: object, default: Any, dtype: Any) -> npt.NDArray[Any]:
         """The values of many keys as an array of numbers; `default` for a missing key."""
+        if self.table is not None and self.table.dtype == dtype:
+            return self._get_rows(self.table, keys, default, dtype)
+        self.scatter()
         names = listed(keys)
         values = np.full(len(names), default, dtype)
         if not self.values_set and not self.removed:
@@ -221,6 +328,21 @@ class Overlay(MutableMapping[Any, Any]):
             keys[places] if isinstance(keys, np.ndarray) else [names[place] for place in places.tolist()]
         )
         values[places[there]] = found[there]
+        return values
+
+    def _get_rows(self, table: NumberTable, keys: Any, default: Any, dtype: Any) -> npt.NDArray[Any]:
+        """As `get_array`, of what is set in a table."""
+        names = whole_numbers(keys)
+        rows = table.find_all(keys := listed(keys)) if names is None else table.look_up(names)
+        values = np.full(len(rows), default, dtype)
+        own = rows >= 0
+        values[own] = table.values[rows[own]]
+        below = np.flatnonzero(~own)
+        if len(below):
+            there, found = self.base.find_many(
+                [keys[place] for place in below.tolist()] if names is None else names[below]
+            )
+            values[below[there]] = found[there]
         return values
 
     def release(self) -> None:

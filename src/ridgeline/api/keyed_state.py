@@ -30,8 +30,17 @@ from ridgeline.api.cell import (
     is_mutable,
 )
 from ridgeline.api.errors import StateError, shorten
-from ridgeline.api.keyed_arrays import ARRAY_TYPES, Arrays, array_of, listed_keys, listed_values
+from ridgeline.api.keyed_arrays import (
+    ARRAY_TYPES,
+    Arrays,
+    array_of,
+    listed_keys,
+    listed_values,
+    numbers_of,
+    whole_numbers,
+)
 from ridgeline.api.keyed_overlay import KeyedBase, Overlay
+from ridgeline.api.keyed_table import NumberTable
 from ridgeline.api.kind import Kind
 from ridgeline.api.nan import odd_tuple, one, one_nan
 
@@ -56,6 +65,8 @@ class Held(NamedTuple):
     """Keys of the base that were removed; those that are in `values` came back as new ones."""
     changed: list[object]
     """The keys that the application window changed so far, as in a snapshot."""
+    table: NumberTable | None = None
+    """Instead of `values`, where these are numbers that came in arrays; nothing is removed then."""
 
 
 class KeyedCell(StateCell, MutableMapping[K, V]):
@@ -77,6 +88,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     __slots__ = (
         "_application_window",
+        "_by_array",
         "_changed",
         "_data",
         "_default",
@@ -85,6 +97,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         "_known",
         "_own",
         "_plain",
+        "_put",
         "_removed",
         "_touched",
         "_watched",
@@ -92,8 +105,10 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     _data: dict[Any, Any] | Overlay
     _own: dict[Any, Any]  # where values lie that were set: `_data`, or what lies over its base
-    _known: Collection[type]  # of values that may take the short way; none once the window removed a key
+    _known: Collection[type]  # of values that may take the short way; none once a window removed or put keys
     _plain: object  # the type of values if none of exactly this type can change in place
+    _put: list[tuple[Sequence[Any], Sequence[Any]]] | None  # all that the window set; None: not known
+    _by_array: bool | None  # True if arrays of numbers are all that is set; None: not known yet
     _application_window: int
     _held: bool  # True if it held keys when the window began
     _touched: dict[Any, None]  # keys set or removed in this streaming window, in order
@@ -105,6 +120,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         self._kind = kind
         self._plain = kind.type if isinstance(kind.type, type) and kind.type in IMMUTABLE else None
         self._default = default
+        self._by_array = None
         self.reset()
 
     def __getitem__(self, key: K) -> V:
@@ -127,16 +143,23 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             key = one(key)
         if self._removed and key in self._removed and key not in self._data:
             self._touched.pop(key, None)  # it comes back as the last one
+        self._one_by_one()
         self._data[key] = value
         self._touched[key] = None
 
     def __delitem__(self, key: K) -> None:
         if key != key:  # noqa: PLR0124  a NaN
             key = one(key)
+        self._one_by_one()
         self._known = ()
         del self._data[key]
         self._watched.pop(key, None)
         self._touched[key] = self._removed[key] = None
+
+    def _one_by_one(self) -> None:
+        """A single key is set or removed."""
+        if self._put or self._by_array is not False:
+            self._put, self._by_array, self._known = None, False, self._kind.known
 
     def __ior__(self, other: Any) -> Self:
         self.update(other)
@@ -217,6 +240,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     def clear(self) -> None:
         """Forget all keys."""
+        self._put = None
         keys = dict.fromkeys(self._data)
         self._touched.update(keys)
         self._removed.update(keys)
@@ -282,15 +306,22 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
         Raises ValueError if the lengths differ, StateError for a value of another type.
         """
+        names, numbers = whole_numbers(keys), numbers_of(values, self._kind.type)
         keys = listed_keys(keys)
         values = listed_values(values, self._kind, keys)
         if self._removed:
             self.update(zip(keys, values, strict=True))
             return
-        if isinstance(self._data, Overlay):
-            self._data.set_many(keys, values)
-        else:
+        self._by_array = names is not None and numbers is not None
+        if not isinstance(self._data, Overlay):
             self._data.update(zip(keys, values, strict=True))
+        elif names is None or numbers is None or not self._data.set_arrays(names, numbers):
+            self._data.set_many(keys, values)
+        if self._put or (self._put is not None and not self._touched):
+            self._put.append((keys, values))
+            self._known = ()
+        else:
+            self._put = None
         if self._touched:
             self._touched.update(dict.fromkeys(keys))
         else:
@@ -338,9 +369,14 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             what = "in which a NaN stands that equals no other; use `math.nan` for it, or None"
             msg = f"{self._kind.state} has the key {shorten(bad)}, {what}"
             raise StateError(msg)
-        own = self._own
-        touched = [key for key in self._touched if key in own] if self._removed else self._touched
-        upserts = dict(zip(touched, map(own.__getitem__, touched), strict=True))
+        upserts: dict[Any, Any] = {}
+        if self._put and not self._removed:
+            for keys, values in self._put:
+                upserts.update(zip(keys, values, strict=True))
+        else:
+            own = self._own_dict()
+            touched = [key for key in self._touched if key in own] if self._removed else self._touched
+            upserts = dict(zip(touched, map(own.__getitem__, touched), strict=True))
         return (False, self._application_window, upserts, list(self._removed))
 
     def snapshot(self) -> Change:
@@ -369,10 +405,18 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
                 self._changed | self._in_order() if goes_on else {}
             )  # the latter: of the last window, if this very cell ran it
             self._remove(keys)
-            self._data.update(values)
+            self._add(values)
             touched = dict.fromkeys([*values, *keys]) if keys else dict.fromkeys(values)
             self._changed = before | touched if goes_on else touched
         self._start(application_window)
+
+    def _add(self, values: Mapping[Any, Any]) -> None:
+        """Set values; those of a cell that is set by arrays, too."""
+        if isinstance(self._data, Overlay) and self._kind.type in ARRAY_TYPES and self._by_array is not False:
+            arrays = array_of([*values], None), array_of([*values.values()], self._kind.type)
+            if arrays[0].dtype == np.int64 and self._data.set_arrays(*arrays):
+                return
+        self._data.update(values)
 
     def _remove(self, keys: Sequence[Any]) -> None:
         """Remove keys, those that are there."""
@@ -406,12 +450,15 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         self._changed = dict.fromkeys(one_nan(list(changed)))
         self._start(application_window)
 
-    def held(self) -> Held:
-        """What it holds of its own, beside its base."""
+    def held(self, *, table: bool = True) -> Held:
+        """What it holds of its own, beside its base. `table`: it may be a table."""
         self._settle()
         changed = list(self._changed | self._in_order())
         data = self._data
         if isinstance(data, Overlay):
+            if data.table is not None and table:
+                return Held(self._application_window, data.base, {}, set(), {}, changed, data.table)
+            data.scatter()
             return Held(
                 self._application_window, data.base, data.values_set, data.updated, data.removed, changed
             )
@@ -425,7 +472,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
     @property
     def own_size(self) -> int:
         """How many values it holds of its own, beside its base."""
-        return len(self._own)
+        return self._data.own_size if isinstance(self._data, Overlay) else len(self._own)
 
     def touched(self) -> Collection[K] | None:
         """The keys that this window has set, or whose values it may have changed; None if it removed any."""
@@ -440,21 +487,23 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     def newest(self, count: int) -> Sequence[K]:
         """The keys of so many values that it holds of its own, those that were set first last."""
+        if isinstance(self._data, Overlay):
+            return self._data.newest(count)
         return list(islice(reversed(self._own), count))
 
     def take_back(
-        self, values: Mapping[K, V], new: Iterable[K], application_window: int, changed: Iterable[K]
+        self, values: Mapping[K, V], new: Sequence[K], application_window: int, changed: Iterable[K]
     ) -> None:
         """Set keys that were only set since to these `values`; those of `new` to the base's, or to nothing.
 
         `changed`: the keys that the application window had changed by then.
         """
-        own = self._own
-        own.update(values)
-        for key in new:
-            own.pop(key, None)
         if isinstance(self._data, Overlay):
-            self._data.forget_places(new)
+            self._data.take_back(values, new)
+        else:
+            self._own.update(values)
+            for key in new:
+                self._own.pop(key, None)
         self._changed = dict.fromkeys(changed)
         self._start(application_window)
 
@@ -471,11 +520,22 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         self._application_window = application_window
         self._touched, self._removed, self._watched = {}, {}, {}
         self._known = self._kind.known
+        self._put = []
         if isinstance(self._data, Overlay):
             self._data.release()
+            if self._data.table is not None:
+                self._known = ()
+
+    def _own_dict(self) -> dict[Any, Any]:
+        """What was set, in a dict."""
+        if isinstance(self._data, Overlay):
+            self._data.scatter()
+        return self._own
 
     def _in_order(self) -> dict[Any, None]:
         """The keys that this streaming window set, then those that it removed: the order of its changes."""
+        if not self._removed:
+            return self._touched
         own = self._own
         return dict.fromkeys([*(key for key in self._touched if key in own), *self._removed])
 
@@ -484,7 +544,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         for key, before in self._watched.items():
             if key not in self._touched and differs(before, value := self._data[key]):
                 self._data[key] = value
-                self._touched[key] = None
+                self._touched[key], self._put = None, None
 
 
 class _Items(ItemsView[K, V]):

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 from unittest import mock
 
+import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -216,6 +217,55 @@ def typed(items: Any) -> list[Any]:
     return [(type(key), key, type(value), value) for key, value in items]
 
 
+class ArraysMachine(RunsMachine):
+    """As long as arrays are all that is put, they lie in a table."""
+
+    keys = st.integers(-4, 14)
+    lookups = st.lists(
+        st.one_of(keys, st.sampled_from([True, 2.0, 2.5, "2", Decimal(3), 2**70, None])), max_size=5
+    )
+
+    @rule(data=st.data())
+    def put_arrays(self, data: Any) -> None:
+        keys = data.draw(st.lists(self.keys, max_size=12))
+        values = data.draw(st.lists(self.values, min_size=len(keys), max_size=len(keys)))
+        given = np.array(keys, np.int64)
+        self.cell.put_many(given, np.array(values, np.int64))
+        given[:] = 0  # an array may be used again
+        self.model.update(zip(keys, values, strict=True))
+        self.note(*keys)
+
+    @rule(data=st.data())
+    def get_arrays(self, data: Any) -> None:
+        keys = data.draw(st.lists(self.keys, max_size=12))
+        found = self.cell.get_many(np.array(keys, np.int64))
+        assert found.tolist() == [self.model.get(key, 0) for key in keys]
+
+    @rule(data=st.data())
+    def look_for_anything(self, data: Any) -> None:
+        keys = data.draw(self.lookups)
+        assert [self.cell.get(key) for key in keys] == list(map(self.model.get, keys))
+        assert [key in self.cell for key in keys] == [key in self.model for key in keys]
+        assert self.cell.get_many(keys).tolist() == [self.model.get(key, 0) for key in keys]
+        assert (len(self.cell), bool(self.cell)) == (len(self.model), bool(self.model))
+
+    @rule()
+    def look_through(self) -> None:
+        super().same_items_in_the_same_order()
+
+    @invariant()
+    def same_items_in_the_same_order(self) -> None:
+        assert len(self.cell) == len(self.model)  # more than that puts what lies in a table into a dict
+
+    def begin(self) -> None:
+        """Without a look at all items."""
+        if self.window % WINDOWS_SEEN_AS_ONE == 0:
+            self.committed_changed = {}
+        self.changed = dict(self.committed_changed)
+        self.cell.begin(self.window - self.window % WINDOWS_SEEN_AS_ONE)
+        assert typed(self.restored().items()) == typed(self.model.items())
+
+
 class StringsMachine(RunsMachine):
     """Keys and values of variable length, and hashes of which many are the same."""
 
@@ -314,10 +364,11 @@ def few_hashes() -> list[Any]:
     ]
 
 
-for machine in (RunsMachine, StringsMachine, MixedMachine, TuplesMachine):
+for machine in (RunsMachine, ArraysMachine, StringsMachine, MixedMachine, TuplesMachine):
     machine.TestCase.settings = settings(deadline=None, max_examples=15, stateful_step_count=30)
 
 TestInts = RunsMachine.TestCase
+TestArrays = ArraysMachine.TestCase
 TestStrings = StringsMachine.TestCase
 TestMixed = MixedMachine.TestCase
 TestTuples = TuplesMachine.TestCase

@@ -3,6 +3,7 @@
 import math
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,9 @@ from ridgeline.plan.protocol import WindowRequest
 from support.engine.containers import ByHand, CountingStorage
 
 KEYS = st.sampled_from([*range(12), "text", (1, math.nan), float("nan"), None, 2.5])
-ACTS = st.sampled_from(["set", "set", "many", "many", "add", "add", "read", "read", "drop"])
+ACTS = st.sampled_from(
+    ["set", "set", "many", "many", "add", "add", "read", "read", "drop", "arrays", "arrays"]
+)
 WINDOW = st.lists(st.tuples(ACTS, KEYS, st.integers(0, 9)), max_size=6)
 STEPS = st.lists(
     st.tuples(
@@ -32,6 +35,7 @@ class Store(InputOperator):
 
     numbers = KeyedState(int, key=object, default=0)
     lists = KeyedState(list, key=object, default=list)
+    counts = KeyedState(int, key=int, default=0)
     last = State(0)
 
     def emit_tuples(self):
@@ -47,6 +51,9 @@ class Store(InputOperator):
                     _ = self.numbers[key], self.lists.get(key)
                 case "drop":
                     self.numbers.pop(key, None)
+                case "arrays":
+                    keys = np.array([value, 7 - value, 20 + self.last % 50])
+                    self.counts.put_many(keys, self.counts.get_many(keys) + 1)
             self.last += value
         if self.context.attempt == 2:
             message = "as ordered"
@@ -101,7 +108,16 @@ class Flights(ByHand):
         cells = self.operator("store")
         numbers, lists = cells.numbers.snapshot(), cells.lists.snapshot()
         return repr(
-            [numbers[1], [*numbers[2].items()], numbers[3], lists[1], [*lists[2].items()], cells.last]
+            [
+                numbers[1],
+                [*numbers[2].items()],
+                numbers[3],
+                lists[1],
+                [*lists[2].items()],
+                len(cells.counts),
+                cells.counts.get_many(np.arange(80)).tolist(),
+                cells.last,
+            ]
         )
 
 

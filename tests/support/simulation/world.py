@@ -365,7 +365,7 @@ class World:
                 self._unexpected(error)
             if self._mend is not None:
                 self._mend()
-            self._mend, self._disturbed = None, self.disk.full or self.disk.bad_syncs > 0
+            self._mend, self._disturbed = None, self._disk_disturbs
         except Exception as error:  # noqa: BLE001  a violation
             self._unexpected(error)
         finally:
@@ -374,6 +374,11 @@ class World:
             self.ledger.plans.check()
         if self.ledger.violation is not None:
             raise self.ledger.violation
+
+    @property
+    def _disk_disturbs(self) -> bool:
+        """Whether what a disk or a store has begun to do is not over."""
+        return self.disk.full or self.disk.bad_syncs > 0 or self.disk.unanswered > 1
 
     def _unexpected(self, error: BaseException) -> NoReturn:
         text = "".join(traceback.format_exception(error)[-6:])

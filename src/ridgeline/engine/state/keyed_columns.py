@@ -237,6 +237,12 @@ def encode(values: Sequence[object], kind: str) -> Column:
     return Column(kind, [_leaf(code, part) for code, part in zip(codes(kind), parts, strict=True)])
 
 
+def numbers(array: Values) -> Column:
+    """A column of what an array of int64, float64 or bool holds."""
+    [code] = (code for code, dtype in _DTYPES.items() if array.dtype == dtype)
+    return Column(code, [FixedLeaf(array)])
+
+
 def _leaf(code: str, values: Sequence[Any]) -> Leaf:
     if code in _DTYPES:
         return FixedLeaf(np.array(values, _DTYPES[code]))

@@ -15,9 +15,10 @@ import numpy.typing as npt
 
 from ridgeline.api.keyed_overlay import KeyedBase, Mask
 from ridgeline.api.keyed_state import Held, KeyedCell
+from ridgeline.api.keyed_table import NumberTable
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.engine.state import keyed_hash
-from ridgeline.engine.state.keyed_columns import EXACT, Places, Values, encode, kind_of, zero
+from ridgeline.engine.state.keyed_columns import EXACT, Places, Values, encode, kind_of, numbers, zero
 from ridgeline.engine.state.keyed_hash import Keys, UnstableKeyError
 from ridgeline.engine.state.keyed_segment import NOT_FOUND, TOMBSTONE, Segment, Wanted
 from ridgeline.engine.state.segment_compaction import Entries, Merge, Source
@@ -72,6 +73,11 @@ class Segments(KeyedBase):
 
     whole = True
     """False if other cells have a part of what is in the segments."""
+
+    @property
+    def of_whole_numbers(self) -> bool:
+        """Whether all keys are of type int, and all that is in the segments is this cell's."""
+        return self.whole and all(segment.key_column.kind == "i" for segment in self.segments)
 
     @property
     def next_order(self) -> int:
@@ -239,14 +245,19 @@ def compact(cell: KeyedCell[object], write: Write) -> SegmentsChange | None:
     """
     held = cell.held()
     segments = held.base if isinstance(held.base, Segments) else None
-    if len(cell) < (SEGMENT_KEYS // 2 if segments else SEGMENT_KEYS):
+    if held.table is not None and not (segments and segments.of_whole_numbers):
+        held = cell.held(table=False)
+    least = SEGMENT_KEYS // 2 if segments else SEGMENT_KEYS
+    live = len(segments) if segments and held.table else len(cell)
+    if live < least and len(cell) < least:
         return None
     stay = list(segments.segments) if segments else []
     names: tuple[str, ...] = ()
     alone = segments is None or segments.whole
-    if held.values or held.removed or not alone:
+    if held.values or held.table or held.removed or not alone:
         try:
-            new = _entries(held, segments)
+            new, added = _entries(held, segments) if held.table is None else _rows(held.table, segments)
+            live += added if held.table else 0
         except UnstableKeyError:
             return None
         sources: list[Source] = [new]
@@ -254,9 +265,8 @@ def compact(cell: KeyedCell[object], write: Write) -> SegmentsChange | None:
             sources.append(stay.pop())
         while stay and stay[-1].keys < _TIER * sum(len(source.hashes) for source in sources):
             sources.append(stay.pop())
-        added = len(held.values) - len(held.updated)
         merge, next_order = Merge(sources, oldest=not stay), (segments.next_order if segments else 0) + added
-        names = (write(lambda name: merge.file(name, len(cell), next_order)),)
+        names = (write(lambda name: merge.file(name, live, next_order)),)
     return SegmentsChange(
         held.application_window,
         (*(segment.name.rpartition("/")[2] for segment in stay), *names),
@@ -264,8 +274,25 @@ def compact(cell: KeyedCell[object], write: Write) -> SegmentsChange | None:
     )
 
 
-def _entries(held: Held, segments: Segments | None) -> Entries:
-    """What a cell holds, as entries. Raises UnstableKeyError."""
+def _rows(table: NumberTable, segments: Segments | None) -> tuple[Entries, int]:
+    """As `_entries`, of what lies in a table. In the order of hashes: so the segments are read in turn."""
+    hashes = keyed_hash.hash_many(table.keys)
+    sorted_ = np.argsort(hashes, kind="stable")
+    hashes, keys = hashes[sorted_], table.keys[sorted_]
+    orders = np.full(len(table), TOMBSTONE, np.int64)
+    if segments:
+        for segment, which, places in segments.entries_of(Wanted(keys, hashes), np.arange(len(table))):
+            orders[which] = segment.orders[places]
+    new = np.flatnonzero(orders == TOMBSTONE)
+    in_turn = new[np.argsort(sorted_[new])]
+    orders[in_turn] = np.arange(len(new)) + (segments.next_order if segments else 0)
+    columns = numbers(keys), numbers(table.values[sorted_])
+    size = 16 * len(table) + sum(column.size_bytes for column in columns)
+    return Entries(hashes, orders, *columns, size), len(new)
+
+
+def _entries(held: Held, segments: Segments | None) -> tuple[Entries, int]:
+    """What a cell holds, as entries, and how many keys are new. Raises UnstableKeyError."""
     keys, values = list(held.values), list(held.values.values())
     removed = [key for key in held.removed if key not in held.values]
     orders = np.full(len(keys) + len(removed), TOMBSTONE, np.int64)
@@ -284,4 +311,4 @@ def _entries(held: Held, segments: Segments | None) -> Entries:
     columns = encode(keys, kind_of(keys)), encode([*values, *[zero(kind)] * len(removed)], kind)
     key_column, value_column = (column.gathered(sorted_) for column in columns)
     size = 16 * len(keys) + key_column.size_bytes + value_column.size_bytes
-    return Entries(hashes[sorted_], orders[sorted_], key_column, value_column, size)
+    return Entries(hashes[sorted_], orders[sorted_], key_column, value_column, size), len(new)

@@ -14,6 +14,7 @@ delta is a file of its logical name.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -194,8 +195,7 @@ def _sections(storage: Storage, name: str) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise missing(storage, name) from error
     payload = memoryview(data)[_HEADER:]
-    found = int.from_bytes(data[len(_MAGIC) : _HEADER], "little")
-    if len(data) < _HEADER or data[: len(_MAGIC)] != _MAGIC or checksum(file_of(name), payload) != found:
+    if not _is_whole(name, data):
         what = "checksum differs: damaged, or a copy of another file"
         size = f"{len(data)} bytes, {what}"
         msg = f"state file `{where(storage, name)}` is corrupt ({size}); restore it from a copy"
@@ -205,15 +205,30 @@ def _sections(storage: Storage, name: str) -> dict[str, Any]:
 
 
 def load(storage: Storage, name: str) -> bytes:
-    """The bytes of a state file, from the journal if they lie there. Raises FileNotFoundError."""
+    """The bytes of a state file, from the journal if they lie there. Raises FileNotFoundError.
+
+    Its place in the journal may be another driver's. One that was taken over before its first record can go
+    on with numbers that are free again. What was there has a file of its own then.
+    """
     place = slice_place(name)
     if place is None:
         return storage.read(f"{FOLDER}/{name}")
     segment, offset, size = place
     try:
-        return storage.read_range(segment_file(segment), offset, size)
+        data = storage.read_range(segment_file(segment), offset, size)
     except FileNotFoundError:
         return storage.read(f"{FOLDER}/{file_of(name)}")
+    if not _is_whole(name, data):
+        with contextlib.suppress(FileNotFoundError):
+            return storage.read(f"{FOLDER}/{file_of(name)}")
+    return data
+
+
+def _is_whole(name: str, data: bytes) -> bool:
+    """Whether these are the bytes of the file."""
+    sum_ = int.from_bytes(data[len(_MAGIC) : _HEADER], "little")
+    whole = len(data) >= _HEADER and data[: len(_MAGIC)] == _MAGIC
+    return whole and checksum(file_of(name), memoryview(data)[_HEADER:]) == sum_
 
 
 def where(storage: Storage, name: str) -> str:

@@ -1,0 +1,163 @@
+"""A table of numbers by whole number, for many keys at once: a dict would lie scattered all over the memory.
+
+A dict of a million keys costs a cache miss for its entry, one for the key and one for the value, each time.
+Here they lie in arrays, and all that is asked of them is asked for many keys at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Rows = npt.NDArray[np.intp]
+"""Where keys are in a table, in the order in which they came; -1: nowhere."""
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio (Knuth, TAOCP 6.4)
+_EMPTY = -1
+_LEAST_BITS = 10
+_SLOTS_A_ROW = 2
+"""At least; with fewer, searches get long."""
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+
+
+class NumberTable:
+    """Numbers by int64 keys, in the order of insertion. Open addressing, searched for many keys in step.
+
+    `dtype`: of the values. Rows of `find` stay as they are until `truncate`.
+    """
+
+    __slots__ = ("_bits", "_count", "_found", "_keys", "_slots", "_values")
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self._keys = np.empty(1 << (_LEAST_BITS - 1), np.int64)
+        self._values = np.empty(len(self._keys), dtype)
+        self._count = 0
+        self._found: tuple[npt.NDArray[np.int64], Rows] | None = None
+        """Keys that were looked for last, and their rows: the same ones are often set next."""
+        self._lay(_LEAST_BITS)
+
+    def _lay(self, bits: int) -> None:
+        """Make room for `1 << bits` slots, and put all rows into them."""
+        self._bits = bits
+        self._slots = np.full(1 << bits, _EMPTY, np.int32)
+        self._place(self._keys[: self._count], np.arange(self._count))
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the values."""
+        return self._values.dtype
+
+    @property
+    def keys(self) -> npt.NDArray[np.int64]:
+        """All keys, in the order of insertion; a view."""
+        return self._keys[: self._count]
+
+    @property
+    def values(self) -> npt.NDArray[Any]:
+        """The values of `keys`; a view."""
+        return self._values[: self._count]
+
+    def _first(self, keys: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+        """The slots where searches for some keys begin."""
+        return ((keys.view(np.uint64) * _SPREAD) >> np.uint64(64 - self._bits)).astype(np.intp)
+
+    def find(self, keys: npt.NDArray[np.int64]) -> Rows:
+        """The row of each key."""
+        rows = self._slots[slots := self._first(keys)].astype(np.intp)
+        left = np.flatnonzero(rows >= 0)
+        left = left[self._keys[rows[left]] != keys[left]]
+        last = len(self._slots) - 1
+        while len(left):
+            slots[left] = here = (slots[left] + 1) & last
+            rows[left] = found = self._slots[here]
+            left = left[(found >= 0) & (self._keys[found] != keys[left])]
+        return rows
+
+    def find_one(self, key: Any) -> int:
+        """The row of a key that may be anything."""
+        if type(key) is not int:
+            try:
+                whole = int(key)
+            except (TypeError, ValueError, OverflowError, ArithmeticError):
+                return -1
+            if whole != key:
+                return -1
+            key = whole
+        if not _LEAST <= key <= _MOST:
+            return -1
+        return int(self.find(np.array([key], np.int64))[0])
+
+    def find_all(self, keys: Sequence[object]) -> Rows:
+        """The row of each key that may be anything."""
+        if {int}.issuperset(map(type, keys)):
+            try:
+                return self.find(np.array(keys, np.int64))
+            except OverflowError:
+                pass
+        return np.fromiter(map(self.find_one, keys), np.intp, len(keys))
+
+    def set_many(self, keys: npt.NDArray[np.int64], values: npt.NDArray[Any]) -> None:
+        """Set the values of some keys; of equal keys the last one wins."""
+        rows, self._found = self.look_up(keys), None
+        if len(new := np.flatnonzero(rows < 0)):
+            rows[new] = self._add(keys[new])
+        self._values[rows] = values
+
+    def look_up(self, keys: npt.NDArray[np.int64]) -> Rows:
+        """As `find`; quick for the keys that were asked for last. Not to be changed."""
+        if self._found is None or not np.array_equal(self._found[0], keys):
+            self._found = keys.copy(), self.find(keys)
+        return self._found[1]
+
+    def _add(self, keys: npt.NDArray[np.int64]) -> Rows:
+        """Add rows for keys that have none, and return them; some may be equal."""
+        if not (keys[1:] > keys[:-1]).all():
+            _, first, which = np.unique(keys, return_index=True, return_inverse=True)
+            in_turn = np.argsort(first)
+            rows = np.empty(len(first), np.intp)
+            rows[in_turn] = np.arange(len(first))
+            return self._append(keys[first[in_turn]])[rows[which]]
+        return self._append(keys)
+
+    def _append(self, keys: npt.NDArray[np.int64]) -> Rows:
+        """Add rows for keys that differ and have none."""
+        begin, end = self._count, self._count + len(keys)
+        if end > len(self._keys):
+            self._grow(end)
+        self._keys[begin:end] = keys
+        self._count = end
+        if end * _SLOTS_A_ROW > len(self._slots):
+            self._lay((end * _SLOTS_A_ROW * 2 - 1).bit_length())
+        else:
+            self._place(keys, np.arange(begin, end))
+        return np.arange(begin, end)
+
+    def _grow(self, rows: int) -> None:
+        """Make room for so many rows."""
+        size = max(rows, 2 * len(self._keys))
+        keys, values = np.empty(size, np.int64), np.empty(size, self._values.dtype)
+        keys[: self._count], values[: self._count] = self.keys, self.values
+        self._keys, self._values = keys, values
+
+    def _place(self, keys: npt.NDArray[np.int64], rows: Rows) -> None:
+        """Put rows into the first free slots of their keys, which differ and are in no slot."""
+        slots, last = self._first(keys), len(self._slots) - 1
+        while len(rows):
+            free = self._slots[slots] < 0
+            self._slots[slots[free]] = rows[free]  # of several the last one
+            left = self._slots[slots] != rows
+            slots, rows = (slots[left] + 1) & last, rows[left]
+
+    def truncate(self, count: int) -> None:
+        """Forget all keys but the first `count`."""
+        self._count, self._found = count, None
+        self._lay(self._bits)
+
+    def as_dict(self) -> dict[int, Any]:
+        """All keys and values as Python's objects, in the order of insertion."""
+        return dict(zip(self.keys.tolist(), self.values.tolist(), strict=True))
