@@ -52,7 +52,7 @@ class Overlay(MutableMapping[Any, Any]):
     """A dict whose first items lie in a base.
 
     Takes memory only for what is set or removed, and for mutable values that were read. What is set by arrays
-    of numbers lies in a table, and the dict is empty. If anything else is done than to set and to read, it all
+    of numbers lies in a table, and the dict is empty. If more is done than to set and to read, all of it
     goes into the dict.
     """
 
