@@ -1,8 +1,9 @@
 import json
 import math
+from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ridgeline.measure.events import (
@@ -468,8 +469,13 @@ def figures(value):
         yield value
 
 
+PLANNED = WindowPlanned(0.0, 3, 0, 0.0)
+ENDED = OperatorWindow(0.0, 3, 0, 1, 0, "h", 0.0, 0.0, 0.0, 0.0, 0.0, {}, {})
+
+
 @settings(deadline=None)
 @given(st.lists(events, max_size=30), times)
+@example([PLANNED, replace(ENDED, tuples_in={"input": -1})], 0.0)
 def test_whatever_happens_the_figures_are_numbers_and_not_negative(given_events, now):
     fold = made(chain("read", "split", "write", stages=[0, 0, 1]))
     handlers = {

@@ -21,7 +21,7 @@ def operator_row(
         "queued": finite(figures.buffered) if node.kind != "input" else 0,
         "active": int(figures.active),
         "produced": int(sum(figures.produced.values())),
-        "consumedByPort": dict(said.consumed) if said is not None else {},
+        "consumedByPort": {} if said is None else {port: max(0, n) for port, n in said.consumed.items()},
         "producedByPort": {port: int(count) for port, count in figures.produced.items()},
         "secondsSpent": figures.seconds_spent,
         "averageSecondsPerElement": finite(figures.seconds_per_element),
