@@ -15,6 +15,8 @@ from ridgeline.api.keyed_arrays import listed, whole_numbers
 from ridgeline.api.keyed_table import NumberTable
 
 Mask = npt.NDArray[np.bool_]
+_ONE_OF_MANY, _FEW = 10, 1_000
+"""To ask a table for one key takes as long as to put so many into the dict; so few keys do not count."""
 
 
 class KeyedBase(Protocol):
@@ -57,6 +59,7 @@ class Overlay(MutableMapping[Any, Any]):
     """
 
     __slots__ = (
+        "_asked",
         "_held",
         "_in_base",
         "_scattered",
@@ -84,6 +87,8 @@ class Overlay(MutableMapping[Any, Any]):
         """What was set, instead of `values_set`."""
         self._in_base = 0, 0
         """Of how many rows of the table it is known whether the base has their keys, and how many it has."""
+        self._asked = 0
+        """How often the table was asked for one key."""
         self._scattered = False
         """What was in a table is in the dict again: it stays there."""
 
@@ -98,8 +103,8 @@ class Overlay(MutableMapping[Any, Any]):
         value = self.values_set.get(key, MISSING)
         if value is not MISSING:
             return value
-        if self.table is not None and (row := self.table.find_one(key)) >= 0:
-            return self.table.values[row].item()
+        if self.table is not None and (value := self._in_table(self.table, key)) is not MISSING:
+            return value
         if key in self.removed:
             return default
         value = self.base.find(key, MISSING)
@@ -134,7 +139,7 @@ class Overlay(MutableMapping[Any, Any]):
     def __contains__(self, key: object) -> bool:
         return (
             key in self.values_set
-            or (self.table is not None and self.table.find_one(key) >= 0)
+            or (self.table is not None and self._in_table(self.table, key) is not MISSING)
             or (key not in self.removed and key in self.base)
         )
 
@@ -160,6 +165,18 @@ class Overlay(MutableMapping[Any, Any]):
             there += int(np.count_nonzero(self.base.has_many(self.table.keys[known:])))
             self._in_base = len(self.table), there
         return there
+
+    def _in_table(self, table: NumberTable, key: object) -> Any:
+        """The value of a key in the table; `MISSING` if there is none.
+
+        A dict is quicker for one key. If many are asked for so, all goes into the dict.
+        """
+        self._asked += 1
+        if self._asked * _ONE_OF_MANY > len(table) + _FEW:
+            self.scatter()
+            return self.values_set.get(key, MISSING)
+        row = table.find_one(key)
+        return table.values[row].item() if row >= 0 else MISSING
 
     def scatter(self) -> None:
         """Have what was set in the dict from now on, not in a table."""

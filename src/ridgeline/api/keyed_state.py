@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import (
     Callable,
@@ -413,9 +414,10 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
     def _add(self, values: Mapping[Any, Any]) -> None:
         """Set values; those of a cell that is set by arrays, too."""
         if isinstance(self._data, Overlay) and self._kind.type in ARRAY_TYPES and self._by_array is not False:
-            arrays = array_of([*values], None), array_of([*values.values()], self._kind.type)
-            if arrays[0].dtype == np.int64 and self._data.set_arrays(*arrays):
-                return
+            with contextlib.suppress(OverflowError):  # whole numbers of more than 64 bits
+                arrays = array_of([*values], None), array_of([*values.values()], self._kind.type)
+                if arrays[0].dtype == np.int64 and self._data.set_arrays(*arrays):
+                    return
         self._data.update(values)
 
     def _remove(self, keys: Sequence[Any]) -> None:
