@@ -65,7 +65,7 @@ def test_after_a_loss_nothing_runs_until_a_request_has_states():
     flight = running(4)
     assert flight.failed(LOST) == failed(4)
     assert not flight.runs(4, 0)
-    assert flight.begin(request(5), complete=False) == (failed(5),)
+    assert not flight.begin(request(5), complete=False)
     again = request(4, 1, states=True)
     assert not flight.begin(again, complete=False)
     assert not flight.begin(request(5, 1), complete=False)
@@ -82,6 +82,19 @@ def test_a_slot_that_is_lost_between_windows_fails_the_next_one():
     assert list(flight.begin(request(5, 1, states=True), complete=True)) == [request(5, 1, states=True)]
 
 
+def test_one_loss_is_one_failure_however_many_windows_begin_before_it_is_heard_of():
+    flight = running(4)
+    flight.reported(4, 0, 0)
+    flight.reported(4, 0, 1)
+    assert flight.failed(LOST) is None
+    begun = [flight.begin(request(window), complete=True) for window in (5, 6, 7, 8)]
+    assert begun == [(failed(5),), (), (), ()]
+    again = request(5, 1, states=True)
+    assert list(flight.begin(again, complete=True)) == [again]
+    assert flight.failed(LOST) == failed(5, 1)
+    assert not flight.begin(request(6, 1), complete=True)
+
+
 def test_a_second_slot_that_is_lost_with_the_first_costs_no_second_attempt():
     flight = running(4)
     assert flight.failed(LOST) == failed(4)
@@ -95,4 +108,4 @@ def test_slots_that_come_back_before_the_request_find_nothing_to_run():
     flight = running(4)
     assert flight.failed(LOST) == failed(4)
     assert not flight.all_there()
-    assert flight.begin(request(5), complete=True) == (failed(5),)
+    assert not flight.begin(request(5), complete=True)

@@ -22,20 +22,27 @@ class InFlight:
         self._requests: dict[int, WindowRequest] = {}
         self._awaited: dict[int, set[int]] = {}
         self._waiting: list[WindowRequest] | None = None
-        self._void: Failure | None = None
+        self._void = False
+        """True from a loss on until a request has states: nothing runs."""
+        self._unsaid: Failure | None = None
+        """Why, until STRAM hears of it: one loss is one failure, however many windows begin meanwhile."""
 
     def begin(self, request: WindowRequest, *, complete: bool) -> Sequence[WindowRequest | AttemptFailed]:
         """What to tell the slots now; or that the attempt has failed, since containers have lost their state.
 
+        Nothing follows for attempts after that one: STRAM finds them void, too, and has states in its next.
         `complete`: all slots are there. One with states waits for that, and so do those after it.
         """
         if request.states is not None:
             self._requests.clear()
             self._awaited.clear()
-            self._void = None
+            self._void, self._unsaid = False, None
             self._waiting = None if complete else []
-        elif self._void is not None:
-            failure = replace(self._void, window_id=request.window_id)
+        elif self._void:
+            failure, self._unsaid = self._unsaid, None
+            if failure is None:
+                return ()
+            failure = replace(failure, window_id=request.window_id)
             return (AttemptFailed(request.window_id, request.attempt, failure),)
         self._requests[request.window_id] = request
         self._awaited[request.window_id] = set(self._containers)
@@ -70,12 +77,9 @@ class InFlight:
         del self._requests[window_id], self._awaited[window_id]
         return True
 
-    def moved(self, failure: Failure) -> None:
-        """Containers live in another slot, without their states: as `failed`, but nothing has.
-
-        `failure`: of attempts that are begun without states, as long as STRAM has not heard of it.
-        """
-        self._void = failure
+    def moved(self) -> None:
+        """Containers live in another slot, without their states. STRAM hears of it, and nothing has failed."""
+        self._void, self._unsaid = True, None
         self._requests.clear()
         self._awaited.clear()
 
@@ -86,9 +90,11 @@ class InFlight:
         """
         if self._waiting is not None:
             return None  # nothing was told yet, and the first request has states
-        self._void = failure
         if not self._requests:
+            if not self._void or self._unsaid is not None:
+                self._void, self._unsaid = True, failure
             return None
+        self._void, self._unsaid = True, None
         window = failure.window_id if failure.window_id in self._requests else min(self._requests)
         attempt = self._requests[window].attempt
         self._requests.clear()

@@ -510,7 +510,7 @@ class SlotExecutor:
         reason = f"slot {spare} has what slot {slot} was late with, or has lost"
         self._void()
         if slot in self._slots.members:  # else it has failed, as is known
-            self._flight.moved(Failure(self._application, "", 0, -1, "the slots", reason, raised=True))
+            self._flight.moved()
             self._events.append(ContainersMoved(reason))
         self._home = homes_of(self._slots.placement)
         self._plan_files[slot] = self._plan_files[spare]
