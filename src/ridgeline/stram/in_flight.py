@@ -78,7 +78,7 @@ class InFlight:
         return True
 
     def moved(self) -> None:
-        """Containers live in another slot, without their states. STRAM hears of it, and nothing has failed."""
+        """Containers live in another slot, without their states. STRAM hears of it; nothing has failed."""
         self._void, self._unsaid = True, None
         self._requests.clear()
         self._awaited.clear()
