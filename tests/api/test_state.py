@@ -295,3 +295,16 @@ def test_a_restored_cell_has_the_order_of_the_one_that_lived():
     assert list(lived.items()) == list(restored.items()) == [("d", 4), ("a", 5), ("b", 6), ("c", 7)]
     assert list(lived.changed()) == list(restored.changed())
     assert lived.snapshot() == restored.snapshot()
+
+
+def test_a_removed_key_comes_back_as_the_last_one_wherever_the_state_is_restored():
+    before = keyed(list)
+    before["a"] = [1]
+    lived, restored = keyed(list), keyed(list)
+    for cell in (lived, restored):
+        cell.apply(before.changes())
+        cell.begin(5)
+    lived.clear()
+    lived.put_many("ba", [[2], [3]])
+    restored.apply(lived.changes())
+    assert list(lived.items()) == list(restored.items()) == [("b", [2]), ("a", [3])]

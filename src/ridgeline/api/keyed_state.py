@@ -160,7 +160,8 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
     def _one_by_one(self) -> None:
         """A single key is set or removed."""
         if self._put or self._by_array is not False:
-            self._put, self._by_array, self._known = None, False, self._kind.known
+            self._put, self._by_array = None, False
+            self._known = () if self._removed else self._kind.known
 
     def __ior__(self, other: Any) -> Self:
         self.update(other)
