@@ -24,6 +24,7 @@ import pyspark.worker
 import ridgeline.engine.worker.slot_task
 import ridgeline.engine.worker.stage  # noqa: F401
 from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.spark.seeding import seed_after_fork, watched_seeds
 from ridgeline.engine.worker.log_channel import open_worker_channel
 from ridgeline.engine.worker.worker_output import mark_output
 
@@ -114,10 +115,11 @@ def preload(names: str) -> None:
 
     pyarrow imports pandas, if there is one, at its first conversion to numpy: 0.3 s in each new process.
     """
-    for name in filter(None, names.split(",")):
-        importlib.import_module(name)
-    with contextlib.suppress(Exception):  # there is none, or a broken one: nobody has asked for it
-        importlib.import_module("pandas")
+    with watched_seeds():
+        for name in filter(None, names.split(",")):
+            importlib.import_module(name)
+        with contextlib.suppress(Exception):  # there is none, or a broken one: nobody has asked for it
+            importlib.import_module("pandas")
 
 
 def forget_archives() -> None:
@@ -145,6 +147,7 @@ def main() -> None:
     daemon.worker = quietly(daemon.worker)
     os.register_at_fork(after_in_child=partial(signal.signal, signal.SIGTERM, signal.SIG_DFL))
     gc.collect()
+    seed_after_fork()
     gc.freeze()
     gc.set_threshold(10_000)
     pyspark.daemon.manager()
