@@ -92,6 +92,14 @@ class Publisher:
     lasting: ClassVar[bool] = True
     """False: nobody can come upon what was published later, so there is never anything to take back."""
 
+    def place(self) -> str | None:
+        """Say where results appear, as a text for people. Called before `open`.
+
+        Each window keeps it. A run is rewound only over windows of one place: what was published elsewhere
+        would stay. None: that depends on all properties of the operator.
+        """
+        return None
+
     def open(self, context: PublisherContext, state: Any) -> None:
         """Start on a driver.
 

@@ -65,6 +65,10 @@ class FilePublisher(Publisher):
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
+    def place(self) -> str:
+        """The folder, and in which format."""
+        return f"{self._settings.format} files in {self._settings.path}"
+
     def open(self, context: PublisherContext, state: Any) -> None:
         """Load the list of unpublished segments, and delete what a crash left.
 

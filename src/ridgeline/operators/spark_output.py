@@ -123,6 +123,10 @@ class SparkPublisher(Publisher):
         self._staged: list[Segment] = []
         self._window = -1
 
+    def place(self) -> str:
+        """Wherever Spark writes: `rewind` refuses if it has written anything."""
+        return ""
+
     def open(self, context: PublisherContext, state: Any) -> None:
         """Load the files that were staged last, unless they are written; delete those of earlier windows.
 

@@ -69,6 +69,7 @@ class Collector(Publisher):
     """The batches of committed windows, by window."""
 
     groups_windows = True
+    lasting = False
 
     def __init__(self, schema: Schema | None) -> None:
         self.schema = schema

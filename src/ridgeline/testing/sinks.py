@@ -55,6 +55,7 @@ class ResultPublisher(Publisher):
     """Adds what the partitions hand over in committed windows to one result."""
 
     groups_windows = True
+    lasting = False
 
     def __init__(self, result: Any, add: Callable[[Any, Any], Any]) -> None:
         self.result = result

@@ -38,7 +38,8 @@ class Manifest:
     None without one. `properties`: what the application was given from outside for this window. `edits`: what
     changes of the running application have made of its plan, as `edit_to_json` writes them. `divided`: how
     tuples are divided among partitions, by operator, as `divisions` says it. `rewound_to`: the window that
-    this one repeats, where the run was rewound to it.
+    this one repeats, where the run was rewound to it. `outputs`: which outputs published the window, and
+    where, as `Outputs.places` says it; None in windows of versions that did not note it.
     """
 
     window_id: int
@@ -54,6 +55,7 @@ class Manifest:
     edits: Sequence[Mapping[str, Any]] = ()
     divided: Mapping[str, str] = field(default_factory=dict)
     rewound_to: int | None = None
+    outputs: Mapping[str, str] | None = None
 
     def picture(self) -> dict[str, Any]:
         """As JSON values. Versions are shared, not copied."""
@@ -64,6 +66,8 @@ class Manifest:
             kept["divided"] = self.divided
         if self.rewound_to is not None:
             kept["rewound_to"] = self.rewound_to
+        if self.outputs is not None:
+            kept["outputs"] = self.outputs
         return kept | {
             "window_id": self.window_id,
             "epoch": self.epoch,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from pathlib import PurePath
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError, described
@@ -14,6 +16,9 @@ from ridgeline.measure.events import OutputPublished
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import WindowReport
 from ridgeline.plan.same_values import same_values
+from ridgeline.plan.secret_properties import holds_secret
+
+_UNKNOWN = "properties "
 
 
 class Outputs:
@@ -27,6 +32,8 @@ class Outputs:
         self._clock = clock
         self.publishers: dict[str, Publisher] = {}
         self._partitions: dict[str, list[int]] = {}
+        self.places: dict[str, str] = {}
+        """The outputs whose results last: the class of each publisher, and where it publishes."""
         self._visible: dict[str, int] = {}
         self._published: list[OutputPublished] = []
         self._context: Callable[[str], PublisherContext] | None = None
@@ -35,6 +42,7 @@ class Outputs:
     def _take(self, plan: Plan, publishers: dict[str, Publisher]) -> None:
         """Have the publishers of a plan."""
         self.plan, self.publishers = plan, publishers
+        self.places = _places(plan, publishers)
         self._partitions = {
             name: [one.id for one in plan.physical.operators if one.name == name and not one.unifier]
             for name in publishers
@@ -220,6 +228,35 @@ def _publishers(plan: Plan, stay: Mapping[str, Publisher]) -> dict[str, Publishe
         for logical in plan.logical.operators
     }
     return {name: publisher for name, publisher in found.items() if publisher is not None}
+
+
+def _places(plan: Plan, publishers: Mapping[str, Publisher]) -> dict[str, str]:
+    """As `Outputs.places`. Where a publisher does not say its place, the properties stand for it."""
+    operators = {logical.name: logical.operator for logical in plan.logical.operators}
+    places = {}
+    for name, publisher in publishers.items():
+        if publisher.lasting:
+            place = publisher.place()
+            if place is None:
+                values = {
+                    key: value
+                    for key, value in _properties(operators[name]).items()
+                    if not holds_secret(plan.logical, f"{name}.{key}", value)
+                }
+                text = json.dumps(values, skipkeys=True, default=_type_of)
+                place = f"{_UNKNOWN}{zlib.crc32(text.encode()):08x}"
+            places[name] = f"{type(publisher).__qualname__}: {place}".removesuffix(": ")
+    return places
+
+
+def is_unknown(place: str) -> bool:
+    """Whether properties stand for the place."""
+    return f": {_UNKNOWN}" in place
+
+
+def _type_of(value: object) -> str:
+    """A path as text; of other values without a JSON form the type only."""
+    return str(value) if isinstance(value, PurePath) else type(value).__qualname__
 
 
 def _same(before: Operator, after: Operator) -> bool:

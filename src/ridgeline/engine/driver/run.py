@@ -323,6 +323,7 @@ class ApplicationRun(ChangingRun):
             properties=self.properties if self._planner is None else self._planner.kept,
             edits=() if self._planner is None else self._planner.kept_edits,
             divided=self._divisions,
+            outputs=self._outputs.places,
         )
 
         def write() -> ManifestWritten:
