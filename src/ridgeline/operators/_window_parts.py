@@ -12,10 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ridgeline.operators.aggregate import OF_WINDOW, Aggregate, Part
-from ridgeline.operators.key_value import distinct, sums
+from ridgeline.operators.key_value import distinct, extremes, sums
 
 Index = npt.NDArray[np.int64]
-_GROUP, _VALUE, _TIME = "group", "value", "time"
 
 
 def key_codes(columns: Sequence[pa.Array]) -> tuple[Index, list[tuple[Any, ...]]]:
@@ -77,12 +76,7 @@ def _ordered(kind: str, column: pa.Array, times: Index, groups: Index, count: in
         for group, time, value in zip(there.tolist(), times[places[there]].tolist(), values, strict=True):
             found[group] = time, value
         return found
-    table = pa.table({_GROUP: groups, _VALUE: column})
-    grouped = table.group_by(_GROUP, use_threads=False).aggregate([(_VALUE, kind)])
-    pairs = zip(grouped[_GROUP].to_pylist(), grouped[f"{_VALUE}_{kind}"].to_pylist(), strict=True)
-    for group, value in pairs:
-        found[group] = value
-    return found
+    return extremes(column, groups, count, highest=kind == "max")
 
 
 def runs(codes: Index, times: Index, gap: int) -> tuple[Index, Index]:

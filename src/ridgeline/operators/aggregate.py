@@ -8,6 +8,9 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from ridgeline.operators._exact import added, divided, rounded
+from ridgeline.operators.key_value import beyond
+
 Kind = Literal[
     "count", "sum", "mean", "min", "max", "first", "last", "window_start", "window_end", "is_final"
 ]
@@ -55,6 +58,9 @@ class Aggregate:
                 raise ValueError(msg)
             whole = self.kind == "sum" and not pa.types.is_floating(kind)
             kind = pa.int64() if whole else pa.float64()
+        if self.kind in ("min", "max") and pa.types.is_nested(kind):
+            msg = f"column `{self.column}` is {kind}, which has no {self.kind}; give one with an order"
+            raise ValueError(msg)
         return pa.field("", kind, nullable=field.nullable)
 
 
@@ -64,22 +70,25 @@ def count(column: str | None = None) -> Aggregate:
 
 
 def sum(column: str) -> Aggregate:  # noqa: A001  read as `aggregate.sum`
-    """The sum of a column of numbers; of integers exact."""
+    """The sum of a column of numbers; of integers exact, of floats rounded once.
+
+    As soon as one does not fit (64 bits) the window that brings it there fails, before it is committed.
+    """
     return Aggregate("sum", column)
 
 
 def mean(column: str) -> Aggregate:
-    """The mean of a column of numbers."""
+    """The mean of a column of numbers, rounded once."""
     return Aggregate("mean", column)
 
 
 def min(column: str) -> Aggregate:  # noqa: A001  read as `aggregate.min`
-    """The least value of a column."""
+    """The least value of a column; NaN only if there is no number."""
     return Aggregate("min", column)
 
 
 def max(column: str) -> Aggregate:  # noqa: A001  read as `aggregate.max`
-    """The greatest value of a column."""
+    """The greatest value of a column; NaN only if there is no number."""
     return Aggregate("max", column)
 
 
@@ -117,24 +126,20 @@ def _later(one: tuple[int, Any], other: tuple[int, Any]) -> tuple[int, Any]:
 
 
 def _less(one: Any, other: Any) -> Any:
-    return other if other < one else one  # noqa: FURB136  `min` is an aggregate here
+    return beyond(one, other, highest=False)
 
 
 def _more(one: Any, other: Any) -> Any:
-    return other if other > one else one  # noqa: FURB136  as above
-
-
-def _added(one: Any, other: Any) -> Any:
-    return one + other
+    return beyond(one, other, highest=True)
 
 
 def _both_added(one: tuple[Any, int], other: tuple[Any, int]) -> tuple[Any, int]:
-    return one[0] + other[0], one[1] + other[1]
+    return added(one[0], other[0]), one[1] + other[1]
 
 
 _MERGES: Mapping[str, Callable[[Any, Any], Any]] = {
-    "count": _added,
-    "sum": _added,
+    "count": added,
+    "sum": added,
     "mean": _both_added,
     "min": _less,
     "max": _more,
@@ -155,5 +160,7 @@ def result(kind: str, part: Part) -> Any:
     if part is None:
         return None
     if kind == "mean":
-        return part[0] / part[1]
+        return divided(*part)
+    if kind == "sum":
+        return rounded(part)
     return part[1] if kind in ("first", "last") else part

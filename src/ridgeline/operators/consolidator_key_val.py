@@ -117,12 +117,15 @@ class ConsolidatorKeyVal(KeyValOperator[T]):
         last = batch.take(pa.array(last_rows(index, len(keys))))
         places = [columns.index(name) for name in batch.schema.names[1:]]
         rows = zip(*(column.to_pylist() for column in last.columns[1:]), strict=True)
-        nothing = (None,) * len(columns)
+        nothing, joined = (None,) * len(columns), []
         for key, row in zip(keys.to_pylist(), rows, strict=True):
             values = list(self.newest.get(key, nothing))
             for place, value in zip(places, row, strict=True):
                 values[place] = value
             self.newest[key] = tuple(values)
+            joined.append(values)
+        if joined:
+            self.check_fit([keys, *map(list, zip(*joined, strict=True))])
 
     def end_window(self) -> None:
         """Emit the newest values of the keys that came in the window."""

@@ -8,7 +8,9 @@ operators take the schema of their stream; the schema of their output is given t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from decimal import localcontext
 from typing import Any, ClassVar, Generic
 
 import numpy as np
@@ -19,10 +21,12 @@ from typing_extensions import TypeVar
 
 from ridgeline.api import Operator, RidgelineError, SchemaError, SchemaType, StreamCodec, stable_hash
 from ridgeline.api.codec import hash_column
+from ridgeline.api.errors import shorten
 from ridgeline.api.nan import NAN
 from ridgeline.api.partitioner import assign_keys
 from ridgeline.api.schema import is_named_tuple
 from ridgeline.api.tuples import Tuples
+from ridgeline.operators._exact import EXACT, Sum, float_sums, rounded
 
 T = TypeVar("T", default=Any)
 Index = npt.NDArray[np.int64]
@@ -116,6 +120,13 @@ class KeyValOperator(Operator, Generic[T]):
         """
         getattr(self, self.emits).emit_batch(to_batch(self.output_schema(), columns, type(self).__name__))
 
+    def check_fit(self, columns: Sequence[object]) -> None:
+        """Raise SchemaError if these columns could not be emitted.
+
+        Called when values come in: at the end of an application window they would be committed already.
+        """
+        to_batch(self.output_schema(), columns, type(self).__name__)
+
     def refuse_strays(self, keys: pa.Array) -> None:
         """Raise RidgelineError for a key in a partition that does not own it: equal keys must all meet.
 
@@ -160,15 +171,57 @@ def to_batch(schema: pa.Schema, columns: Sequence[object], who: str) -> pa.Recor
     arrays = []
     for field, column in zip(schema, columns, strict=True):
         try:
-            if not isinstance(column, pa.Array):  # Arrow would truncate 0.5 to an integer 0; a cast refuses
-                kind = None if pa.types.is_integer(field.type) else field.type
-                column = pa.array(column, kind)  # noqa: PLW2901  of the same values
-            arrays.append(column.cast(field.type))
+            arrays.append(_fitted(column, field.type))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             place = f"column `{field.name}` ({field.type}) of its `schema`"
-            message = f"`{who}` emits values that do not fit {place}; {error}; give another `schema`"
+            message = (
+                f"`{who}` emits values that do not fit {place}; "
+                f"{_which(columns[0], column, field.type)}{error}; give another `schema`"
+            )
             raise SchemaError(message) from error
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _fitted(column: Any, kind: pa.DataType) -> pa.Array:
+    """A column as an array of a type. Raises what Arrow raises for values that it would have to change."""
+    if not isinstance(column, pa.Array):
+        if pa.types.is_floating(kind) and tuple in set(map(type, column)):
+            column = list(map(rounded, column))
+        exact = None if pa.types.is_integer(kind) else pa.float64() if pa.types.is_floating(kind) else kind
+        column = pa.array(column, exact)  # to integers Arrow would truncate 0.5; a cast refuses it
+    if pa.types.is_integer(kind) and not (_is_number(column.type) or pa.types.is_null(column.type)):
+        msg = f"they are {column.type}"
+        raise TypeError(msg)
+    if pa.types.is_boolean(kind) and _is_number(column.type) and not pa.types.is_boolean(column.type):
+        msg = f"they are {column.type}"
+        raise TypeError(msg)
+    found = column.cast(kind)
+    if pa.types.is_floating(kind) and pa.types.is_float64(column.type) and kind != column.type:
+        wide = found.cast(column.type)
+        if pc.any(pc.and_(pc.is_finite(column), pc.invert(pc.is_finite(wide)))).as_py():
+            msg = f"a number is beyond the largest {kind}"
+            raise OverflowError(msg)
+    return found
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return any(
+        is_kind(kind)
+        for is_kind in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
+    )
+
+
+def _which(keys: Any, column: Any, kind: pa.DataType) -> str:
+    """The key of the first of some values that does not fit a type, as text; nothing for arrays."""
+    if isinstance(column, pa.Array) or column is keys:
+        return ""
+    for row, value in enumerate(column):
+        try:
+            _fitted([value], kind)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            key = keys[row].as_py() if isinstance(keys, pa.Array) else keys[row]
+            return f"of key {shorten(key)}: "
+    return ""
 
 
 def check_columns(batch: pa.RecordBatch, least: int, most: int | None, who: str) -> None:
@@ -239,14 +292,16 @@ def without_nulls(column: pa.Array, index: Index) -> tuple[Values, Index]:
     return to_values(column), index
 
 
-def sums(column: pa.Array, index: Index, groups: int) -> list[Any]:
-    """The sum of each group, exact for integers of any size; null values are ignored.
+def sums(column: pa.Array, index: Index, groups: int) -> list[Sum]:
+    """The sum of each group, without rounding (see `_exact`); null values are ignored.
 
     Raises SchemaError for types that cannot be summed.
     """
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
     if any(is_kind(column.type) for is_kind in kinds):
         values, index = without_nulls(column, index)
+        if values.dtype == np.float64:
+            return float_sums(values, index, groups)
         if (
             values.dtype == np.int64
             and len(values)
@@ -254,7 +309,8 @@ def sums(column: pa.Array, index: Index, groups: int) -> list[Any]:
         ):
             values = values.astype(object)  # Python's integers do not overflow
         totals = np.zeros(groups, values.dtype)
-        np.add.at(totals, index, values)
+        with localcontext(EXACT):
+            np.add.at(totals, index, values)
         return list(totals.tolist())
     message = (
         f"values of type {column.type} have no sum; got such a column after the key; put a `Map` before it"
@@ -263,11 +319,51 @@ def sums(column: pa.Array, index: Index, groups: int) -> list[Any]:
 
 
 def extremes(column: pa.Array, index: Index, groups: int, *, highest: bool) -> list[Any]:
-    """The highest (or lowest) value of each group; every group must have one, and no value may be null."""
-    values = to_values(column)
-    found = values[first_rows(index, groups)]
-    if values.dtype == np.float64:
-        (np.fmax if highest else np.fmin).at(found, index, values)  # a NaN is no extreme
-    else:
-        (np.maximum if highest else np.minimum).at(found, index, values)
-    return list(found.tolist())
+    """The highest (or lowest) value of each group; null values are ignored, and NaN beside a number.
+
+    -0.0 is lower than 0.0, so that the order of values does not matter. None for a group without a value.
+    Raises SchemaError for values that have no order.
+    """
+    values, index = without_nulls(column, index)
+    there = np.zeros(groups, np.bool_)
+    there[index] = True
+    found: Values = np.empty(groups, values.dtype)
+    firsts = first_rows(index, groups)
+    found[there] = values[firsts[there]]
+    try:
+        if values.dtype == np.float64:
+            found = _float_extremes(values, index, groups, highest=highest)
+        else:
+            (np.maximum if highest else np.minimum).at(found, index, values)
+    except TypeError as error:
+        message = (
+            f"values of type {column.type} have no highest and no lowest; got such a column after the key; "
+            "put a `Map` before it"
+        )
+        raise SchemaError(message) from error
+    values_found = map(bool, found.tolist()) if pa.types.is_boolean(column.type) else found.tolist()
+    return [value if known else None for value, known in zip(values_found, there.tolist(), strict=True)]
+
+
+def beyond(old: Any, new: Any, *, highest: bool) -> Any:
+    """The higher (or lower) of two values; of a number and NaN the number, as in `extremes`."""
+    if old is None or old != old:  # noqa: PLR0124  only a NaN differs from itself
+        return old if new is None else new
+    if new is None or new != new:  # noqa: PLR0124  as above
+        return old
+    if old == new == 0 and isinstance(new, float):
+        return new if (math.copysign(1.0, new) > 0) == highest else old
+    return new if (new > old if highest else new < old) else old
+
+
+def _float_extremes(
+    values: npt.NDArray[np.float64], index: Index, groups: int, *, highest: bool
+) -> npt.NDArray[np.float64]:
+    """As `extremes`: the bits of floats, as integers in the same order, are compared."""
+    numbers = ~np.isnan(values)
+    bits = values[numbers].view(np.int64)
+    ranks = np.where(bits < 0, bits ^ _LARGEST, bits)
+    found = np.full(groups, -_LARGEST - 1 if highest else _LARGEST)
+    (np.maximum if highest else np.minimum).at(found, index[numbers], ranks)
+    extreme = np.where(found < 0, found ^ _LARGEST, found).view(np.float64)  # of no number a NaN
+    return np.where(np.isnan(extreme), np.nan, extreme)

@@ -12,9 +12,11 @@ from ridgeline.operators.key_value import (
     FirstColumnCodec,
     KeyValOperator,
     T,
+    beyond,
     check_columns,
     distinct,
     extremes,
+    to_batch,
 )
 
 
@@ -38,10 +40,10 @@ class RangeUnifier(BatchUnifier):
         keys, index = distinct(batch.column(0))
         high, low = batch.columns[1:]
         columns = [
-            pa.array(extremes(high, index, len(keys), highest=True), high.type),
-            pa.array(extremes(low, index, len(keys), highest=False), low.type),
+            extremes(high, index, len(keys), highest=True),
+            extremes(low, index, len(keys), highest=False),
         ]
-        return pa.RecordBatch.from_arrays([keys, *columns], schema=batch.schema)
+        return to_batch(batch.schema, [keys, *columns], "RangeUnifier")
 
 
 class RangeKeyVal(KeyValOperator[T]):
@@ -97,11 +99,12 @@ class RangeKeyVal(KeyValOperator[T]):
         lows = extremes(batch.column(1), index, len(keys), highest=False)
         known = self.extremes
         for key, high, low in zip(keys.to_pylist(), highs, lows, strict=True):
-            if key in known:
-                before_high, before_low = known[key]
-                high = _beyond(before_high, high, high > before_high)  # noqa: PLW2901  of both
-                low = _beyond(before_low, low, low < before_low)  # noqa: PLW2901  of both
-            known[key] = (high, low)
+            before_high, before_low = known.get(key, (None, None))
+            known[key] = (
+                beyond(before_high, high, highest=True),
+                beyond(before_low, low, highest=False),
+            )
+        self.check_fit([keys, highs, lows])
 
     def end_window(self) -> None:
         """Emit the window's ranges and clear them."""
@@ -109,8 +112,3 @@ class RangeKeyVal(KeyValOperator[T]):
         if found:
             self.emit_columns([list(found), *map(list, zip(*found.values(), strict=True))])
             self.extremes.clear()
-
-
-def _beyond(old: object, new: object, farther: bool) -> Any:  # noqa: FBT001  computed beside the call
-    """Return the new extreme if it lies farther out, or if the old one is NaN."""
-    return new if farther or old != old else old  # noqa: PLR0124  only a NaN differs from itself

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import reduce
 from typing import Any, ClassVar
 
 import pyarrow as pa
 from pydantic import Field
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaType, State
+from ridgeline.operators._exact import added, divided, to_scale
 from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, T, check_columns, distinct, sums
 
 
@@ -19,10 +23,10 @@ class SimpleMovingAverage(KeyValOperator[T]):
     one included. The average is the sum of all these values divided by their number, so each value has the
     same weight. The first averages cover fewer windows. A key without new values is still emitted, until all
     its values are too old; then it is forgotten. Keys are emitted in the order in which they first came. The
-    same operator of Apex Malhar continues to emit 0 for such keys. Sums of integers are exact; sums of floats
-    are computed again for each average, so rounding errors do not accumulate.
+    same operator of Apex Malhar continues to emit 0 for such keys. Sums are exact, and each average is
+    rounded once: to a float, or to the digits of a Decimal column. The order of tuples does not matter.
 
-    `schema`: of the output; None: that of the input, whose values then must be floats.
+    `schema`: of the output; None: that of the input, whose values then must be floats or Decimals.
 
     Partitions: by key. Round robin and `partition_parallel` are refused with RidgelineError when a key comes
     to another partition than by key: averages of parts cannot be merged.
@@ -70,13 +74,16 @@ class SimpleMovingAverage(KeyValOperator[T]):
         self.refuse_strays(keys)
         totals = sums(batch.column(1), index, len(keys))
         counts = sums(pa.array(index >= 0), index, len(keys))
-        number, known = self.window_number, self.parts
+        number, known, averages = self.window_number, self.parts, []
         for key, total, count in zip(keys.to_pylist(), totals, counts, strict=True):
             before = tuple(part for part in known.get(key, ()) if part[0] > number - self.window_size)
             if before and before[-1][0] == number:
-                known[key] = (*before[:-1], (number, before[-1][1] + total, before[-1][2] + count))
+                parts = (*before[:-1], (number, added(before[-1][1], total), before[-1][2] + count))
             else:
-                known[key] = (*before, (number, total, count))
+                parts = (*before, (number, total, count))
+            known[key] = parts
+            averages.append(_average(parts))
+        self.check_fit([keys, self._in_type(averages)])
 
     def end_window(self) -> None:
         """Emit the averages; delete keys whose values are all too old."""
@@ -86,11 +93,24 @@ class SimpleMovingAverage(KeyValOperator[T]):
             recent = [part for part in parts if part[0] >= oldest]
             if recent:
                 keys.append(key)
-                averages.append(sum(part[1] for part in recent) / sum(part[2] for part in recent))
+                averages.append(_average(recent))
             else:
                 gone.append(key)
         for key in gone:
             del self.parts[key]
         self.window_number += 1
         if keys:
-            self.emit_columns([keys, averages])
+            self.emit_columns([keys, self._in_type(averages)])
+
+    def _in_type(self, averages: list[Any]) -> list[Any]:
+        """Averages of Decimals are fractions: as the output's column has them, rounded once."""
+        if not averages or not isinstance(averages[0], Fraction):
+            return averages
+        kind = self.output_schema().field(1).type
+        if pa.types.is_decimal(kind):
+            return [to_scale(average, kind.scale) for average in averages]
+        return list(map(float, averages))
+
+
+def _average(parts: Sequence[tuple[int, Any, int]]) -> Any:
+    return divided(reduce(added, (part[1] for part in parts)), sum(part[2] for part in parts))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import add
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -10,7 +9,16 @@ from pydantic import Field
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaType, State
 from ridgeline.operators._batch_unifier import BatchUnifier
-from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, T, check_columns, distinct, sums
+from ridgeline.operators._exact import added
+from ridgeline.operators.key_value import (
+    FirstColumnCodec,
+    KeyValOperator,
+    T,
+    check_columns,
+    distinct,
+    sums,
+    to_batch,
+)
 
 
 class SumUnifier(BatchUnifier):
@@ -30,16 +38,17 @@ class SumUnifier(BatchUnifier):
     def merge(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return one row a key, keys in the order in which they first appear."""
         keys, index = distinct(batch.column(0))
-        columns = [pa.array(sums(column, index, len(keys)), column.type) for column in batch.columns[1:]]
-        return pa.RecordBatch.from_arrays([keys, *columns], schema=batch.schema)
+        columns = [sums(column, index, len(keys)) for column in batch.columns[1:]]
+        return to_batch(batch.schema, [keys, *columns], "SumUnifier")
 
 
 class SumKeyVal(KeyValOperator[T]):
     """Emit the sum of each key's values; tuples with several values are summed column by column.
 
     Input: `(key, value, ...)`, numbers; null values are ignored. Output: `(key, sum, ...)` at the end of the
-    (application) window, for the keys of that window, in the order in which they first came. Sums of integers
-    are exact; one that does not fit its column raises SchemaError.
+    (application) window, for the keys of that window, in the order in which they first came. Sums are exact,
+    those of floats rounded once: they do not depend on the order of tuples. As soon as a sum does not fit its
+    column SchemaError is raised, before the window is committed.
 
     `schema`: of the output; None: that of the input. `cumulative`: sums continue from window to window;
     otherwise each application window starts at zero. `restart_every`: cumulative sums start at zero again
@@ -95,10 +104,14 @@ class SumKeyVal(KeyValOperator[T]):
         if self.cumulative:
             self.refuse_strays(keys)
         columns = [sums(column, index, len(keys)) for column in batch.columns[1:]]
-        known = self.sums
-        for key, added in zip(keys.to_pylist(), zip(*columns, strict=True), strict=True):
+        known, totals = self.sums, []
+        for key, new in zip(keys.to_pylist(), zip(*columns, strict=True), strict=True):
             before = known.get(key)
-            known[key] = added if before is None else tuple(map(add, before, added))
+            total = new if before is None else tuple(map(added, before, new))
+            known[key] = total
+            totals.append(total)
+        if totals:
+            self.check_fit([keys, *map(list, zip(*totals, strict=True))])
 
     def end_window(self) -> None:
         """Emit the sums of the window's keys; clear them unless they continue."""

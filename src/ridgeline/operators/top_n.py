@@ -20,9 +20,17 @@ def largest(batch: pa.RecordBatch, size: int, by: str) -> pa.RecordBatch:
     any number; rows whose `by` is null are left out.
     """
     batch = batch.filter(batch.column(by).is_valid())
-    others = [field.name for field in batch.schema if field.name != by and not pa.types.is_nested(field.type)]
-    order = pc.sort_indices(batch, sort_keys=[(by, "descending"), *((name, "ascending") for name in others)])
-    return batch.take(order[:size])
+    places = [batch.schema.get_field_index(by)]
+    places += [place for place in range(batch.num_columns) if place != places[0]]
+    table = pa.table({str(place): _ordered(batch.column(place)) for place in places})
+    keys = [(name, "ascending" if place else "descending") for place, name in enumerate(table.column_names)]
+    return batch.take(pc.sort_indices(table, sort_keys=keys)[:size])
+
+
+def _ordered(column: pa.Array) -> pa.Array:
+    """A column that has an order: of what has none, its text."""
+    nested = pa.types.is_nested(column.type)
+    return pa.array(list(map(repr, column.to_pylist())), pa.string()) if nested else column
 
 
 class TopNUnifier(BatchUnifier):
@@ -117,6 +125,12 @@ class TopN(KeyValOperator[T]):
                 "put a `Map` before it"
             )
             raise SchemaError(message)
+        if self.by not in names:
+            message = (
+                f"`TopN` orders by `{self.by}`, which is no column of its `schema` {names}; add it there"
+            )
+            raise SchemaError(message)
+        self.check_fit(batch.select(names).columns)
         if self.keyed:
             keys, index = distinct(batch.column(0))
             self.refuse_strays(keys)

@@ -25,15 +25,18 @@ from ridgeline.api import (
 from ridgeline.api.codec import hash_columns
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.duration import duration_faults, parse_duration
+from ridgeline.api.errors import shorten
 from ridgeline.api.times import EARLIEST, LATEST, NO_TIME
 from ridgeline.operators import _window_parts as vectors
 from ridgeline.operators import aggregate as aggregates
+from ridgeline.operators._exact import rounded
 from ridgeline.operators._sessions import Parts, joined
 from ridgeline.operators._windows import Session, Sliding
 from ridgeline.operators.aggregate import Aggregate, merge, result
 from ridgeline.operators.key_value import refuse_strays
 
 _NEVER = np.iinfo(np.int64).max
+_LEAST_SUM = -(2**63)
 _LAST = LATEST - 366 * 86_400_000_000
 
 
@@ -71,7 +74,7 @@ class Windowed(Operator):
 
     Partitions: by key. Round robin and `partition_parallel` are refused with RidgelineError when a key comes
     to another partition than by key. The order of records matters only to `first` and `last`, and there only
-    of those of one time. Sums of floats may differ in rounding.
+    of those of one time. Sums are exact, and rounded once.
 
     Example:
         >>> from datetime import UTC, datetime
@@ -175,6 +178,7 @@ class Windowed(Operator):
         if self.early is not None or self.early_count is not None:
             self.parts.append(aggregates.count())  # records since the last result
         self.kinds = [aggregate.kind for aggregate in self.parts]
+        self.sums = [number for number, kind in enumerate(self.kinds) if kind == "sum"]
 
     @property
     def _closed(self) -> int:
@@ -251,7 +255,9 @@ class Windowed(Operator):
         known, kinds = self.open, self.kinds
         for name, parts in zip(names, self._parts(batch, rows, times, groups, len(names)), strict=True):
             before = known.get(name)
-            known[name] = parts if before is None else tuple(map(merge, kinds, before, parts))
+            known[name] = self._checked(
+                parts if before is None else tuple(map(merge, kinds, before, parts)), name[1:]
+            )
         self.due = min(self.due, int(ends[owners[0]]))
 
     def _add_sessions(
@@ -268,15 +274,39 @@ class Windowed(Operator):
         begins = np.searchsorted(groups, np.arange(count))
         ends = np.append(begins[1:], len(rows)) - 1
         newest = times[rows[ends]].tolist()
-        spans = zip(
+        new_spans = zip(
             times[rows[begins]].tolist(), newest, self._parts(batch, rows, times, groups, count), strict=True
         )
         owners = codes[rows[begins]].tolist()
-        for owner, own in groupby(zip(owners, spans, strict=True), key=itemgetter(0)):
+        for owner, own in groupby(zip(owners, new_spans, strict=True), key=itemgetter(0)):
             key = keys[owner]
             new = [span for _, span in own]
-            self.open[key] = joined(self.open.get(key, ()), new, gap, self._merged)
+            spans = joined(self.open.get(key, ()), new, gap, self._merged)
+            for span in spans:
+                self._checked(span[2], key)
+            self.open[key] = spans
         self.due = min(self.due, min(newest) + gap)
+
+    def _checked(self, parts: Parts, key: tuple[Any, ...]) -> Parts:
+        """Parts whose sums could be emitted now; else raises, before their records are committed."""
+        for number in self.sums:
+            part = parts[number]
+            try:
+                fits = part is None or not isinstance(part, int) or _LEAST_SUM <= part < -_LEAST_SUM
+                rounded(part)
+            except OverflowError:
+                fits = False
+            if not fits:
+                name = list(self.values)[number]
+                what = f"the sum `{name}` of key {shorten(key[0] if len(key) == 1 else key)}"
+                kind = "int64" if isinstance(part, int) else "double"
+                message = (
+                    f"{what} in `{self.context.name}` does not fit its type {kind}; got values of column "
+                    f"`{self.values[name].column}` that are too large; "
+                    "leave them out before, scale them, or use `mean`"
+                )
+                raise RidgelineError(message)
+        return parts
 
     def _merged(self, one: Parts, other: Parts) -> Parts:
         return tuple(map(merge, self.kinds, one, other))

@@ -16,10 +16,11 @@ import numpy as np
 
 from ridgeline.api.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.dead_letter import DeadLetter
-from ridgeline.api.errors import OperatorError, described, shorten
+from ridgeline.api.errors import OperatorError, SchemaError, described, shorten
 from ridgeline.api.masking import mask_text, printable
 from ridgeline.api.operator import operator_type
 from ridgeline.api.points import OutputPoint
+from ridgeline.api.schema import Schema
 from ridgeline.api.times import Processing
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.worker.running import Handler
@@ -173,9 +174,7 @@ class Delivery:
         if self._letters is not None:
             self._letters.emit(self._letter(port, row, wrong))
         schema = self._runtime.spec.inputs[port]
-        taking = (
-            point for point in self._points if point.port.error and schema.difference(point.schema) is None
-        )
+        taking = (point for point in self._points if point.port.error and _takes(point, schema))
         point = next(taking, None)
         if point is not None:
             point.emit(row)
@@ -189,3 +188,11 @@ class Delivery:
         for point, mark in zip(self._points, marks, strict=False):
             point.roll_back(mark)
         self._context.take_back(marks[-1])
+
+
+def _takes(point: OutputPoint, schema: Schema) -> bool:
+    """True if an output takes tuples of a schema; one declared as `Any` that no stream reads has none."""
+    try:
+        return schema.difference(point.schema) is None
+    except SchemaError:
+        return False

@@ -1,0 +1,144 @@
+"""Sums without rounding: the same for any order of the values, and however they are divided.
+
+A sum is an int, a Decimal, or the sum of floats. That is a float, if a float is exactly as large, or if it is
+not finite. Else it is a pair of integers `(mantissa, exponent)`: `mantissa * 2**exponent`. Only `rounded` and
+`divided` round, once.
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Sum = Any
+Index = npt.NDArray[np.int64]
+EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+"""Decimals are added, and scaled, in it: the default context has 28 digits."""
+_BITS = 53
+_HALF = 27
+_STEP = 16
+_MOST_ROWS = 1 << 20
+_LEAST_EXPONENT = -1074
+_GREATEST = 1024
+
+
+def added(one: Sum, other: Sum) -> Sum:
+    """The sum of two sums of the same kind."""
+    if type(one) is float and type(other) is float:
+        total = one + other
+        if math.isfinite(total):
+            back = total - one
+            if (one - (total - back)) + (other - back) == 0:  # what was lost (Knuth, TAOCP 4.2.2)
+                return total
+        elif not (math.isfinite(one) and math.isfinite(other)):
+            return total
+    elif isinstance(one, Decimal) or isinstance(other, Decimal):
+        return EXACT.add(one, other)
+    elif not isinstance(one, (float, tuple)) and not isinstance(other, (float, tuple)):
+        return one + other
+    for some in (one, other):
+        if isinstance(some, float) and not math.isfinite(some):
+            return some
+    (mantissa, exponent), (second, least) = _pair(one), _pair(other)
+    if exponent < least:
+        mantissa, exponent, second, least = second, least, mantissa, exponent
+    return _least((mantissa << (exponent - least)) + second, least)
+
+
+def rounded(total: Sum) -> Any:
+    """The number that is nearest to a sum.
+
+    Raises OverflowError if the sum of finite floats is beyond the largest float.
+    """
+    if not isinstance(total, tuple):
+        return total
+    mantissa, exponent = total
+    return float(mantissa << exponent) if exponent >= 0 else mantissa / (1 << -exponent)
+
+
+def divided(total: Sum, count: int) -> Any:
+    """The number that is nearest to a sum over a count: a float; of Decimals a Fraction."""
+    if isinstance(total, Decimal):
+        return Fraction(total) / count
+    if isinstance(total, (int, np.integer)):
+        return int(total) / count
+    if isinstance(total, float) and not math.isfinite(total):
+        return total
+    mantissa, exponent = _pair(total)
+    if exponent >= 0:
+        return (mantissa << exponent) / count
+    return mantissa / (count << -exponent)
+
+
+def to_scale(value: Fraction, scale: int) -> Decimal:
+    """The Decimal with this many digits after the point that is nearest; of two the even one."""
+    return EXACT.scaleb(Decimal(round(value * 10**scale)), -scale)
+
+
+def float_sums(values: npt.NDArray[np.float64], index: Index, groups: int) -> list[Sum]:
+    """The sum of each group of floats."""
+    if len(values) > _MOST_ROWS:
+        halves = (slice(None, _MOST_ROWS), slice(_MOST_ROWS, None))
+        first, rest = (float_sums(values[part], index[part], groups) for part in halves)
+        return list(map(added, first, rest))
+    finite = np.isfinite(values)
+    if finite.all():
+        return _finite_sums(values, index, groups)
+    found = _finite_sums(values[finite], index[finite], groups)
+    special: npt.NDArray[np.float64] = np.zeros(groups)
+    with np.errstate(invalid="ignore"):
+        np.add.at(special, index[~finite], values[~finite])
+    for group in np.flatnonzero(special != 0).tolist():  # also NaN
+        found[group] = special.item(group)
+    return found
+
+
+def _finite_sums(values: npt.NDArray[np.float64], index: Index, groups: int) -> list[Sum]:
+    """Add mantissas as integers, those of similar exponents together: none is rounded."""
+    totals = [0] * groups
+    if not len(values):
+        return [0.0] * groups
+    fractions, exponents = np.frexp(values)
+    whole = (fractions * 2.0**_BITS).astype(np.int64)
+    buckets, shifts = np.divmod(exponents.astype(np.int64) - _BITS, _STEP)
+    least = int(buckets.min())
+    span = int(buckets.max()) - least + 1
+    places, slots = index * span + (buckets - least), None
+    size = groups * span
+    if size > 4 * len(values) + _MOST_ROWS:
+        slots, places = np.unique(places, return_inverse=True)
+        size = len(slots)
+    lows, highs = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    np.add.at(lows, places, (whole & ((1 << _HALF) - 1)) << shifts)
+    np.add.at(highs, places, (whole >> _HALF) << shifts)
+    used = np.flatnonzero(lows | highs)
+    owners, steps = np.divmod(used if slots is None else slots[used], span)
+    found = zip(owners.tolist(), steps.tolist(), lows[used].tolist(), highs[used].tolist(), strict=True)
+    for group, step, low, high in found:
+        totals[group] += ((high << _HALF) + low) << (step * _STEP)
+    return [_least(total, least * _STEP) for total in totals]
+
+
+def _pair(total: Sum) -> tuple[int, int]:
+    """A finite sum of floats as `(mantissa, exponent)`."""
+    if isinstance(total, tuple):
+        return total[0], total[1]
+    mantissa, divisor = float(total).as_integer_ratio()
+    return mantissa, 1 - divisor.bit_length()
+
+
+def _least(mantissa: int, exponent: int) -> Sum:
+    """A sum as a float, if it is exactly one; else as a pair without zeros at the end."""
+    if not mantissa:
+        return 0.0
+    zeros = (mantissa & -mantissa).bit_length() - 1
+    mantissa, exponent = mantissa >> zeros, exponent + zeros
+    size = mantissa.bit_length()
+    if size <= _BITS and exponent >= _LEAST_EXPONENT and exponent + size <= _GREATEST:
+        return math.ldexp(mantissa, exponent)
+    return mantissa, exponent
