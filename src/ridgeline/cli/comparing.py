@@ -164,7 +164,16 @@ def _run(commands: dict[str, list[str]], folders: dict[str, Path]) -> None:
         running = {}
         for name, words in commands.items():
             folders[name].mkdir(mode=0o700)
-            command = [sys.executable, "-m", "ridgeline", _SIDE, words[0], "--folder", str(folders[name])]
+            command = [
+                sys.executable,
+                "-P",
+                "-m",
+                "ridgeline",
+                _SIDE,
+                words[0],
+                "--folder",
+                str(folders[name]),
+            ]
             printed = ending.enter_context((folders[name] / _PRINTED).open("wb"))
             running[name] = subprocess.Popen(  # noqa: S603  our own command
                 [*command, *words[1:]], stdout=printed, stderr=subprocess.STDOUT

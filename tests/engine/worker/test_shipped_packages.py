@@ -111,7 +111,8 @@ def test_a_package_is_in_the_checkpoint_once(place):
     storage = MemoryStorage()
     _, plan = _shipped(place, storage)
     assert plan_distribution.distribute(storage, []).packages == plan.packages
-    assert sorted(storage.names("plans")) == sorted({plan.name.rpartition("/")[2], plan.packages[0].sha256})
+    names = {plan.name.rpartition("/")[2], plan.packages[0].sha256, plan.files.sha256}
+    assert sorted(storage.names("plans")) == sorted(names)
 
 
 def test_what_is_no_package_is_an_error_on_the_worker_too(place, monkeypatch):

@@ -10,7 +10,6 @@ from ridgeline.api.operator import SparkSource
 from ridgeline.engine.driver.slot_spark import SlotPlatform
 from ridgeline.engine.state.storage import DriverStorage
 from ridgeline.engine.worker import plan_distribution
-from ridgeline.engine.worker.user_modules import user_sources
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.stram.needs import Need, greatest_of, needs_of, not_given, place_within
@@ -95,11 +94,12 @@ def distribute_plan(
 
     The spare slot has all.
     """
-    specs, sources = {spec.id: spec for spec in container_specs(plan)}, user_sources()
+    specs = {spec.id: spec for spec in container_specs(plan)}
+    code = plan_distribution.ship_code(storage)
 
     def distribute(hosted: Sequence[int]) -> plan_distribution.PlanFile:
         own = [specs[container] for container in hosted]
-        return plan_distribution.distribute(storage, own, sources)
+        return plan_distribution.distribute(storage, own, code)
 
     wanted = [tuple(specs) if slot == spare else hosted for slot, hosted in enumerate(placement)]
     with ThreadPoolExecutor(_PLANS_AT_ONCE, "ridgeline-plans") as threads:

@@ -135,6 +135,8 @@ def forget_archives() -> None:
 
 def main() -> None:
     """Serve forks until Spark closes the pipe."""
+    if os.environ.get("PYTHONSAFEPATH") == "ridgeline":  # by us (`session.py`): not for what operators start
+        del os.environ["PYTHONSAFEPATH"]
     mark_output()
     open_worker_channel()
     preload(os.environ.get("RIDGELINE_PRELOAD", ""))

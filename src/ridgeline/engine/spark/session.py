@@ -61,6 +61,8 @@ _LOCAL_FILES = "org.apache.hadoop.fs.RawLocalFileSystem"
 """Without a hidden `.crc` file beside each file of Spark's logs: 7 ms a window."""
 
 
+SAFE_PATH, SAFE_PATH_VALUE = "PYTHONSAFEPATH", "ridgeline"
+"""Workers, started by `python -m`, import nothing from where the command ran: the driver does not either."""
 PRELOAD = "RIDGELINE_PRELOAD"
 """The environment variable with the modules that the daemon imports before it forks, separated by commas."""
 _NOISE = (
@@ -167,8 +169,6 @@ def start_context(
         conf.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON") or sys.executable
     )
     _put_on_pythonpath(str(Path(ridgeline.__file__).parent.parent))
-    if not trust.is_trusted(str(Path.cwd())):
-        os.environ["PYTHONSAFEPATH"] = "1"  # else workers, started by `python -m`, import what lies in it
     settings = _settings(master, given, streaming=streaming, local_checkpoint=local_checkpoint, widest=widest)
     if slots and not is_local(master):  # how many there are is decided once
         settings["spark.scheduler.minRegisteredResourcesRatio"] = "1.0"
@@ -261,6 +261,7 @@ def _settings(
             "-XX:+UseSerialGC",
         ]  # the JVM only schedules: it starts faster so
     if is_local(master):
+        settings[f"spark.executorEnv.{SAFE_PATH}"] = SAFE_PATH_VALUE
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
         if "spark.driver.extraJavaOptions" not in given:
             options += archive_options(options)

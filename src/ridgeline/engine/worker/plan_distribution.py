@@ -15,10 +15,10 @@ import os
 import pickle
 import sys
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, ModuleType, SimpleNamespace
 from typing import IO, Any
 
 import cloudpickle
@@ -27,8 +27,9 @@ from ridgeline.api.errors import RidgelineError, UntrustedError
 from ridgeline.api.masking import secrets_in, shown
 from ridgeline.engine.state import trust
 from ridgeline.engine.state.storage import DriverStorage, Storage
-from ridgeline.engine.worker import shipped_packages
+from ridgeline.engine.worker import shipped_packages, user_files
 from ridgeline.engine.worker.shipped_packages import ShippedPackage
+from ridgeline.engine.worker.user_files import UserFiles
 from ridgeline.engine.worker.user_modules import user_sources
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.execution import Plan
@@ -43,20 +44,36 @@ class PlanFile:
     """What workers need to read the plan: the file's name, which is its digest, and the secrets beside it.
 
     `owner`: the user id of the driver, whose files the workers trust. `packages`: what its modules come from.
+    `files`: what lies beside the user's own modules.
     """
 
     name: str
     secrets: tuple[str | bytes, ...] = field(default=(), repr=False)
     owner: int = 0
     packages: tuple[ShippedPackage, ...] = ()
+    files: UserFiles | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UserCode:
+    """The user's modules, and what lies beside them."""
+
+    sources: Sources
+    files: UserFiles
+
+
+def ship_code(storage: DriverStorage) -> UserCode:
+    """Find the user's modules, and write the files beside them. Raises OSError."""
+    sources = user_sources()
+    return UserCode(sources, user_files.ship(storage, sources))
 
 
 def distribute(
-    storage: DriverStorage, specs: Sequence[ContainerSpec], sources: Sources | None = None
+    storage: DriverStorage, specs: Sequence[ContainerSpec], code: UserCode | None = None
 ) -> PlanFile:
     """Write the specs and the user's modules, without the secrets that operators hold in properties.
 
-    `sources`: the modules, where they are known already. May be called from several threads.
+    `code`: the modules, where they are shipped already. May be called from several threads.
     Raises OSError, and RidgelineError naming the operator that cannot be sent.
     """
     values = [vars(operator.operator) for spec in specs for operator in spec.operators]
@@ -69,10 +86,12 @@ def distribute(
     ]
     secrets = tuple(dict.fromkeys(found))
     numbers = {id(secret): secrets.index(secret) for secret in found}
-    data = zlib.compress(cloudpickle.dumps((sources or user_sources(), _pickled(specs, numbers)), 5), 1)
+    pickled = _pickled(specs, numbers)  # before anything is written: it says what cannot be
+    code = code or ship_code(storage)
+    data = zlib.compress(cloudpickle.dumps((code.sources, pickled), 5), 1)
     name = f"{FOLDER}/{hashlib.sha256(data).hexdigest()}"
     storage.create(name, data)
-    return PlanFile(name, secrets, os.geteuid(), shipped_packages.ship(storage))
+    return PlanFile(name, secrets, os.geteuid(), shipped_packages.ship(storage), code.files)
 
 
 class _Pickler(cloudpickle.Pickler):
@@ -146,7 +165,7 @@ def receive(storage: Storage, shipped: PlanFile) -> tuple[ContainerSpec, ...]:
         raise UntrustedError(msg)
     shipped_packages.receive(storage, shipped.packages)
     sources, specs = pickle.loads(zlib.decompress(data))
-    PlanFinder.install(sources)
+    PlanFinder.install(sources, {} if shipped.files is None else user_files.receive(storage, shipped.files))
     received: tuple[ContainerSpec, ...] = _Unpickler(specs, shipped.secrets).load()
     return received
 
@@ -165,34 +184,63 @@ def installed_modules(plan: Plan) -> list[str]:
 class PlanFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     """Imports modules from shipped text.
 
-    The text wins over what lies on the worker's path, which may be older.
+    The text wins over what lies on the worker's path, which may be older. What lies beside a module is found
+    in its folder on this host (`user_files.py`).
     """
 
     _sources: dict[str, tuple[str, str]] = {}  # noqa: RUF012  one finder a process
+    _places: dict[str, str] = {}  # noqa: RUF012
 
     @classmethod
-    def install(cls, sources: Sources) -> None:
-        """Make these modules importable; those that are loaded already stay."""
+    def install(cls, sources: Sources, places: Mapping[str, str]) -> None:
+        """Make these modules importable; those that are loaded already stay.
+
+        `places`: the folders of this host that have what lies in a folder of the driver's.
+        """
         cls._sources.update(sources)
+        cls._places.update(places)
         if not any(isinstance(finder, cls) for finder in sys.meta_path):
             sys.meta_path.insert(0, cls())
+        importlib.invalidate_caches()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """The spec of a shipped module, or of a package that only holds some."""
-        is_parent = any(name.startswith(f"{fullname}.") for name in self._sources)
         if fullname in self._sources:
             package = self.is_package(fullname)
-            spec = importlib.util.spec_from_loader(
-                fullname, self, origin=self._sources[fullname][0], is_package=package
-            )
+            file = self.get_filename(fullname)
+            spec = importlib.util.spec_from_loader(fullname, self, origin=file, is_package=package)
             if spec is not None:
                 spec.has_location = True
+                if package:
+                    spec.submodule_search_locations = [str(Path(file).parent)]
             return spec
-        if is_parent:
-            return importlib.machinery.ModuleSpec(fullname, None, is_package=True)
+        folders = list(dict.fromkeys(self._folders(fullname)))
+        if folders:
+            loader = importlib.machinery.NamespaceLoader(fullname, folders, _no_other_folders)
+            spec = importlib.machinery.ModuleSpec(fullname, loader, is_package=True)
+            spec.submodule_search_locations = loader._path  # type: ignore[attr-defined]  # noqa: SLF001  as Python
+            return spec
         return None
+
+    def _folders(self, package: str) -> Iterator[str]:
+        """The folders of a package without a file of its own, by the shipped modules in it."""
+        for name in self._sources:
+            if name.startswith(f"{package}."):
+                file = Path(self.get_filename(name))
+                deeper = name.count(".") - package.count(".") - 1 + self.is_package(name)
+                yield str(file.parents[deeper])
+
+    def get_filename(self, fullname: str) -> str:
+        """Where the module's file is on this host, or would be."""
+        path = self._sources[fullname][0]
+        above = os.path.realpath(path)
+        while (folder := os.path.dirname(above)) != above:  # noqa: PTH120
+            if folder in self._places:
+                return os.path.join(self._places[folder], os.path.relpath(os.path.realpath(path), folder))  # noqa: PTH118
+            above = folder
+        return path
 
     def get_source(self, fullname: str) -> str:
         """The shipped text."""
@@ -203,6 +251,17 @@ class PlanFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
         path, text = self._sources[fullname]
         return self.source_to_code(text, path)
 
+    def get_data(self, path: str) -> bytes:
+        """A file beside a module, for `pkgutil.get_data`. Raises OSError."""
+        return Path(path).read_bytes()
+
+    def get_resource_reader(self, fullname: str) -> object:
+        """The files beside a module, for `importlib.resources`."""
+        from importlib.readers import FileReader
+
+        loader: Any = SimpleNamespace(path=self.get_filename(fullname))  # all that the reader asks for
+        return FileReader(loader)
+
     def is_package(self, fullname: str) -> bool:
         """True for a package's own file, whether modules of it are shipped or not."""
         return Path(self._sources[fullname][0]).name == "__init__.py"
@@ -210,3 +269,7 @@ class PlanFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def exec_module(self, module: Any) -> None:
         """Run the text."""
         exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102  what an import is
+
+
+def _no_other_folders(_name: str, _path: object) -> None:
+    """A package without a file of its own stays where it was found."""

@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -79,20 +80,29 @@ def _unpacked(storage: Storage, package: ShippedPackage) -> Path:
     drivers = Path(package.folder)
     if drivers.is_dir() and trust.is_trusted(str(drivers)):
         return drivers
+    from ridgeline.packages.unpacked import unpack
+
+    return unpacked_once(storage, package.sha256, unpack)
+
+
+def unpacked_once(storage: Storage, sha256: str, unpack: Callable[[Path, str, Path], object]) -> Path:
+    """Where an archive of the checkpoint folder is unpacked on this host, for all processes of an executor.
+
+    `unpack(archive, sha256, folder)` does it, into a folder that is not there yet.
+    Raises OSError, UntrustedError, and what `unpack` raises.
+    """
     parent = Path(os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir())
     home = parent / f"ridgeline-packages-{os.geteuid()}"
     trust.private_folder(str(home), *_REFUSAL)
-    folder = home / package.sha256
+    folder = home / sha256
     if not folder.is_dir():
-        _unpack(storage, package.sha256, folder)
+        _unpack(storage, sha256, folder, unpack)
     trust.check_entry(str(folder), *_REFUSAL)
     return folder
 
 
-def _unpack(storage: Storage, sha256: str, folder: Path) -> None:
+def _unpack(storage: Storage, sha256: str, folder: Path, unpack: Callable[[Path, str, Path], object]) -> None:
     """Unpack under a name of this process's own, then rename it: others never see half of it."""
-    from ridgeline.packages.unpacked import unpack
-
     hidden = folder.with_name(f".{uuid.uuid4().hex}")
     hidden.mkdir(mode=0o700)
     try:

@@ -3,7 +3,7 @@
 What a function imports is found by its `import` statements, without running anything. A name is resolved as
 in the importing file's own folder, whichever folder the command runs in. First come its neighbours (and the
 packages above it), then the path. Installed packages and Python's own modules are not the user's; modules
-that are found by a computed name, and data files, are not seen. Those of a package travel with it.
+that are found by a computed name, and data files, travel beside them (`user_files.py`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _IMPORTERS = frozenset({"import_module", "__import__"})
 
 def user_sources() -> dict[str, tuple[str, str]]:
     """Path and text of the user's modules by name: loaded ones, and those reachable by import statements."""
-    installed = _installed_folders()
+    installed = installed_folders()
     found = {name: (path, _text(path)) for name, path in _loaded(installed)}
     waiting = [(name, path, text) for name, (path, text) in found.items()] + list(_main())
     finder = _Finder(installed)
@@ -35,7 +35,7 @@ def user_sources() -> dict[str, tuple[str, str]]:
         name, path, text = waiting.pop()
         package = name if Path(path).name == "__init__.py" else name.rpartition(".")[0]
         for imported in sorted(imported_names(text, package)):
-            for module, origin in finder.find(imported, _root(name, path)):
+            for module, origin in finder.find(imported, root_of(name, path)):
                 if module not in found:
                     found[module] = (origin, _text(origin))
                     waiting.append((module, *found[module]))
@@ -153,7 +153,7 @@ class _Finder:
 
 def is_users(path: str, installed: Sequence[str] | None = None) -> bool:
     """True for a Python file that is neither installed nor part of Python or Ridgeline."""
-    folders = _installed_folders() if installed is None else tuple(installed)
+    folders = installed_folders() if installed is None else tuple(installed)
     return path.endswith(".py") and not _resolved(path).startswith(folders) and Path(path).is_file()
 
 
@@ -163,7 +163,8 @@ def _resolved(path: str) -> str:
     return os.path.realpath(path)  # `Path.resolve` takes three times as long
 
 
-def _installed_folders() -> tuple[str, ...]:
+def installed_folders() -> tuple[str, ...]:
+    """Where Python, what is installed and the application's packages lie, each with a slash at its end."""
     folders = [
         *site.getsitepackages(),
         site.getusersitepackages(),
@@ -182,6 +183,11 @@ def _loaded(installed: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield name, path
 
 
+def main_files() -> Iterator[tuple[str, str]]:
+    """Name and path of the program, or of a file where a notebook would lie."""
+    yield from dict.fromkeys((name, path) for name, path, _ in _main())
+
+
 def _main() -> Iterator[tuple[str, str, str]]:
     """The program or the cells of a notebook: pickled, not distributed as modules; what they import is."""
     main = sys.modules.get("__main__")
@@ -195,7 +201,7 @@ def _main() -> Iterator[tuple[str, str, str]]:
             yield "__main__", str(Path.cwd() / "notebook.py"), kept
 
 
-def _root(name: str, path: str) -> str:
+def root_of(name: str, path: str) -> str:
     """The folder that a module's absolute name starts from: `/x` for module `a.b` in `/x/a/b.py`."""
     depth = name.count(".") + (Path(path).name == "__init__.py")
     folders = Path(_resolved(path)).parents

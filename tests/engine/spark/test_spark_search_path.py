@@ -1,0 +1,18 @@
+import os
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+
+def test_workers_do_not_search_where_the_command_runs(spark_context):
+    def look(_index, _records):
+        import sys
+
+        yield sys.path, str(Path.cwd()), os.environ.get("PYTHONSAFEPATH")
+
+    [(path, folder, setting)] = spark_context.parallelize(range(1), 1).mapPartitionsWithIndex(look).collect()
+    assert folder == str(Path.cwd())
+    assert not {"", folder} & set(path)
+    assert setting is None
