@@ -103,6 +103,9 @@ class ContainerWindow:
 
     `ready`: in a slot, when END_WINDOW of all its producers had come. From then to `began` it waited for the
     slot, which ran earlier windows or other containers. 0: it was no slot's, and waited for a whole stage.
+
+    `busy`: the last stretches before `ready` in which the slot ran something, and read no connection. Pairs
+    of begin and end, in seconds before `ready`, in order of time.
     """
 
     at: float
@@ -124,6 +127,13 @@ class ContainerWindow:
     worker_began: HostTime = 0.0
     daemon_began: HostTime = 0.0
     ready: HostTime = 0.0
+    busy: tuple[float, ...] = ()
+
+    @property
+    def busy_times(self) -> list[tuple[float, float]]:
+        """`busy` as times, by the clock that `ready` is on."""
+        began, ended = self.busy[::2], self.busy[1::2]
+        return [(self.ready - first, self.ready - last) for first, last in zip(began, ended, strict=True)]
 
     @property
     def ended(self) -> float:

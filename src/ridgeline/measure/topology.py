@@ -252,6 +252,23 @@ class Topology:
         return {container: tuple(ids) for container, ids in sorted(found.items())}
 
     @cached_property
+    def producers(self) -> dict[int, tuple[int, ...]]:
+        """The containers that each container reads from, without itself."""
+        return self._containers_by(self.upstream)
+
+    @cached_property
+    def consumers(self) -> dict[int, tuple[int, ...]]:
+        """The containers that read from each container, without itself."""
+        return self._containers_by(self.downstream)
+
+    @cached_property
+    def containers_above(self) -> Neighbours:
+        """Of each container, in order, those that it reads from."""
+        return Neighbours.of(
+            self.producers, {container: row for row, container in enumerate(self.containers)}
+        )
+
+    @cached_property
     def stage_of(self) -> dict[int, int]:
         """The stage of each container."""
         return {operator.container: operator.stage for operator in self.operators}
@@ -282,6 +299,17 @@ class Topology:
         return tuple(
             operator for operator in self.operators if operator.name == name and not operator.unifier
         )
+
+    def _containers_by(self, neighbours: Mapping[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
+        """The containers of all neighbours of each container's operators, in order, without itself."""
+        same: dict[tuple[int, ...], tuple[int, ...]] = {}
+        found: dict[int, tuple[int, ...]] = {}
+        for container, operators in self.containers.items():
+            shared = {id(own): own for own in map(neighbours.__getitem__, operators)}
+            others = {self.by_id[other].container for own in shared.values() for other in own}
+            key = tuple(sorted(others - {container}))
+            found[container] = same.setdefault(key, key)
+        return found
 
     def _neighbours(self, pairs: Iterator[tuple[int, int]]) -> dict[int, tuple[int, ...]]:
         found: dict[int, dict[int, None]] = {operator.id: {} for operator in self.operators}

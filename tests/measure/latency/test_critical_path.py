@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ridgeline.measure.latency.critical_path import CriticalPath, PathHistory, critical_path, slack
+from ridgeline.measure.latency.critical_path import CriticalPath, PathHistory, critical_path
 from ridgeline.measure.topology import Topology, chain
 from support.measure.simulated_window import graph, graphs, ids, seed_graph
 
@@ -50,13 +50,6 @@ def test_a_slower_operator_moves_the_path():
     assert (titles(topology, found.path), found.latency_seconds) == ("ABD", pytest.approx(0.185))
 
 
-def test_slack_is_how_much_slower_an_operator_may_become():
-    topology = seed_graph()
-    found = slack(topology, by_id(topology, SEED))
-    expected = {"A": 0, "B": 0.085, "C": 0, "D": 0.085, "E": 0, "F": 0.018}
-    assert {node.title: found[node.id] for node in topology.operators} == pytest.approx(expected)
-
-
 def test_equal_paths_are_ordered_by_their_titles_whatever_the_error_of_sums():
     places = {"A": (0, 0), "Z": (1, 1), "M": (2, 1), "N": (3, 2), "Y": (4, 2)}
     topology = graph(places, ["AZ", "AM", "ZN", "MY"])
@@ -93,7 +86,6 @@ def test_an_operator_that_did_not_report_counts_nothing():
 
 def test_no_operators_no_path():
     assert critical_path(Topology((), ()), {}) == CriticalPath(0.0, ())
-    assert slack(Topology((), ()), {}) == {}
 
 
 @settings(deadline=None)
@@ -117,30 +109,6 @@ def test_no_path_is_longer_for_any_durations(topology, data):
     found = critical_path(topology, own)
     assert found.latency_seconds == pytest.approx(longest, rel=1e-9, abs=1e-9)
     assert found.latency_seconds == math.fsum(own[operator] for operator in found.path)
-
-
-@settings(deadline=None)
-@given(measured_graphs(), st.data())
-def test_less_than_the_slack_changes_nothing_and_more_does(case, data):
-    topology, own = case
-    operator = data.draw(st.sampled_from([node.id for node in topology.operators]))
-    before, room = critical_path(topology, own).latency_seconds, slack(topology, own)[operator]
-    assert room >= 0.0
-    assert (
-        critical_path(topology, {**own, operator: own[operator] + max(0.0, room - 0.5)}).latency_seconds
-        == before
-    )
-    after = critical_path(topology, {**own, operator: own[operator] + room + 0.5})
-    assert after.latency_seconds == before + 0.5
-    assert operator in after.path
-
-
-@given(measured_graphs())
-@settings(deadline=None)
-def test_there_is_no_slack_on_the_path(case):
-    topology, own = case
-    found = slack(topology, own)
-    assert all(found[operator] == 0.0 for operator in critical_path(topology, own).path)
 
 
 def test_the_share_is_over_the_last_windows():

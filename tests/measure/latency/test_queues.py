@@ -19,6 +19,7 @@ from support.measure.simulated_window import (
     operator_latencies,
     run,
     seed_graph,
+    wild_windows,
 )
 
 MOVED = {**SEED_MS, "D": 150}
@@ -122,3 +123,103 @@ def test_in_slots_the_steps_add_up_and_name_one_path(drawn, data):
     by_title = {node.title: node.id for node in topology.operators}
     ran = [by_title[step.operator] for step in found if step.what == "compute"]
     assert all(one in topology.upstream[other] for one, other in pairwise(ran))
+
+
+def parts(topology, times):
+    """Compute, wait and transfer of each operator in milliseconds, by title."""
+    return {
+        topology.by_id[operator].title: tuple(
+            round(1000 * part) for part in (one.compute, one.wait, one.transfer)
+        )
+        for operator, one in operator_latencies(topology, times).items()
+    }
+
+
+def with_busy(times, container, *stretches):
+    """The slot of a container was busy in these stretches: milliseconds before its input had come."""
+    containers = dict(times.containers)
+    found = containers[container]
+    busy = tuple(time / 1000 for time in stretches)
+    containers[container] = replace(found, busy=busy)
+    return replace(times, containers=containers)
+
+
+def moved_by(times, container, milliseconds):
+    """All that a container does, and when its input had come, later by so much."""
+    later = milliseconds / 1000
+    found = times.containers[container]
+    names = ("task_began", "began", "restored", "ran", "written", "ready")
+    containers = {
+        **times.containers,
+        container: replace(found, **{name: getattr(found, name) + later for name in names}),
+    }
+    operators = {
+        operator: replace(own, began=own.began + later, ended=own.ended + later)
+        if own.container == container
+        else own
+        for operator, own in times.operators.items()
+    }
+    ends = {name: getattr(times, name) + later for name in ("returned", "staged", "committed", "published")}
+    return replace(times, containers=containers, operators=operators, **ends)
+
+
+def one_after_the_other(topology, compute_ms, **more):
+    """A window in slots in which each container runs once its producers are written, operators in turn."""
+    times = run(topology, compute_ms, **more)
+    containers = {}
+    for number, found in times.containers.items():
+        ends = [times.containers[one].written for one in topology.producers[number]]
+        containers[number] = replace(found, ready=max(ends, default=BASE))
+    return replace(times, containers=containers)
+
+
+def test_a_sibling_of_the_upstream_is_wait():
+    places = {"feed": (0, 0), "light": (0, 0), "work": (1, 1), "sink": (1, 1)}
+    topology = graph(places, [("feed", "light"), ("feed", "work"), ("work", "sink")])
+    times = one_after_the_other(topology, {"feed": 1, "light": 30, "work": 40, "sink": 2}, state_ms=3)
+
+    assert parts(topology, times)["work"] == (40, 30, 3)  # the state of feed's container is on the way
+    own = {operator: one.own for operator, one in operator_latencies(topology, times).items()}
+    assert critical_path(topology, own).latency_seconds == pytest.approx(0.046, abs=1e-6)
+
+
+def test_another_producer_of_the_container_is_wait():
+    places = {"A": (0, 0), "B": (1, 0), "C": (2, 1), "D": (2, 1)}
+    topology = graph(places, ["AC", "BD"])
+    times = one_after_the_other(topology, {"A": 10, "B": 70, "C": 5, "D": 5})
+
+    assert parts(topology, times)["C"] == (5, 60, 0)
+    assert parts(topology, times)["D"] == (5, 5, 0)
+
+
+def test_what_came_while_the_slot_ran_something_waited_for_it():
+    topology = graph({"A": (0, 0), "B": (1, 1)}, ["AB"])
+    times = moved_by(one_after_the_other(topology, {"A": 10, "B": 20}), 1, 100)
+    assert parts(topology, times)["B"] == (20, 0, 100)
+
+    busy = with_busy(times, 1, 160, 90, 60, 5)  # it was sent 100 ms before it was read
+    assert parts(topology, busy)["B"] == (20, 65, 35)
+    assert steps(topology, busy) == [
+        ("compute", "A", 10),
+        ("slot", "B", 10),
+        ("launch", "", 30),
+        ("slot", "B", 55),
+        ("launch", "", 5),
+        ("compute", "B", 20),
+    ]
+    assert window_phases(topology, busy) == pytest.approx(
+        {"queue": 0.065, "shuffle": 0.035, "user code": 0.03}, abs=1e-6
+    )
+
+
+@settings(deadline=None)
+@given(wild_windows(slots=True))
+def test_the_parts_add_up_whatever_the_clocks_of_slots_say(case):
+    topology, times = case
+    for found in operator_latencies(topology, times).values():
+        parts = found.compute, found.wait, found.transfer
+        assert sum(parts) == pytest.approx(found.latency, abs=1e-6)
+        assert all(part >= -1e-6 for part in parts)
+    assert sum(step.seconds for step in blame_chain(topology, times)) == pytest.approx(
+        times.latency_seconds, abs=1e-6
+    )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
@@ -41,6 +42,10 @@ from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 
 _NOT_READY = -1
+_STRETCHES = 4
+"""So many stretches of work are reported with a window."""
+_SHORTEST_SECONDS = 200e-6
+"""Less work than this holds nobody up, and so short a rest is none."""
 
 
 class Hosting(Protocol):
@@ -85,7 +90,8 @@ class Hosting(Protocol):
 class _Attempt:
     """One attempt at a window, as far as this slot has heard of it.
 
-    `came`: when STRAM had begun it and all producers of a set had ended, by the set's number.
+    `came`: when STRAM had begun it and all producers of a set had ended, by the set's number. With it, when
+    the slot had worked before that, as in `ContainerWindow.busy`.
 
     `position` counts the attempts that STRAM has begun here; `_NOT_READY` before. `ended`: the tags of all
     producers that have ended. `missing`: how many producers each set still lacks, by its number in
@@ -116,7 +122,7 @@ class _Attempt:
         self.inboxes: dict[int, list[Message]] = {}
         self.ended: dict[int, str] = {}
         self.missing: list[int] = []
-        self.came: list[float] = []
+        self.came: list[tuple[float, tuple[float, ...]]] = []
         self.unfed: list[int] = []
         self.unsent: dict[int, dict[int, str]] = {}
         self.left = 0
@@ -132,6 +138,7 @@ class _Ready(NamedTuple):
     container: int
     position: int
     ready: float
+    busy: tuple[float, ...]
 
 
 class Slot:
@@ -178,6 +185,34 @@ class Slot:
         self._idle: set[int] = set()
         """Containers whose inputs had nothing to emit in their last window."""
         self._awake = False
+        self._worked: deque[tuple[float, float]] = deque(maxlen=_STRETCHES)
+        """The last stretches in which it worked on and on (monotonic clock)."""
+        self._since: float | None = clock.monotonic()
+        """When the one that lasts began; None while it waits for something to do."""
+
+    # What time goes to --------------------------------------------------------------------------------------
+
+    def rests(self) -> None:
+        """There is nothing to do: it waits for its connections."""
+        if self._since is not None:
+            now = self._clock.monotonic()
+            if now - self._since >= _SHORTEST_SECONDS:
+                self._worked.append((self._since, now))
+            self._since = None
+
+    def goes_on(self) -> None:
+        """Something may have come: until it rests again, nobody reads its connections in time."""
+        if self._since is None:
+            now = self._since = self._clock.monotonic()
+            if self._worked and now - self._worked[-1][1] < _SHORTEST_SECONDS:
+                self._since = self._worked.pop()[0]
+
+    def _came(self) -> tuple[float, tuple[float, ...]]:
+        """Now by the wall clock, and the stretches of work before that, as in `ContainerWindow.busy`."""
+        now, found = self._clock.monotonic(), list(self._worked)
+        if self._since is not None and now - self._since >= _SHORTEST_SECONDS:
+            found.append((self._since, now))
+        return self._clock.wall(), tuple(now - time for stretch in found[-_STRETCHES:] for time in stretch)
 
     @property
     def partners(self) -> Collection[int]:
@@ -240,7 +275,7 @@ class Slot:
             hungry.discard(fed.task)
             if not hungry:
                 del attempt.hungry[fed.container]
-                attempt.came[self._wiring.input_of[fed.container]] = self._clock.wall()
+                attempt.came[self._wiring.input_of[fed.container]] = self._came()
                 self._consider(fed.container, attempt)
         return fed.ended is None
 
@@ -305,7 +340,7 @@ class Slot:
         attempt.position, attempt.left = self._count, len(self._next)
         self._begun[self._count] = (attempt, run)
         attempt.missing, attempt.unfed = self._wiring.inputs.sizes.copy(), self._wiring.outputs.sizes.copy()
-        attempt.came = [self._clock.wall()] * len(attempt.missing)
+        attempt.came = [self._came()] * len(attempt.missing)
         for producer in attempt.ended:
             for group in self._wiring.inputs.of.get(producer, ()):
                 attempt.missing[group] -= 1
@@ -395,7 +430,7 @@ class Slot:
             and container not in attempt.hungry
         ):
             stage, came = self._hosting.specs[container].stage, attempt.came[self._wiring.input_of[container]]
-            heapq.heappush(self._ready, _Ready(attempt.window_id, stage, container, attempt.position, came))
+            heapq.heappush(self._ready, _Ready(attempt.window_id, stage, container, attempt.position, *came))
 
     def _end(self, attempt: _Attempt, producer: int, tag: str) -> None:
         """END_WINDOW of a producer, of this slot or of another."""
@@ -405,7 +440,7 @@ class Slot:
         for group in self._wiring.inputs.of.get(producer, ()) if attempt.position != _NOT_READY else ():
             attempt.missing[group] -= 1
             if not attempt.missing[group]:
-                attempt.came[group] = self._clock.wall()
+                attempt.came[group] = self._came()
                 for container in self._wiring.waiting[group]:
                     self._consider(container, attempt)
 
@@ -419,7 +454,7 @@ class Slot:
             outgoing, report = self._hosting.run(
                 container, run.request, messages, entry.ready, run.place, rows
             )
-            report.window.sent = self._clock.wall()
+            report.window.sent, report.window.busy = self._clock.wall(), entry.busy
             if container in self._waiting:
                 idle = any(one.idle for one in report.operators)
                 (self._idle.add if idle else self._idle.discard)(container)

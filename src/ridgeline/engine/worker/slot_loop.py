@@ -81,7 +81,11 @@ class SlotLoop:
             seconds = _FULL_SECONDS
         elif self._slot.ready and not self._missing:
             seconds = 0.0
-        for event in self._network.poll(seconds):
+        if seconds > 0:
+            self._slot.rests()
+        events = self._network.poll(seconds)
+        self._slot.goes_on()
+        for event in events:
             self._take(event)
         if self._awake:
             self._awake = False

@@ -29,10 +29,11 @@ class Spread:
 class PartitionFigures:
     """One partition of an operator over a period.
 
-    `useful_seconds` is the time in which it worked: callbacks, and moving of tuples and state (compute and
-    transfer), without waiting. `utilization` is its share of the period. `true_rate`: tuples in (inputs: out)
-    for each useful second (DS2); None if it had none. `queue`: tuples that waited when its turn came, mean.
-    `process`: its id, on `host`.
+    `useful_seconds` is the time in which it worked, and nobody else of its container: callbacks, and what
+    it does itself to move tuples and state. What tuples take from one container to the next is no part of
+    it. `utilization` is its share of the period. `true_rate`: tuples in (inputs: out) for each useful second
+    (DS2); None if it had none. `queue`: tuples that waited when its turn came, mean. `process`: its id, on
+    `host`.
     """
 
     id: int

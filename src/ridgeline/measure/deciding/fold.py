@@ -30,12 +30,12 @@ Floats = npt.NDArray[np.float64]
 class Column:
     """The columns of a slice's sums: what each physical operator did in its windows."""
 
-    TUPLES_IN, TUPLES_OUT, COMPUTE, TRANSFER, QUEUE, ERRORS, ON_PATH, WINDOWS = range(8)
-    COUNT = 8
+    TUPLES_IN, TUPLES_OUT, COMPUTE, TRANSFER, TURN, QUEUE, ERRORS, ON_PATH, WINDOWS = range(9)
+    COUNT = 9
 
 
 class _Window(NamedTuple):
-    """A committed window. `figures`: rows latency, compute, wait, transfer; `counts`: rows of the columns."""
+    """A committed window. `figures`: as in `LatencyColumns`; `counts`: rows of the columns."""
 
     latency: float
     late: float
@@ -67,17 +67,18 @@ class Slice:
 
     def add(self, windows: Sequence[_Window]) -> None:
         """Add windows up."""
-        figures = np.array([window.figures for window in windows])  # windows, 4, operators
+        figures = np.array([window.figures for window in windows])  # windows, rows, operators
         self.sums += np.nansum([window.counts for window in windows], axis=0)
         self.sums[:, Column.COMPUTE] += np.nansum(figures[:, 1], axis=0)
         self.sums[:, Column.TRANSFER] += np.nansum(figures[:, 3], axis=0)
+        self.sums[:, Column.TURN] += np.nansum(figures[:, 4], axis=0)
         places = self.topology.places
         for window in windows:
             for operator in window.path:
                 self.sums[places[operator], Column.ON_PATH] += 1
             for phase, seconds in window.phases:
                 self.blame[phase] = self.blame.get(phase, 0.0) + seconds
-        for name, rows in _logical(self.topology, figures).items():
+        for name, rows in _logical(self.topology, figures[:, :4]).items():
             known = self.rows.get(name)
             self.rows[name] = _thinned(rows if known is None else np.concatenate([known, rows]))
             greatest = rows.max(axis=0, initial=0.0)
@@ -107,8 +108,8 @@ class DecidingFold:
     ) -> None:
         """Take a window in; one that came before changes nothing.
 
-        `figures`: rows latency, compute, wait, transfer; by operator of the topology, NaN where one did not
-        report. `path`: the critical path. `phases`: the blame chain's seconds.
+        `figures`: as in `LatencyColumns`, NaN where an operator did not report. `path`: the critical path.
+        `phases`: the blame chain's seconds.
         """
         if self._last is not None and times.window_id <= self._last[0]:
             return
@@ -132,6 +133,7 @@ class DecidingFold:
                 counts[place] = (
                     sum(found.tuples_in.values()),
                     sum(found.tuples_out.values()),
+                    0.0,
                     0.0,
                     0.0,
                     found.queue,

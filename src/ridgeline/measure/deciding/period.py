@@ -20,7 +20,7 @@ from ridgeline.measure.deciding.figures import (
 )
 from ridgeline.measure.deciding.fold import Column, Floats, Slice
 from ridgeline.measure.deciding.key_load import KeyLoad
-from ridgeline.measure.latency.critical_path import slack
+from ridgeline.measure.latency.slack import slack
 from ridgeline.measure.topology import OperatorNode, Topology
 
 _NOWHERE: tuple[str | None, int | None] = None, None
@@ -108,12 +108,14 @@ class Period(ApplicationFigures):
     def slack_of(self) -> Mapping[str, float]:
         """By how many seconds each logical operator could have been slower, in the mean window."""
         own: dict[int, float] = {}
+        turns: dict[int, float] = {}
         for node in self._now.topology.operators:
             sums = self._sums(node)
             if windows := sums[Column.WINDOWS]:
                 own[node.id] = float(sums[Column.COMPUTE] + sums[Column.TRANSFER]) / float(windows)
+                turns[node.id] = float(sums[Column.TURN]) / float(windows)
         found: dict[str, float] = {}
-        for operator, seconds in slack(self._now.topology, own).items():
+        for operator, seconds in slack(self._now.topology, own, turns).items():
             node = self._now.topology.by_id[operator]
             if not node.unifier:
                 found[node.name] = min(seconds, found.get(node.name, seconds))
@@ -136,7 +138,7 @@ class Period(ApplicationFigures):
     def partition(self, node: OperatorNode) -> PartitionFigures:
         """A partition over the period."""
         sums, there = self._sums(node), self._seconds(node)
-        useful = float(sums[Column.COMPUTE] + sums[Column.TRANSFER])
+        useful = float(sums[Column.TURN])
         worked = sums[Column.TUPLES_OUT] if node.kind == "input" else sums[Column.TUPLES_IN]
         windows = float(sums[Column.WINDOWS])
         host, pid = self._now.processes.get(node.container, _NOWHERE)
@@ -175,7 +177,7 @@ class Period(ApplicationFigures):
             behind = [place for place, node in _nodes(one.topology, name) if node.unifier]
             whole = whole + one.sums[places].sum(axis=0)
             on_path += float(one.sums[places, Column.ON_PATH].sum())  # one of them at most is in each window
-            unifying += float(one.sums[behind][:, [Column.COMPUTE, Column.TRANSFER]].sum())
+            unifying += float(one.sums[behind, Column.TURN].sum())
             reported += one.count
             if name in one.rows:
                 rows.append(one.rows[name])

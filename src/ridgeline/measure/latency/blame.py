@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import NamedTuple
 
 from ridgeline.measure.answers.windows import ExplainedAnswer
@@ -193,7 +194,8 @@ class _Slots(_Containers):
     def walk(self) -> None:
         """Walk back from the end of the last container to the launch."""
         wanted, arriving = 0, "results"
-        for container in slot_path(self._topology, self._times):
+        path = slot_path(self._topology, self._times)
+        for container, producer in zip_longest(path, path[1:]):
             self._walk.back_to(self._times.containers[container].written, arriving)
             title = ""
             for piece in self._pieces(container, wanted):
@@ -201,6 +203,10 @@ class _Slots(_Containers):
                 title = piece.nearest
             self._queue(container, title)
             wanted, arriving = self._lineage_of(container), "launch"
+            sent = self._times.launched if producer is None else self._times.containers[producer].written
+            for began, ended in reversed(self._times.containers[container].busy_times):
+                self._walk.back_to(max(ended, sent), arriving)
+                self._walk.back_to(max(began, sent), "slot", title)
         self._walk.back_to(self._times.launched, arriving)
 
     def _queue(self, container: int, title: str) -> None:

@@ -55,23 +55,6 @@ def critical_path_of(topology: Topology, own: Sequence[float]) -> CriticalPath:
     return CriticalPath(math.fsum(own[place] for place in path), tuple(nodes[place].id for place in path))
 
 
-def slack(topology: Topology, own: Mapping[int, float]) -> dict[int, float]:
-    """How many seconds slower each operator may become before it is on the critical path.
-
-    0 on the critical path.
-
-    The greatest sum of all paths less the greatest of those through the operator.
-    """
-    whole = _whole([own.get(node.id, 0.0) for node in topology.operators])
-    places = range(len(whole))
-    before, rest = _longest(whole, topology.above, places), _longest(whole, topology.below, places[::-1])
-    longest = max(rest, default=0)
-    return {
-        node.id: (longest - before[place] - rest[place] + whole[place]) / _PER_SECOND
-        for place, node in enumerate(topology.operators)
-    }
-
-
 class PathHistory:
     """The critical paths of the last `windows` windows."""
 

@@ -23,8 +23,9 @@ from ridgeline.measure.answers.windows import (
     WindowSummaryAnswer,
 )
 from ridgeline.measure.latency.blame import BlameStep, blame_chain, explain
-from ridgeline.measure.latency.critical_path import PathHistory, critical_path, critical_path_of, slack
+from ridgeline.measure.latency.critical_path import PathHistory, critical_path, critical_path_of
 from ridgeline.measure.latency.operator_latency import (
+    ROWS,
     LatencyColumns,
     OperatorLatency,
     latency_columns,
@@ -32,13 +33,14 @@ from ridgeline.measure.latency.operator_latency import (
     logical_latencies,
 )
 from ridgeline.measure.latency.pending import PendingLatencies
+from ridgeline.measure.latency.slack import slack_of_figures
 from ridgeline.measure.latency.totals import KEPT, LatencyTotals
 from ridgeline.measure.latency.window import Stages, WindowTimes, in_slots, tasks_by_stage
 from ridgeline.measure.rounding import as_ms
 from ridgeline.measure.topology import Topology
 
 LatencyMatrix = npt.NDArray[np.float64]
-"""Seconds; rows: latency, compute, wait, transfer; columns: the topology's operators.
+"""Seconds; rows: as in `LatencyColumns`; columns: the topology's operators.
 
 NaN: the operator did not report.
 """
@@ -71,7 +73,7 @@ class _Record:
 
 
 class FoldedWindow(NamedTuple):
-    """What a window was found to be: rows latency, compute, wait, transfer; critical path; blame in sum."""
+    """What a window was found to be: figures as in `LatencyColumns`, critical path, blame in sum."""
 
     topology: Topology
     figures: LatencyMatrix
@@ -150,7 +152,7 @@ class LatencyFold:
             self.clamps += int(latencies.clamped.sum())
             names = (topology.by_id[operator].name for operator in record.path)
             self._paths.add(record.window_id, record.path, names)
-            self.totals.add(topology, record.figures)
+            self.totals.add(topology, record.figures[:4])
             if last is not None:
                 self.totals.add_window(
                     last.latency_seconds,
@@ -272,7 +274,7 @@ class LatencyFold:
         topology = record.topology
         own, on_path = _own(topology, record.figures), set(record.path)
         columns = {node.id: column for column, node in enumerate(topology.operators)}
-        _, computes, _, transfers = record.figures.tolist()
+        _, computes, _, transfers, _ = record.figures.tolist()
         on_average = critical_path(topology, _own(topology, self._averages(record)))
         share = self._paths.share(SHARE_WINDOWS, until=record.window_id)
         return {
@@ -290,7 +292,7 @@ class LatencyFold:
             ],
             "slack": {
                 topology.by_id[operator].title: as_ms(seconds)
-                for operator, seconds in slack(topology, own).items()
+                for operator, seconds in slack_of_figures(topology, record.figures).items()
                 if operator not in on_path
             },
             "blame": self._blame(record),
@@ -379,7 +381,7 @@ class LatencyFold:
         self._pending.count()
         columns = zip(
             record.topology.operators,
-            record.figures.T.tolist(),
+            record.figures[:4].T.tolist(),
             averages[0].tolist(),
             record.estimated,
             strict=True,
@@ -498,7 +500,7 @@ def _aligned(record: _Record, topology: Topology) -> LatencyMatrix:
     columns = {
         _key(record.topology, node.id): column for column, node in enumerate(record.topology.operators)
     }
-    aligned = np.full((4, len(topology.operators)), np.nan)
+    aligned = np.full((ROWS, len(topology.operators)), np.nan)
     for column, node in enumerate(topology.operators):
         if (key := _key(topology, node.id)) in columns:
             aligned[:, column] = record.figures[:, columns[key]]
@@ -506,7 +508,7 @@ def _aligned(record: _Record, topology: Topology) -> LatencyMatrix:
 
 
 def _latencies(topology: Topology, figures: LatencyMatrix) -> dict[int, OperatorLatency]:
-    rows = zip(topology.operators, *figures.tolist(), strict=True)
+    rows = zip(topology.operators, *figures[:4].tolist(), strict=True)
     return {
         node.id: OperatorLatency(node.id, latency, compute, wait, transfer)
         for node, latency, compute, wait, transfer in rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
@@ -18,9 +18,12 @@ from ridgeline.measure.topology import Topology
 
 _NONE_BEHIND: Mapping[int, int] = MappingProxyType({})
 Figures = npt.NDArray[np.float64]
-_Row = tuple[float, float, float, float, int, bool, bool]
+ROWS = 5
+"""The rows of `LatencyColumns.figures`."""
+_Row = tuple[float, float, float, float, float, int, bool, bool]
 """The columns of `LatencyColumns` for one operator."""
-_MISSING: _Row = (math.nan, math.nan, math.nan, math.nan, -1, False, False)
+_MISSING: _Row = (*[math.nan] * ROWS, -1, False, False)  # type: ignore[assignment]  # five of them
+_Pieces = Sequence[tuple[float, float]]
 FEW = 48
 """So many operators cost as much one by one as with arrays."""
 
@@ -67,8 +70,10 @@ class LogicalLatency:
 class LatencyColumns:
     """The latencies of a window's operators, in the topology's order; NaN: one did not report.
 
-    `figures`: rows latency, compute, wait, transfer in seconds. `upstream`: the place of the slowest of those
-    that each reads from, -1 for none. `estimated`, `clamped`: as in `OperatorLatency`.
+    `figures`: rows latency, compute, wait, transfer and turn in seconds. The turn is how long the operator
+    held its container: callbacks, decoding, encoding, and of the first one restoring state.
+    `upstream`: the place of the slowest of those that each reads from, -1 for none. `estimated`, `clamped`:
+    as in `OperatorLatency`.
     """
 
     topology: Topology
@@ -88,7 +93,7 @@ class LatencyColumns:
         found = {}
         for operator in operators:
             place = places[operator]
-            latency, compute, wait, transfer = self.figures[:, place].tolist()
+            latency, compute, wait, transfer, _ = self.figures[:, place].tolist()
             upstream = int(self.upstream[place])
             if not math.isnan(latency):
                 found[operator] = OperatorLatency(
@@ -121,10 +126,12 @@ def latency_columns(
     `behind[operator] * window_seconds`, estimated.
 
     In slots a container waits for its producers, then for its slot. The time from the slowest upstream's end
-    to the operator's turn has two parts. Launch, shuffle, restoring
-    state and decoding blocks are transfer. The rest is wait: for the stage before, for a slot with other
-    containers or earlier windows, for siblings. `stages`: its `tasks_by_stage`, where they are known. `few`:
-    up to so many operators are taken one by one.
+    to the operator's turn has two parts. Launch, shuffle, restoring state and decoding blocks are transfer.
+    The rest is wait: for the stage before, for other producers of its container, for a slot with other
+    containers or earlier windows, for siblings. These are in its own container, or in its upstream's: a
+    container's messages go once all its operators have run.
+
+    `stages`: its `tasks_by_stage`, where they are known. `few`: up to so many operators are taken one by one.
     """
     find = _one_by_one if len(topology.operators) <= few else _all_at_once
     return find(topology, times, window_seconds, behind, lag, stages)
@@ -158,24 +165,28 @@ def _all_at_once(
     measured = reported & reads & ~estimated
 
     # Measured: what came before the operator's turn, and its turn
-    pieces = _pieces(topology, times, began, stages)[:, :, topology.rows_of_containers]
     containers = topology.rows_of_containers
-    fused = containers[slowest] == containers
-    pieces[:, :, fused] = np.nan
+    pieces = _pieces(topology, times, began, stages)
+    turn = np.maximum(0.0, ended - began) + _first_turns(topology, began, pieces[:, -1])
+    pieces = pieces[:, :, containers]
     starts = np.minimum(began, ended)
     late = starts < upstream_ended  # its clock is off, or it ran while its upstream did
+    if in_slots(times):
+        pieces = np.concatenate([_arrivals(topology, times, slowest, began, ended), pieces], axis=1)
+    fused = containers[slowest] == containers
+    pieces[:, :, fused] = np.nan
     latency = np.maximum(0.0, ended - upstream_ended)
     running = ended - starts
     compute = np.minimum(spent, np.where(late, latency, running))
     moving = _length_within(pieces, upstream_ended, starts)
     wait = np.where(late, 0.0, np.maximum(0.0, starts - upstream_ended - moving))
     transfer = np.where(late, latency - compute, moving + running - compute)
-    found = np.array([latency, compute, wait, transfer])
+    found = np.array([latency, compute, wait, transfer, turn])
 
     guessed = windows * window_seconds
     nothing, guessed_compute = np.zeros(size), np.minimum(spent, guessed)
-    found = np.where(estimated, [guessed, guessed_compute, guessed - guessed_compute, nothing], found)
-    found = np.where(reads, found, [spent, spent, nothing, nothing])
+    found = np.where(estimated, [guessed, guessed_compute, guessed - guessed_compute, nothing, turn], found)
+    found = np.where(reads, found, [spent, spent, nothing, nothing, turn])
     found[:, ~reported] = np.nan
     return LatencyColumns(
         topology,
@@ -196,8 +207,11 @@ def _one_by_one(
 ) -> LatencyColumns:
     """`latency_columns` operator by operator: of few it costs less than the first array."""
     ended = {operator: found.ended for operator, found in times.operators.items()}
-    pieces = {} if in_slots(times) else _pieces_of_tasks(stages or tasks_by_stage(topology, times))
+    arrivals = _Arrivals(topology, times) if in_slots(times) else None
+    pieces = _pieces_of_tasks(stages or tasks_by_stage(topology, times)) if arrivals is None else {}
     rows: list[_Row] = []
+    opened: set[int] = set()
+    """The containers whose first operator was there."""
     places, containers = topology.places, times.containers
     for node in topology.operators:
         own = times.operators.get(node.id)
@@ -207,26 +221,30 @@ def _one_by_one(
         upstream = topology.upstream[node.id]
         slowest = max((one for one in upstream if one in ended), key=ended.__getitem__, default=None)
         compute = max(0.0, own.compute_seconds)
+        turn = max(0.0, own.ended - own.began)
+        if node.container in containers and node.container not in opened:
+            opened.add(node.container)
+            first, last = _own_transfer(topology, times, node.container)
+            turn += max(0.0, last - first)
         if not upstream:
-            rows.append((compute, compute, 0.0, 0.0, -1, False, False))
+            rows.append((compute, compute, 0.0, 0.0, turn, -1, False, False))
         elif slowest is None or behind.get(node.id, 0) > lag:
             latency = behind.get(node.id, 0) * window_seconds
             compute = min(compute, latency)
-            rows.append((latency, compute, latency - compute, 0.0, -1, True, False))
+            rows.append((latency, compute, latency - compute, 0.0, turn, -1, True, False))
         else:
             before: list[tuple[float, float]] = []
             if topology.by_id[slowest].container != node.container and node.container in containers:
-                ready = containers[node.container].ready
-                before = [*(pieces.get(node.container) or [(-math.inf, ready)])]
+                before += pieces[node.container] if arrivals is None else arrivals.of(node.container, slowest)
                 before.append(_own_transfer(topology, times, node.container))
-            rows.append(_measured(own, places[slowest], ended[slowest], before))
-    figures = np.array([row[:4] for row in rows], np.float64).reshape(-1, 4).T.copy()
+            rows.append(_measured(own, places[slowest], ended[slowest], before, turn))
+    figures = np.array([row[:ROWS] for row in rows], np.float64).reshape(-1, ROWS).T.copy()
     return LatencyColumns(
         topology,
         figures,
-        np.array([row[4] for row in rows], np.intp),
-        np.array([row[5] for row in rows], np.bool_),
-        np.array([row[6] for row in rows], np.bool_),
+        np.array([row[ROWS] for row in rows], np.intp),
+        np.array([row[ROWS + 1] for row in rows], np.bool_),
+        np.array([row[ROWS + 2] for row in rows], np.bool_),
     )
 
 
@@ -287,7 +305,11 @@ def logical_columns(topology: Topology, latencies: Figures) -> dict[str, Figures
 
 
 def _measured(
-    own: OperatorWindow, upstream: int, upstream_ended: float, before: Iterable[tuple[float, float]]
+    own: OperatorWindow,
+    upstream: int,
+    upstream_ended: float,
+    before: Iterable[tuple[float, float]],
+    turn: float,
 ) -> _Row:
     """The latency of an operator whose slowest upstream ended at `upstream_ended`.
 
@@ -298,7 +320,7 @@ def _measured(
     began = min(own.began, own.ended)
     if began < upstream_ended:
         compute = min(compute, latency)
-        return latency, compute, 0.0, latency - compute, upstream, False, own.ended < upstream_ended
+        return latency, compute, 0.0, latency - compute, turn, upstream, False, own.ended < upstream_ended
     running = own.ended - began
     compute = min(compute, running)
     moving, position = 0.0, upstream_ended
@@ -307,7 +329,99 @@ def _measured(
         if last > first:
             moving, position = moving + last - first, last
     wait = max(0.0, began - upstream_ended - moving)
-    return latency, compute, wait, moving + running - compute, upstream, False, False
+    return latency, compute, wait, moving + running - compute, turn, upstream, False, False
+
+
+class _Arrivals:
+    """When the messages of producers were on their way to containers in slots, one container at a time."""
+
+    def __init__(self, topology: Topology, times: WindowTimes) -> None:
+        self._topology, self._times = topology, times
+        self._last: dict[int, float] = {}
+
+    def of(self, container: int, upstream: int) -> _Pieces:
+        """The intervals from the end of an operator's `upstream` in which what it reads moved, in order.
+
+        Between them siblings of the upstream ran, other producers of the container, or its slot ran others.
+        """
+        times, found = self._times, self._times.containers[container]
+        source, position = self._topology.by_id[upstream].container, times.operators[upstream].ended
+        pieces: list[tuple[float, float]] = []
+        sent = min(times.containers[source].ended, found.ready) if source in times.containers else position
+        for sibling in self._topology.containers[source]:
+            turn = times.operators.get(sibling)
+            if turn is not None and turn.ended > position:
+                pieces.append((position, min(turn.began, sent)))
+                position = turn.ended
+        pieces.append((position, sent))
+        position = max(sent, self._last_of(container))
+        for began, ended in found.busy_times:
+            pieces.append((position, began))
+            position = max(position, ended)
+        pieces.append((position, found.ready))
+        return pieces
+
+    def _last_of(self, container: int) -> float:
+        """When the last of its producers was done."""
+        if container not in self._last:
+            known = self._times.containers
+            ends = (known[one].ended for one in self._topology.producers[container] if one in known)
+            self._last[container] = max(ends, default=-math.inf)
+        return self._last[container]
+
+
+def _arrivals(
+    topology: Topology, times: WindowTimes, slowest: npt.NDArray[np.intp], began: Figures, ended: Figures
+) -> Figures:
+    """What `_Arrivals` has, of all operators: begins and ends of pieces, by piece, then by operator.
+
+    `slowest`: the place of each one's slowest upstream, -1 for none. `began`, `ended`: of operators.
+    """
+    containers = corrected_events(times.containers)
+    rows = {container: row for row, container in enumerate(topology.containers)}
+    places = np.fromiter(map(rows.__getitem__, containers), np.intp, len(containers))
+    size = len(rows)
+    ready, sent = np.full(size, np.nan), np.full(size, np.nan)
+    ready[places] = containers.column("ready")
+    sent[places] = np.maximum(containers.column("written"), containers.column("sent"))
+    _, last = topology.containers_above.latest(sent)
+    own = topology.rows_of_containers
+    source, upstream_ended = own[slowest], ended[slowest]
+    done = np.fmin(np.where(np.isnan(sent[source]), upstream_ended, sent[source]), ready[own])
+
+    # What siblings of the upstream took after it: their turns, less those up to it
+    turns = np.nan_to_num(np.maximum(0.0, ended - began))
+    by_container = np.argsort(own, kind="stable")
+    summed = np.empty(len(own))
+    summed[by_container] = np.cumsum(turns[by_container])
+    whole = np.full(size, -np.inf)
+    np.maximum.at(whole, own, summed)
+    siblings = whole[source] - summed[slowest]
+    pieces = [(upstream_ended, done - np.minimum(siblings, np.maximum(0.0, done - upstream_ended)))]
+
+    position = np.fmax(done, last[own])
+    stretches = [(row, one) for row, one in zip(places, containers.values(), strict=True) if one.busy]
+    most = max((len(one.busy) // 2 for _, one in stretches), default=0)
+    busy = np.full((most, 2, size), np.nan)
+    for row, one in stretches:
+        for number, stretch in enumerate(one.busy_times):
+            busy[number, :, row] = stretch
+    for first, final in busy[:, :, own]:
+        pieces.append((position, np.where(np.isnan(first), position, first)))
+        position = np.fmax(position, final)
+    pieces.append((position, ready[own]))
+    return np.array(pieces).transpose(1, 0, 2)
+
+
+def _first_turns(topology: Topology, began: Figures, opening: Figures) -> Figures:
+    """What the first operator of each container that has run held it before its turn; 0 for others.
+
+    `opening`: begins and ends by container, from the container's turn to that of its first operator.
+    """
+    found, known = np.zeros(len(began)), np.flatnonzero(~np.isnan(began))
+    containers, first = np.unique(topology.rows_of_containers[known], return_index=True)
+    found[known[first]] = np.nan_to_num(np.maximum(0.0, opening[1] - opening[0]))[containers]
+    return found
 
 
 def _pieces_of_tasks(stages: Stages) -> dict[int, list[tuple[float, float]]]:
@@ -343,7 +457,7 @@ def _pieces(topology: Topology, times: WindowTimes, began: Figures, stages: Stag
     containers = corrected_events(times.containers)
     rows = {container: row for row, container in enumerate(topology.containers)}
     places = np.fromiter(map(rows.__getitem__, containers), np.intp, len(containers))
-    count = 2 if in_slots(times) else 3
+    count = 1 if in_slots(times) else 3
     pieces = np.full((2, count, len(rows)), np.nan)
     # From a container's turn to that of its first operator: state is restored, blocks are decoded
     turns = np.full(len(rows), np.inf)
@@ -353,8 +467,6 @@ def _pieces(topology: Topology, times: WindowTimes, began: Figures, stages: Stag
     pieces[0, -1, places] = containers.column("began")
     pieces[1, -1, places] = np.maximum(restored, np.where(np.isinf(first_turn), restored, first_turn))
     if in_slots(times):
-        pieces[0, 0, places] = -np.inf
-        pieces[1, 0, places] = containers.column("ready")
         return pieces
     for container, reading in _pieces_of_tasks(stages or tasks_by_stage(topology, times)).items():
         pieces[:, :2, rows[container]] = np.transpose(reading)

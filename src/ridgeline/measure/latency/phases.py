@@ -119,9 +119,13 @@ def _walk_slots(topology: Topology, times: WindowTimes, walk: _Walk) -> None:
         _walk_container(topology, times, container, walk)
         walk.back_to(found.ready, "queue")
         if producer is None:
-            _walk_arrival(found, times.launched, "job launch", walk)
+            before, arriving = times.launched, "job launch"
         else:
-            _walk_arrival(found, times.containers[producer].ended, "shuffle", walk)
+            before, arriving = times.containers[producer].ended, "shuffle"
+        for began, ended in reversed(found.busy_times):
+            walk.back_to(max(ended, before), arriving)
+            walk.back_to(max(began, before), "queue")
+        _walk_arrival(found, before, arriving, walk)
 
 
 def _walk_arrival(process: ContainerWindow, before: float, arriving: str, walk: _Walk) -> None:

@@ -30,9 +30,7 @@ def slot_path(topology: Topology, times: WindowTimes) -> tuple[int, ...]:
 
 def producers(topology: Topology, times: WindowTimes, container: int) -> frozenset[int]:
     """The containers that reported and that this one reads from."""
-    shared = {id(own): own for own in map(topology.upstream.__getitem__, topology.containers[container])}
-    sources = {topology.by_id[source].container for own in shared.values() for source in own}
-    return frozenset(sources & times.containers.keys() - {container})
+    return frozenset(topology.producers[container]) & times.containers.keys()
 
 
 def ran_meanwhile(times: WindowTimes, container: int) -> Sequence[ContainerWindow]:

@@ -1,0 +1,65 @@
+"""Slack: how much slower an operator may become before windows take longer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ridgeline.measure.topology import Topology
+
+_PER_SECOND = 10**12
+"""Sums are compared in whole picoseconds, as in `critical_path`."""
+
+
+def slack(
+    topology: Topology, own: Mapping[int, float], turns: Mapping[int, float] | None = None
+) -> dict[int, float]:
+    """How many seconds slower each operator may become before a window takes longer.
+
+    It is as if every container had a slot of its own. The operators of a container run one after the other,
+    and its messages go once all have run. So all operators of a container have the same slack. It is the
+    greatest sum of all chains of containers, less the greatest of those through this one.
+
+    `own`: latencies without wait. `turns`: how long each held its container, without what its tuples took to
+    come there; by default all of `own`. Operators that are not in them count 0.
+    """
+    turns = own if turns is None else turns
+    weights: dict[int, int] = {}
+    for container, operators in topology.containers.items():
+        held = math.fsum(turns.get(operator, 0.0) for operator in operators)
+        came = max(own.get(operator, 0.0) - turns.get(operator, 0.0) for operator in operators)
+        weights[container] = round((held + max(came, 0.0)) * _PER_SECOND)
+    order = sorted(weights, key=lambda container: (topology.stage_of[container], container))
+    before = _longest(weights, topology.producers, order)
+    rest = _longest(weights, topology.consumers, order[::-1])
+    longest = max(rest.values(), default=0)
+    free = {one: (longest - before[one] - rest[one] + weights[one]) / _PER_SECOND for one in order}
+    return {node.id: free[node.container] for node in topology.operators}
+
+
+def slack_of_figures(topology: Topology, figures: npt.NDArray[np.float64]) -> dict[int, float]:
+    """The slack in a window; `figures` as in `LatencyColumns`."""
+    _, compute, _, transfer, turn = np.nan_to_num(figures)
+    numbers = [node.id for node in topology.operators]
+    own, turns = (dict(zip(numbers, one.tolist(), strict=True)) for one in (compute + transfer, turn))
+    return slack(topology, own, turns)
+
+
+def _longest(
+    weights: Mapping[int, int], beyond: Mapping[int, tuple[int, ...]], order: Sequence[int]
+) -> dict[int, int]:
+    """The greatest sum of a chain from each container to an end, inclusive.
+
+    `order`: those `beyond` a container come before it.
+    """
+    longest: dict[int, int] = {}
+    greatest: dict[int, int] = {}
+    for container in order:
+        others = beyond[container]
+        if id(others) not in greatest:  # many have the same
+            greatest[id(others)] = max(map(longest.__getitem__, others), default=0)
+        longest[container] = weights[container] + greatest[id(others)]
+    return longest

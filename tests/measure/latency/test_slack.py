@@ -1,0 +1,81 @@
+"""Slack, against a window that is played: containers begin when all that they read from are over."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline.measure.latency.critical_path import critical_path
+from ridgeline.measure.latency.slack import slack
+from ridgeline.measure.topology import Topology
+from support.measure.simulated_window import graph, graphs, ids, seed_graph
+
+SEED = {"A": 0.0, "B": 0.005, "C": 0.1, "D": 0.03, "E": 0.02, "F": 0.002}
+
+
+def played(topology, own):
+    """How long a window takes if each container has a processor and runs its operators in turn."""
+    ended = {}
+    for container in sorted(topology.containers, key=lambda one: (topology.stage_of[one], one)):
+        reads = {
+            topology.by_id[source].container
+            for operator in topology.containers[container]
+            for source in topology.upstream[operator]
+        } - {container}
+        begins = max((ended[one] for one in reads), default=0.0)
+        ended[container] = begins + sum(own[operator] for operator in topology.containers[container])
+    return max(ended.values())
+
+
+def test_it_is_how_much_slower_an_operator_may_become():
+    topology = seed_graph()
+    found = slack(topology, {node.id: SEED[node.title] for node in topology.operators})
+    expected = {"A": 0, "B": 0.085, "C": 0, "D": 0.085, "E": 0, "F": 0.018}
+    assert {node.title: found[node.id] for node in topology.operators} == pytest.approx(expected)
+
+
+def test_no_operators_no_slack():
+    assert slack(Topology((), ()), {}) == {}
+
+
+def test_a_sibling_that_others_wait_for_has_none():
+    places = {"feed": (0, 0), "light": (0, 0), "work": (1, 1)}
+    topology = graph(places, [("feed", "light"), ("feed", "work")])
+    number = ids(topology)
+    found = slack(topology, {number["feed"]: 0.0, number["light"]: 0.01, number["work"]: 0.05})
+    assert found == dict.fromkeys(topology.by_id, 0.0)
+
+
+def test_the_way_to_a_container_counts_once_whoever_reads_there():
+    topology = graph({"A": (0, 0), "B": (1, 1), "C": (1, 1), "D": (2, 1)}, ["AB", "AC", "AD"])
+    number = ids(topology)
+    own = {number["A"]: 1.0, number["B"]: 3.0, number["C"]: 4.0, number["D"]: 7.0}
+    turns = {number["A"]: 1.0, number["B"]: 1.0, number["C"]: 2.0, number["D"]: 7.0}
+    found = slack(topology, own, turns)  # B and C wait 2 s together, then run for 3 s
+    assert found == {number["A"]: 0.0, number["B"]: 2.0, number["C"]: 2.0, number["D"]: 0.0}
+
+
+@st.composite
+def measured_graphs(draw):
+    topology = draw(graphs())
+    whole = st.integers(0, 5).map(float)  # ties, and sums without error
+    return topology, {node.id: draw(whole) for node in topology.operators}
+
+
+@settings(deadline=None)
+@given(measured_graphs(), st.data())
+def test_less_than_the_slack_changes_nothing_and_more_does(case, data):
+    topology, own = case
+    operator = data.draw(st.sampled_from([node.id for node in topology.operators]))
+    before, room = played(topology, own), slack(topology, own)[operator]
+    assert room >= 0.0
+    assert played(topology, {**own, operator: own[operator] + max(0.0, room - 0.5)}) == before
+    assert played(topology, {**own, operator: own[operator] + room + 0.5}) == before + 0.5
+
+
+@settings(deadline=None)
+@given(measured_graphs())
+def test_where_nothing_is_fused_there_is_none_on_the_critical_path(case):
+    topology, own = case
+    if max(map(len, topology.containers.values())) == 1:
+        found = slack(topology, own)
+        assert all(found[operator] == 0.0 for operator in critical_path(topology, own).path)
