@@ -139,3 +139,14 @@ def test_specifications_name_what_takes_dead_letters() -> None:
     for one in (app, read_specification(specification_of(app), "dice")):
         streams = {stream.name: stream for stream in validate(one).streams}
         assert list(map(str, streams["sink_dead_letters"].sinks)) == ["dead_letters.input"]
+
+
+def test_dead_letters_that_all_go_elsewhere_are_a_fault() -> None:
+    app, first, count = _two_stages([1], 1)
+    for name, operator in {"first": first, "count": count}.items():
+        own = app.add_operator(f"own_{name}", CollectorSink(DeadLetter))
+        app.add_stream(f"refused_{name}", operator.dead_letters, own.input)
+    app.dead_letters(FileOutput("folder"))
+    [fault] = find_faults(app)
+    assert fault.where == "dead_letters.input"
+    assert "streams take the dead letters of every operator elsewhere" in fault.what

@@ -116,7 +116,8 @@ class Publisher:
     def publish(self, window_id: int) -> None:
         """Make the results of a committed window visible.
 
-        May be called again for the same window after a crash.
+        Called again for the last committed window at every start, after `open` and without a `stage`: the
+        driver before may have died in between.
         """
 
     def rewind(self, window_id: int, state: Any, at: int) -> Any:

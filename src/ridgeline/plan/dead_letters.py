@@ -49,6 +49,9 @@ def _connect(draft: Draft, taker: DraftOperator, port: str) -> None:
         stream = DraftStream(name, End(operator, NAME), [End(taker, port)], [None])
         draft.streams.append(stream)
         taker.entered.setdefault(port, stream)
+    if count and port not in taker.entered:
+        what = "streams take the dead letters of every operator elsewhere, so nothing is left for it"
+        draft.fault(taker.port(port), what, "leave out `dead_letters`, or one of these streams")
     if not count:
         draft.fault(NAME, "no operator leaves tuples out, so there are no dead letters", _REMEDY)
     elif parallel_ports(taker.operator, taker.ports, [port]):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -102,3 +102,81 @@ def test_results_are_published_between_long_windows_when_they_are_due() -> None:
 def test_what_a_publisher_raises_between_windows_ends_the_run() -> None:
     with pytest.raises(OperatorError, match=r"sink.*OSError: no light"):
         run_local(application("10s", fails="no light"), windows=3)
+
+
+class Shown(Publisher):
+    """Keeps what was staged in itself only."""
+
+    lines: ClassVar[list[str]] = []
+
+    def stage(self, window_id: int, values: Any) -> None:
+        self.staged = list(values)
+
+    def publish(self, window_id: int) -> None:
+        Shown.lines += self.staged
+        self.staged = []
+
+
+class ByWindow(Shown):
+    def __init__(self) -> None:
+        self.windows: dict[int, list[str]] = {}
+
+    def stage(self, window_id: int, values: Any) -> None:
+        self.windows[window_id] = list(values)
+
+    def publish(self, window_id: int) -> None:
+        Shown.lines += self.windows.pop(window_id)
+
+
+class Looks(Shown):
+    """Would know what is there."""
+
+    def open(self, context: Any, state: Any) -> None:
+        pass
+
+
+class Refuses(Shown):
+    """Fails where it publishes again."""
+
+    def publish(self, window_id: int) -> None:
+        if not hasattr(self, "staged"):
+            msg = "the database is down"
+            raise OSError(msg)
+        super().publish(window_id)
+
+
+class Show(Operator):
+    input = InputPort(object)
+    kind: Any = Shown
+
+    @input.process
+    def show(self, line: str) -> None:
+        self.context.hand_over(line)
+
+    def publisher(self) -> Publisher:
+        return self.kind()
+
+
+def showing(kind: type[Publisher]) -> Application:
+    app = Application("show")
+    source = app.add_operator("source", ListInput(object, ["a", END_WINDOW, "b", END_WINDOW, "c"]))
+    show = app.add_operator("show", Show(kind=kind))
+    app.add_stream("lines", source.output, show.input)
+    return app
+
+
+@pytest.mark.parametrize("kind", [Shown, ByWindow])
+def test_a_publisher_without_a_state_goes_on_after_restarts(kind: type[Publisher], tmp_path: Any) -> None:
+    Shown.lines = []
+    for windows in (1, 1, None):
+        run_local(showing(kind), windows=windows, checkpoint=tmp_path)
+    assert Shown.lines == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("kind", [Looks, Refuses])
+def test_a_publisher_that_should_know_what_to_publish_again_fails_as_it_says(
+    kind: type[Publisher], tmp_path: Any
+) -> None:
+    run_local(showing(kind), windows=1, checkpoint=tmp_path)
+    with pytest.raises(OperatorError, match=r"`show`|show"):
+        run_local(showing(kind), checkpoint=tmp_path)

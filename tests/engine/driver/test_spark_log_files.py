@@ -63,16 +63,16 @@ def is_right(checkpoint, manifest):
     assert (spark / "metadata").read_text() == known.metadata
     assert {path.name for path in (spark / "sources" / "0").glob("1?")} >= {"10", "11"}
     done = max(
-        (int(path.name) for path in (spark / "commits").iterdir() if path.name.isdecimal()), default=-1
+        (int(path.name) for path in (spark / "commits").glob("*") if path.name.isdecimal()), default=-1
     )
     planned = max(int(path.name) for path in (spark / "offsets").iterdir() if path.name.isdecimal())
-    assert done <= 11 <= planned <= 12
-    assert done == 11 or planned == 12 or (spark / "offsets" / "10").exists()
+    assert done <= 11 == planned  # what was planned beyond the commit is planned anew
+    assert not (spark / "sources" / "0" / "12").exists()
+    assert (spark / "sources" / "1" / "0").read_bytes() == b'\0v1\n{"clicks":{"0":0,"1":0}}'
+    before = (spark / "offsets" / "10").read_text().split("\n") if done < 11 else ["v1", "{}", "{}", "{}"]
+    assert before[0] == "v1"
+    assert [json.loads(line) is not None for line in before[1:]] == [True, True, True]
     assert done < 0 or (spark / "commits" / str(done)).read_text().startswith("v1\n{")
-    if planned == 12:
-        text = (spark / "offsets" / "12").read_text().split("\n")
-        assert json.loads(text[2])["logOffset"] >= 11
-        assert json.loads(text[3])["clicks"]["0"] >= 1200
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -123,10 +123,67 @@ def test_folders_that_are_older_or_gone(whole, tmp_path, folders, version):
             in warnings[0]
         )
         is_right(checkpoint, manifest)
-    else:
-        assert (
-            checkpoint / "spark" / "offsets" / "12"
-        ).exists()  # Spark runs window 12 again: commits are not needed
+    is_right(checkpoint, manifest)
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory):
+    """A log whose first window is planned and was begun, and nothing is committed."""
+    folder = tmp_path_factory.mktemp("begun")
+    spark = folder / "whole" / "spark"
+    for name in ("offsets", "commits", "sources/0", "sources/1"):
+        (spark / name).mkdir(parents=True)
+    (spark / "metadata").write_text(json.dumps({"id": "bb62985a-98ee-47d5-9126-affd960c18e1"}))
+    (spark / "sources" / "1" / "0").write_bytes(b'\0v1\n{"clicks":{"0":0,"1":0}}')
+    plan(spark, 0)
+    SparkLog(LocalStorage(str(folder / "whole")), ["files", "kafka"], print).offsets(0)
+    return folder / "whole"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("noted", [True, False])
+def test_before_the_first_commit_all_is_planned_anew_from_where_sources_began(begun, tmp_path, kind, noted):
+    for name, damage in cases(begun / "spark", begun / "spark", kinds=[kind]):
+        checkpoint = shutil.copytree(begun, tmp_path / "checkpoint")
+        if not noted:
+            (checkpoint / "spark" / "begun").unlink()
+        try:
+            damage(checkpoint / "spark")
+        except FileNotFoundError:  # it would have been the note
+            shutil.rmtree(checkpoint)
+            continue
+        try:
+            SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"], lambda _: None).check(None)
+        except CheckpointError as error:
+            assert "is at window 99, but nothing is committed" in str(error)  # noqa: PT017
+        else:
+            left = [path for path in (checkpoint / "spark").rglob("*/*") if path.name.isdecimal()]
+            left = [path.relative_to(checkpoint / "spark").as_posix() for path in left if path.is_file()]
+            whole = noted and not name.startswith("begun")
+            if whole:
+                assert left == ["sources/1/0"], name
+            if whole or not name.startswith(("sources", "begun")):
+                start = checkpoint / "spark" / "sources" / "1" / "0"
+                assert start.read_bytes() == b'\0v1\n{"clicks":{"0":0,"1":0}}', name
+            assert not (checkpoint / "spark" / "metadata").exists()
+        shutil.rmtree(checkpoint)
+
+
+def test_the_watermark_of_a_state_is_as_spark_wrote_it(whole, tmp_path):
+    folder, manifest = whole
+    checkpoint = shutil.copytree(folder / "whole", tmp_path / "checkpoint")
+    (checkpoint / "spark" / "state" / "0" / "_metadata").mkdir(parents=True)
+    (checkpoint / "spark" / "state" / "0" / "_metadata" / "metadata").write_text("v1")
+    done = checkpoint / "spark" / "commits" / "11"
+    done.write_text('v1\n{"nextBatchWatermarkMs":1795321753835}')
+    log = SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"], print)
+    log.check(manifest)
+    log.note_done()
+    done.write_text('v1\n{"nextBatchWatermarkMs":9795321753835}')
+    warnings = []
+    SparkLog(LocalStorage(str(checkpoint)), ["files", "kafka"], warnings.append).check(manifest)
+    assert done.read_text() == 'v1\n{"nextBatchWatermarkMs":1795321753835}'
+    assert "commits/11` was missing or damaged; it was written again" in warnings[0]
 
 
 @pytest.mark.parametrize("gone", [12, 11])

@@ -142,7 +142,7 @@ class ChangingRun(ABC):
         self.recordings.on_failure = self._recording_failed
         self._process(RecordingsFound(self.recordings.find(self.master.committed)))
         if last:
-            self._outputs.publish(last.window_id)
+            self._outputs.publish_again(last.window_id, self._moved.publishers)
             self._executor.committed(last.window_id, self.master.states)
 
     @abstractmethod

@@ -82,23 +82,6 @@ def distance(start: object, end: object) -> float | None:
     return max(0.0, last - first) if first is not None and last is not None else None
 
 
-def goes_back(end: object, start: object) -> bool:
-    """True if `end`, or one of its partitions, is behind `start`, is missing, or has another form.
-
-    >>> goes_back('{"clicks": {"0": 15, "1": 19}}', '{"clicks": {"0": 10, "1": 20}}')
-    True
-    >>> goes_back({"offset": 4}, {"offset": 3})
-    False
-    """
-    before, after = _by_partition(start), _by_partition(end)
-    if before is not None or after is not None:
-        return before is not None and any(
-            (after or {}).get(partition, -1) < offset for partition, offset in before.items()
-        )
-    first, last = _position(start), _position(end)
-    return first is not None and (last is None or last < first)
-
-
 def _by_partition(offset: object) -> dict[tuple[str, str], float] | None:
     """The numbers of `{topic: {partition: n}}`; None for any other form."""
     offset = _plain(offset)

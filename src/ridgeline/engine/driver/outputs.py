@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -18,6 +19,7 @@ from ridgeline.plan.protocol import WindowReport
 from ridgeline.plan.same_values import same_values
 from ridgeline.plan.secret_properties import holds_secret
 
+_log = logging.getLogger(__name__)
 _UNKNOWN = "properties "
 
 
@@ -156,6 +158,24 @@ class Outputs:
         """Publish a committed window, and those staged before it."""
         for name, publisher in self.publishers.items():
             self._call(name, "publish", window_id, publisher.publish, window_id)
+            self._note_visible(name, publisher, window_id)
+
+    def publish_again(self, window_id: int, states: Mapping[str, object]) -> None:
+        """At a start: publish the last committed window, since a driver may have died before it did.
+
+        `states`: those as of that window. A publisher without a state, and without an `open` of its
+        own, has nothing to publish any more. That it misses what `stage` gave it is no error.
+        """
+        for name, publisher in self.publishers.items():
+            knows = states.get(name) is not None or type(publisher).open is not Publisher.open
+            try:
+                self._call(name, "publish", window_id, publisher.publish, window_id)
+            except OperatorError as error:
+                if knows or not isinstance(error.__cause__, (AttributeError, LookupError, TypeError)):
+                    raise
+                text = "`%s` has no state, so it cannot publish window %d once more (%s); if the driver died "
+                text += "before it had published it, its results are missing: let `stage` return a state"
+                _log.info(text, name, window_id, error.__cause__)
             self._note_visible(name, publisher, window_id)
 
     def rewind(self, window_id: int, states: Mapping[str, object], at: int) -> dict[str, object]:

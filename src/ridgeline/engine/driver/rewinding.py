@@ -62,7 +62,7 @@ def rewind(
     at = _number(plan, target.window_id, last.window_id)
     try:
         outputs.open(context, last.publishers, last.window_id)
-        outputs.publish(last.window_id)  # a driver may have died before it did
+        outputs.publish_again(last.window_id, last.publishers)
         publishers = outputs.rewind(window_id, target.publishers, at)
     finally:
         outputs.abandon()

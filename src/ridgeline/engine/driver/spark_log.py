@@ -2,7 +2,8 @@
 
 Spark does not sync its log, and it can be lost or restored without our journal. A window's commit holds
 the end offsets of its sources as Spark logged them (`SourceOffsets`). So a log that is behind the commits is
-found before a row is skipped. It is written again where the commit holds all that is needed.
+found before a row is skipped. It is written again where the commit holds all that is needed. What Spark has
+planned beyond the last commit has no checksum, so it is removed at a start, and planned anew.
 
 Spark's folder holds `metadata`, `offsets/<window>` (a version, a line of settings, one line per source),
 `commits/<window>`, and `sources/<number>/`. There the file source lists the files that it has seen, and other
@@ -13,18 +14,25 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ridgeline.api.errors import CheckpointError
 from ridgeline.engine.driver.manifest import Manifest, SourceOffsets
-from ridgeline.engine.driver.offsets import goes_back
-from ridgeline.engine.state.sealed import checksum
+from ridgeline.engine.state.sealed import checksum, seal, unseal
 from ridgeline.engine.state.storage import DriverStorage, explain
 
 FOLDER = "spark"
 _COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
-_SMALL_BYTES = 1 << 16
 _HEAD_LINES = 2  # version and settings
+NO_OFFSET = "-"
+"""What Spark writes for a source that has had nothing yet."""
+_BEGIN = "begun"
+"""The note of the offsets at which sources began, until the first commit has them."""
+_DONE = "done"
+"""The note of Spark's own commit, where a state depends on it."""
+_NUMBERED = re.compile(r"\d+(\.compact)?")
 _RESTORE = "restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
 
 
@@ -38,7 +46,7 @@ class SparkLog:
         self._storage = storage
         self._sources = list(sources)
         self._warn = warn
-        self._window = -1
+        self._window = self._done = -1
         self._last: SourceOffsets | None = None
 
     def check(self, last: Manifest | None) -> None:
@@ -55,10 +63,12 @@ class SparkLog:
                 msg = f"{found}; {_RESTORE}"
                 raise CheckpointError(msg)
             if last is None:
+                self._begin_anew()
                 return
             self._window, self._last = committed, self._comparable(last)
             self._mend_files(self._last)
-            self._mend_entries(self._last, planned, done)
+            self._plan_anew(self._last)
+            self._mend_entries(self._last, done)
 
     def offsets(self, window_id: int) -> SourceOffsets:
         """Where the sources of a window end that Spark is about to run.
@@ -72,6 +82,8 @@ class SparkLog:
                 msg = f"Spark's log `{self._where(what)}` of a window that is running is gone; {_RESTORE}"
                 raise CheckpointError(msg)
             files, texts = self._source_files(_lines(entry))
+            if self._last is None:
+                self._note_beside(_BEGIN, {"texts": texts})
             self._last = SourceOffsets(self._sources, entry, metadata, files, texts)
             self._window = window_id
             return self._last
@@ -125,23 +137,21 @@ class SparkLog:
                 raise CheckpointError(msg)
             self._rewrite(f"sources/{name}", known.texts[name])
 
-    def _mend_entries(self, known: SourceOffsets, planned: int, done: int) -> None:
+    def _mend_entries(self, known: SourceOffsets, done: int) -> None:
         """Write the last window's entries in `offsets` and `commits` again where they are lost or differ.
 
-        `planned` and `done`: the newest windows in `offsets` and in `commits`. A planned window that cannot
-        be right is removed: Spark plans it again. Raises CheckpointError where Spark's own state is lost.
+        `done`: the newest window in `commits`. Raises CheckpointError where Spark's own state is lost.
         """
         window_id = self._window
-        if planned > window_id and not self._is_sound(planned, known):
-            self._remove(f"offsets/{planned}")
-            log = f"Spark's log `{self._where(f'offsets/{planned}')}`"
-            self._warn(f"{log} cannot be right; the window, not committed yet, is planned anew")
         if self._text(f"offsets/{window_id}") != known.entry:
             self._rewrite(f"offsets/{window_id}", known.entry)
+        noted = self._noted(_DONE)
+        if done == window_id and noted.get("window") == window_id and self._has_state():
+            text = str(noted.get("text"))
+            if self._text(f"commits/{done}") != text:
+                self._rewrite(f"commits/{done}", text)
         readable = done < 0 or _is_commit(self._text(f"commits/{done}"))
-        startable = (
-            planned > window_id or window_id == 0 or self._text(f"offsets/{window_id - 1}") is not None
-        )
+        startable = window_id == 0 or _is_entry(self._text(f"offsets/{window_id - 1}"), known.entry)
         if readable and startable:
             return
         if (
@@ -150,29 +160,89 @@ class SparkLog:
             self._rewrite(f"offsets/{window_id - 1}", known.entry)
         if readable and done == window_id:
             return
-        if self._storage.names(f"{FOLDER}/state/0/_metadata"):
+        if self._has_state():
             log = f"Spark's log `{self._where(f'commits/{window_id}')}`"
             why = "the state of a `transform` depends on it"
             msg = f"{log} is missing or damaged, and {why}; {_RESTORE}"
             raise CheckpointError(msg)
         self._rewrite(f"commits/{window_id}", _COMMIT)
 
-    def _is_sound(self, window_id: int, known: SourceOffsets) -> bool:
-        """Whether a window that was planned and not committed may begin where the last commit ended."""
-        text = self._text(f"offsets/{window_id}")
-        before, after = _lines(known.entry), _lines(text or "")
-        if text is None or len(before) != len(after) or not isinstance(_json(text.split("\n")[1]), dict):
-            return False
-        for number, (start, end) in enumerate(zip(before, after, strict=True)):
-            first, last = _file_number(start), _file_number(end)
-            if goes_back(end, start) or (first is not None and last is None):
-                return False
-            if last is not None and any(
-                self._numbered(number, one) is None
-                for one in range(0 if first is None else first + 1, last + 1)
-            ):
-                return False
-        return True
+    # What Spark has planned beyond the last commit ----------------------------------------------------------
+
+    def _plan_anew(self, known: SourceOffsets) -> None:
+        """Remove what Spark has planned beyond the last commit: nobody knows whether it is as Spark wrote it.
+
+        Spark plans that window again. Nothing of it was seen by anybody.
+        """
+        later = [name for name in self._numbers("offsets") if int(name) > self._window]
+        self._delete("offsets", later)
+        for source, line in enumerate(_lines(known.entry)):
+            last = _file_number(line)
+            if last is None and line != NO_OFFSET:
+                continue
+            names = self._numbers(f"sources/{source}")
+            self._delete(
+                f"sources/{source}",
+                [
+                    name
+                    for name in names
+                    if f"{source}/{name}" not in known.files and (last is None or _number_of(name) > last)
+                ],
+            )
+
+    def _begin_anew(self) -> None:
+        """Nothing is committed: remove what Spark has planned, but for the offsets at which sources began.
+
+        Where these were noted, they are written again if they are damaged.
+        """
+        noted = self._noted(_BEGIN).get("texts")
+        for folder in ("offsets", "commits"):
+            self._delete(folder, self._numbers(folder))
+        self._remove("metadata")
+        for source in range(len(self._sources)):
+            for name in self._numbers(f"sources/{source}"):
+                data = self._read(f"sources/{source}/{name}") or b""
+                if noted is None and _is_begin(data):
+                    continue
+                file, wanted = f"sources/{source}/{name}", (noted or {}).get(f"{source}/{name}")
+                if wanted is None:
+                    self._delete(f"sources/{source}", [name])
+                elif data.decode(errors="replace") != wanted:
+                    self._rewrite(file, wanted)
+        for name, text in (noted or {}).items():
+            if self._read(f"sources/{name}") is None:
+                self._rewrite(f"sources/{name}", text)
+
+    def note_done(self) -> None:
+        """Note Spark's own commit of the last window: a state depends on it, and ours does not hold it.
+
+        Cheap if there is nothing new.
+        """
+        if self._window < 0 or self._done == self._window:
+            return
+        with self._explained():
+            text = self._text(f"commits/{self._window}")
+            if text is None:
+                return
+            self._done = self._window
+            if self._has_state():
+                self._note_beside(_DONE, {"window": self._window, "text": text})
+
+    def _has_state(self) -> bool:
+        """Whether a `transform` keeps a state in Spark."""
+        return bool(self._storage.names(f"{FOLDER}/state/0/_metadata"))
+
+    def _note_beside(self, kind: str, content: Mapping[str, object]) -> None:
+        """Write a note with a checksum beside Spark's log."""
+        self._remove(kind)
+        self._storage.write(f"{FOLDER}/{kind}", seal(kind, kind, {"format": 1, **content}))
+
+    def _noted(self, kind: str) -> Mapping[str, Any]:
+        """What `_note_beside` has noted; nothing if it has not, or if that is damaged."""
+        data = self._read(kind)
+        with contextlib.suppress(CheckpointError):
+            return {} if data is None else unseal(kind, kind, data, kind, 1)
+        return {}
 
     # The log's files ----------------------------------------------------------------------------------------
 
@@ -189,7 +259,7 @@ class SparkLog:
                     for name, data in self._begun(number):
                         files[name] = checksum(name, data)
                         with contextlib.suppress(UnicodeDecodeError):
-                            texts[name] = data.decode() if len(data) <= _SMALL_BYTES else texts[name]
+                            texts[name] = data.decode()
                 continue
             first = _file_number(before[number]) if number < len(before) else None
             for one in range(0 if first is None else first + 1, last + 1):
@@ -224,9 +294,15 @@ class SparkLog:
                 yield f"{source}/{name}", data
 
     def _newest(self, folder: str) -> int:
-        return max(
-            (int(name) for name in self._storage.names(f"{FOLDER}/{folder}") if name.isdecimal()), default=-1
-        )
+        return max(map(_number_of, self._numbers(folder)), default=-1)
+
+    def _numbers(self, folder: str) -> list[str]:
+        """The names in a folder that are numbers, also those of compacted lists."""
+        return [name for name in self._storage.names(f"{FOLDER}/{folder}") if _NUMBERED.fullmatch(name)]
+
+    def _delete(self, folder: str, names: Sequence[str]) -> None:
+        for name in names:
+            self._remove(f"{folder}/{name}")
 
     def _read(self, name: str) -> bytes | None:
         try:
@@ -275,6 +351,33 @@ def _file_number(line: str) -> int | None:
     offset = _json(line)
     number = offset.get("logOffset") if isinstance(offset, dict) else None
     return number if isinstance(number, int) else None
+
+
+def _number_of(name: str) -> int:
+    return int(name.removesuffix(".compact"))
+
+
+def _is_entry(text: str | None, other: str) -> bool:
+    """Whether a text has the form of an entry of `offsets`, with as many sources as another one."""
+    lines = (text or "").split("\n")
+    return (
+        len(lines) == len(other.split("\n"))
+        and lines[0] == other.split("\n", maxsplit=1)[0]
+        and isinstance(_json(lines[1]), dict)
+        and all(line == NO_OFFSET or _json(line) is not None for line in lines[_HEAD_LINES:])
+    )
+
+
+def _is_begin(data: bytes) -> bool:
+    """Whether this is the offset at which a source began, and no list of files."""
+    try:
+        version, _, body = data.removeprefix(b"\0").decode().partition("\n")
+    except UnicodeDecodeError:
+        return False
+    offset = _json(body)
+    return (
+        version.startswith("v") and offset is not None and not (isinstance(offset, dict) and "path" in offset)
+    )
 
 
 def _is_commit(text: str | None) -> bool:

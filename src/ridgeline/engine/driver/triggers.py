@@ -183,7 +183,7 @@ class QueryTrigger:
             pass
         self._progress.finish(query)
         failure = None if errors or query.isActive else query.exception()
-        _stop(query)
+        self._end(query)
         real = [error for error in errors if not isinstance(error, _StopQueryError)]
         if real:
             raise real[0]
@@ -197,6 +197,11 @@ class QueryTrigger:
         query = _guard(self._names, writer.start)
         self._asker.start(query, self._first_partitions, frames)
         return query
+
+    def _end(self, query: StreamingQuery) -> None:
+        """Stop the query; Spark may have done a window last."""
+        _stop(query)
+        self._log.note_done()
 
     def _containers(self) -> tuple[tuple[int, ...], ...]:
         """The containers that read each source, in the plan of now."""
@@ -219,6 +224,7 @@ class QueryTrigger:
         if not busy.acquire(blocking=False):
             return
         try:
+            self._log.note_done()
             self._run.turn(0.0)
             self._run.take_changes()
             if self._clock.monotonic() - self._idled >= IDLE_SECONDS:
@@ -235,6 +241,7 @@ class QueryTrigger:
             msg = f"{found}; restore the whole checkpoint folder from a copy"
             raise CheckpointError(msg)
         if batch_id == following:
+            self._log.note_done()
             return self._log.offsets(batch_id)
         self._log.check_repeated(batch_id)
         return None
