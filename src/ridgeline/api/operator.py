@@ -74,15 +74,18 @@ def operator_type(cls: type) -> OperatorType:
         ports = {name: value for name, value in found.items() if isinstance(value, Port)}
         states = {name: value for name, value in found.items() if isinstance(value, Declaration)}
         for name, value in found.items():
-            for port, attribute in getattr(value, "_processes", ()) if inspect.isfunction(value) else ():
+            marks = getattr(value, "__dict__", {})
+            for port, attribute in marks.get("_processes", ()):
                 if port.name not in ports:
                     continue  # the subclass made something else of the name
                 ports[port.name] = copy.copy(ports[port.name])
                 setattr(ports[port.name], attribute, name)
-            for timers in getattr(value, "_expires", ()) if inspect.isfunction(value) else ():
+            for timers in marks.get("_expires", ()):
                 if isinstance(declared := states.get(timers.name), Timers):
                     states[timers.name] = declared = copy.copy(declared)
                     declared.handler = name
+        _add_later_handlers(cls, ports)
+        _add_later_handlers(cls, states)
         properties = {
             name: found.get(name, REQUIRED)
             for name, kind in annotated.items()
@@ -105,6 +108,15 @@ def operator_type(cls: type) -> OperatorType:
             {**outputs, DEAD_LETTERS: _LETTERS} if letters is _LETTERS else outputs,
         )
     return known
+
+
+def _add_later_handlers(cls: type, members: dict[str, Any]) -> None:
+    """Add the methods that subclasses decorate, where another decorator hides that."""
+    for name, member in members.items():
+        for base in reversed(cls.__mro__) if isinstance(member, (InputPort, Timers)) else ():
+            for attribute, method in member.handlers.later_names(base):
+                members[name] = copy.copy(members[name])
+                setattr(members[name], attribute, method)
 
 
 def set_properties(instance: Any, values: Sequence[Any], properties: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeVar, overload
 
@@ -9,6 +10,7 @@ import typing_extensions
 
 from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
 from ridgeline.api.duration import parse_duration
+from ridgeline.api.handlers import Handlers
 from ridgeline.api.order import Order, OrderName
 from ridgeline.api.per_instance import PerInstance
 from ridgeline.api.points import InputPoint, OutputPoint
@@ -134,6 +136,7 @@ class InputPort(Port, Generic[T]):
         self.process_name: str | None = None
         self.process_batch_name: str | None = None
         self.control_name: str | None = None
+        self.handlers = Handlers()
 
     if TYPE_CHECKING:
 
@@ -168,11 +171,18 @@ class InputPort(Port, Generic[T]):
         return function
 
     def _register(self, attribute: str, function: Callable[..., object]) -> None:
-        """Store the handler's name; in a subclass on the function, where `operator_type` finds it."""
-        if self.name:  # the class that declares the port is made already
+        """Keep the method until its class is made; in a subclass on the function, too."""
+        if not self.name:
+            self.handlers.add(attribute, function)
+            return
+        self.handlers.add_later(attribute, function)
+        with contextlib.suppress(AttributeError, TypeError):  # made in C: the name has to do
             vars(function).setdefault("_processes", []).append((self, attribute))
-        else:
-            setattr(self, attribute, function.__name__)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        super().__set_name__(owner, name)
+        for attribute, method in self.handlers.names(owner):
+            setattr(self, attribute, method)
 
     @property
     def methods(self) -> list[str]:

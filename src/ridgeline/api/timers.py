@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from datetime import datetime  # also for the annotations of the example
 from operator import attrgetter
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import typing_extensions
 
 from ridgeline.api.errors import StateError, shorten
+from ridgeline.api.handlers import Handlers
 from ridgeline.api.keyed_declaration import KeyedState, TimeBase, checked_base
 from ridgeline.api.per_instance import OWN
 from ridgeline.api.timer_cell import KeyTimers, TimerCell
@@ -76,6 +78,7 @@ class Timers(KeyedState[K, Any], Generic[K]):
     def __init__(self, *, key: Any = object, by: TimeBase = "record") -> None:
         super().__init__(tuple, key=key)
         self.by = checked_base("by", by)
+        self.handlers = Handlers()
         self.handler = ""
         """The name of the method that is called with what expires; empty if there is none."""
         if isinstance(key, type) and key.__hash__ is None:
@@ -90,11 +93,18 @@ class Timers(KeyedState[K, Any], Generic[K]):
 
         In a subclass too: `@Base.silence.expired`.
         """
-        if self.name:  # the class that declares the timers is made already
+        if not self.name:
+            self.handlers.add("handler", function)
+            return function
+        self.handlers.add_later("handler", function)  # the class that declares the timers is made already
+        with contextlib.suppress(AttributeError, TypeError):  # made in C: the name has to do
             vars(function).setdefault("_expires", []).append(self)
-        else:
-            self.handler = function.__name__
         return function
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        super().__set_name__(owner, name)
+        for attribute, method in self.handlers.names(owner):
+            setattr(self, attribute, method)
 
     def cell(self) -> TimerCell[K]:
         """A new cell without timers."""

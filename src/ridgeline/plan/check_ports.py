@@ -101,7 +101,11 @@ def _check_input(draft: Draft, operator: DraftOperator, name: str, port: InputPo
     """Check that an input port has a method, and a key that its schema has."""
     where = operator.port(name)
     methods = [method for method in (port.process_name, port.process_batch_name) if method is not None]
-    if not methods and not isinstance(operator.operator, Unifier) and not operator.is_input:
+    if port.handlers.hidden and not methods:
+        what = f"`{port.handlers.hidden[0]}`, which `@{name}.process` decorates, is not in `{operator.kind}`"
+        remedy = "another decorator above hides it; put that of the port first"
+        draft.fault(where, what, remedy)
+    elif not methods and not isinstance(operator.operator, Unifier) and not operator.is_input:
         remedy = f"decorate a method with `@{name}.process` or `@{name}.process_batch`"
         draft.fault(where, f"no method of `{operator.kind}` processes the tuples of the input port", remedy)
     _check_serialiser(draft, f"{where}.stream_codec", operator.ports.get(name, {}).get("stream_codec"))

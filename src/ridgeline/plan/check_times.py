@@ -32,6 +32,12 @@ def _goes_by_record(state: KeyedState) -> bool:
 
 def _check_handler(draft: Draft, operator: DraftOperator, name: str, timers: Timers) -> None:
     """Refuse timers that call nothing, or a method that cannot be called so."""
+    if timers.handlers.hidden and not timers.handler:
+        what = (
+            f"`{timers.handlers.hidden[0]}`, which `@{name}.expired` decorates, is not in `{operator.kind}`"
+        )
+        draft.fault(operator.name, what, "another decorator above hides it; put that of the timers first")
+        return
     if not timers.handler:
         remedy = f"decorate a method with it: `@{name}.expired`, `def expire(self, key, when)`"
         draft.fault(operator.name, f"nothing is called when a timer of `{name}` expires", remedy)

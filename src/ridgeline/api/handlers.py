@@ -1,0 +1,67 @@
+"""The names of methods that ports and timers call: a decorator may give a function any name of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+_MOST_WRAPPED = 100
+
+
+class Handlers:
+    """The methods that a port or timers of one class, and of its subclasses, are to call.
+
+    `field`: what is decorated for, such as `process_name`.
+    """
+
+    def __init__(self) -> None:
+        self._own: dict[str, Callable[..., object]] = {}
+        self._later: dict[tuple[str, str, str], None] = {}
+        self.hidden: tuple[str, ...] = ()
+        """The names of functions that were decorated, and are not in the class."""
+
+    def add(self, field: str, function: Callable[..., object]) -> None:
+        """A method of the class that is being made."""
+        self._own[field] = function
+
+    def add_later(self, field: str, function: Callable[..., object]) -> None:
+        """A method of a subclass. Kept by name: what is kept here is pickled with the class."""
+        module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+        self._later[field, str(module), str(name)] = None
+
+    def names(self, owner: type) -> Iterator[tuple[str, str]]:
+        """Field and name of each method, once the class is made. Those that are not in it are `hidden`."""
+        for field, function in self._own.items():
+            name = _name_of(function, owner)
+            if name is None:
+                self.hidden = (*self.hidden, str(getattr(function, "__name__", "") or function))
+            else:
+                yield field, name
+        self._own = {}
+
+    def later_names(self, owner: type) -> Iterator[tuple[str, str]]:
+        """Field and name of each method of a subclass that another decorator has put something around."""
+        for field, module, qualified in self._later:
+            parent, _, name = qualified.rpartition(".")
+            if (module, parent) == (owner.__module__, owner.__qualname__) and name in vars(owner):
+                yield field, name
+
+
+def _name_of(function: Callable[..., object], owner: type) -> str | None:
+    """Under which name a class has a function, perhaps within what other decorators made of it."""
+    members = vars(owner)
+    for name, value in members.items():
+        if any(one is function for one in _layers(value)):
+            return name
+    parent, _, name = getattr(function, "__qualname__", "").rpartition(".")
+    return name if name in members and parent == owner.__qualname__ else None
+
+
+def _layers(value: Any) -> Iterator[Any]:
+    """What a class has under a name, and the functions in it."""
+    for _ in range(_MOST_WRAPPED):
+        yield value
+        inner = vars(value) if hasattr(value, "__dict__") else {}
+        value = getattr(value, "__func__", None) or inner.get("__wrapped__") or inner.get("func")
+        if value is None:
+            return

@@ -1,0 +1,164 @@
+"""A method that a port or timers call is found, whatever decorators make of it and of its name."""
+
+import functools
+import pickle
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+import cloudpickle
+import pytest
+
+from ridgeline import Application, InputPort, Operator, OutputPort, State, Timers, ValidationError
+from ridgeline.api.operator import operator_type
+from ridgeline.testing import CollectorSink, ListInput, run_local
+
+
+class N(NamedTuple):
+    n: int
+
+
+def plain(function):
+    """Changes the name: without `functools.wraps`."""
+
+    def wrapper(self, *arguments):
+        return function(self, *arguments)
+
+    return wrapper
+
+
+def careful(function):
+    @functools.wraps(function)
+    def wrapper(self, *arguments):
+        return function(self, *arguments)
+
+    return wrapper
+
+
+def renamed(function):
+    """Gives it the name of another method."""
+    made = plain(function)
+    made.__name__ = made.__qualname__ = "end_window"
+    return made
+
+
+class Callable:
+    """No function, and without a name."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def __get__(self, instance, owner):
+        return self if instance is None else functools.partial(self._function, instance)
+
+    def __call__(self, *arguments):
+        return self._function(*arguments)
+
+
+class Base(Operator):
+    numbers = InputPort(N)
+    doubled = OutputPort(N)
+
+
+def made_by(below, above):
+    class Double(Base):
+        numbers = InputPort(N)
+
+        @above
+        @numbers.process
+        @below
+        def take(self, number):
+            self.doubled.emit(N(2 * number.n))
+
+    return Double
+
+
+def in_subclass(below, above):
+    class Double(Base):
+        @above
+        @Base.numbers.process
+        @below
+        def take(self, number):
+            self.doubled.emit(N(2 * number.n))
+
+    return Double
+
+
+def same(function):
+    return function
+
+
+def doubles(kind):
+    app = Application("doubles")
+    source = app.add_operator("source", ListInput(N, [(1,), (2,)]))
+    double = app.add_operator("double", kind())
+    sink = app.add_operator("sink", CollectorSink(N))
+    app.add_stream("numbers", source.output, double.numbers)
+    app.add_stream("doubled", double.doubled, sink.input)
+    return run_local(app).collected("sink")
+
+
+BELOW = [same, plain, careful, renamed, Callable]
+WORKS = [(below, above) for below in BELOW for above in (same, careful)]
+
+
+@pytest.mark.parametrize(("below", "above"), [*WORKS, (same, plain), (careful, plain)])
+@pytest.mark.parametrize("make", [made_by, in_subclass])
+def test_decorated_methods_of_ports_are_called(make, below, above):
+    assert doubles(make(below, above)) == [N(2), N(4)]
+
+
+@pytest.mark.parametrize("below", [plain, renamed])
+def test_a_method_that_is_hidden_is_a_fault_that_says_how_to_order_decorators(below):
+    with pytest.raises(ValidationError, match=r"is not in `Double`") as caught:
+        doubles(made_by(below, plain))
+    assert "put that of the port first" in str(caught.value)
+
+
+def test_timers_find_theirs():
+    class Late(Operator):
+        numbers = InputPort(N)
+        out = OutputPort(N)
+        timers = Timers(key=int)
+        seen = State(0)
+
+        @numbers.process
+        @plain
+        def take(self, number):
+            self.timers.set(number.n, datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=number.n))
+
+        @timers.expired
+        @plain
+        def expire(self, key, _when):
+            self.out.emit(N(key))
+
+    assert operator_type(Late).states["timers"].handler == "expire"
+
+    class Later(Late):
+        @plain
+        @Late.timers.expired
+        def other(self, key, when):
+            pass
+
+    assert operator_type(Later).states["timers"].handler == "other"
+    assert operator_type(Late).states["timers"].handler == "expire"
+
+
+def test_the_class_is_pickled_by_value_as_before():
+    kind = made_by(plain, same)
+    copied = pickle.loads(cloudpickle.dumps(kind))
+    assert doubles(copied) == [N(2), N(4)]
+
+
+def test_one_function_may_take_from_several_ports():
+    class Both(Operator):
+        left = InputPort(N)
+        right = InputPort(N)
+        out = OutputPort(N)
+
+        @left.process
+        @right.process
+        @plain
+        def take(self, number):
+            self.out.emit(number)
+
+    assert {port.process_name for port in operator_type(Both).inputs.values()} == {"take"}
