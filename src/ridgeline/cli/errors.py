@@ -104,7 +104,12 @@ def print_unexpected(error: BaseException, console: Console) -> None:
 
     The whole traceback is shown if the environment variable `RIDGELINE_DEBUG` is set.
     """
-    _print_message(described(error), console)
+    from ridgeline.engine.worker.hidden_modules import hint
+
+    hidden = hint(error)
+    _print_message(described(error) + (f"; {hidden}" if hidden else ""), console)
+    if hidden and not os.environ.get(DEBUG):
+        return
     if os.environ.get(DEBUG):
         console.print(Text("".join(traceback.format_exception(error)).rstrip(), "dim"))
     else:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import os
-import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,11 +15,14 @@ from typing import Any
 from ridgeline.api.application import Application
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.frames import last_frames
+from ridgeline.cli.application_files import find_application_files, module_stem
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.options import COMMAND_OPTIONS, application_arguments
 from ridgeline.cli.output import OutputGoneError, discard, unread
 from ridgeline.cli.packages import is_package, unpack_application
+from ridgeline.engine.worker.hidden_modules import hidden_by, hides_needed, hint, keep_standard_modules
 from ridgeline.plan.spec.form import form_of
+from ridgeline.plan.spec.imports import APP_PREFIX
 
 _FUNCTION = "application"
 _FORMS = (
@@ -92,6 +95,7 @@ def _read_specification(path: Path, on_path: Path | None = None) -> Application:
     document, origins = read_with_includes(path)
     if on_path is not None:
         _put_on_path(on_path)
+        find_application_files()
     return read_specification(document, path.stem, os.environ, origins)
 
 
@@ -159,8 +163,8 @@ def _find(path: Path, name: str) -> Any:
 def _load_file(path: Path) -> ModuleType:
     """Run the file as a module that can be imported by its name: pickles of its classes name it."""
     file = path.resolve()
-    name = _module_name(file)
     _put_on_path(file.parent)
+    name = _module_name(file)
     loaded = sys.modules.get(name)
     if loaded is not None and getattr(loaded, "__file__", None) == str(file):
         return loaded
@@ -180,25 +184,34 @@ def _load_file(path: Path) -> ModuleType:
 
 def _module_name(file: Path) -> str:
     """The file's stem, unless something else has that name."""
-    stem = re.sub(r"\W", "_", file.stem)
-    if not stem.isidentifier():
-        stem = f"_{stem}"
+    stem = module_stem(file)
     loaded = sys.modules.get(stem)
     if loaded is not None:
         other = getattr(loaded, "__file__", None)
     else:
-        try:
-            spec = importlib.util.find_spec(stem)
-        except (ImportError, ValueError):
-            spec = None
-        if spec is None:
-            return stem
-        other = spec.origin
-    return stem if other and Path(other).resolve() == file else f"ridgeline_app_{stem}"
+        other = hidden_by(stem, str(file.parent))
+        if other is None:
+            try:
+                spec = importlib.util.find_spec(stem)
+            except (ImportError, ValueError):
+                spec = None
+            if spec is None:
+                return stem
+            other = spec.origin
+    return stem if other and Path(other).resolve() == file else f"{APP_PREFIX}{stem}"
 
 
 def _put_on_path(folder: Path) -> None:
-    """The folder's modules are found before installed ones, as for a script."""
+    """The folder's modules are found before installed ones, as for a script; Python's own still are.
+
+    Raises CommandError if a file there hides a package that Ridgeline needs.
+    """
+    keep_standard_modules(str(folder))
+    hiding = hides_needed(str(folder))
+    if hiding is not None:
+        file, package = hiding
+        msg = f"`{file}` hides the package `{package}`, which Ridgeline needs; rename it"
+        raise CommandError(msg)
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
 
@@ -286,10 +299,44 @@ def _code_failed(where: str, error: BaseException) -> CommandError:
         )
     what = f"{type(error).__name__}: {error}"
     remedy = "mend it, then try again"
-    if isinstance(error, SystemExit):
+    if hidden := hint(error):
+        remedy = hidden
+    elif isinstance(error, ImportError) and "attempted relative import" in str(error):
+        remedy = _as_module(Path(where)) if Path(where).is_file() else remedy
+    elif isinstance(error, SystemExit):
         remedy = 'put what a script does below `if __name__ == "__main__":`'
     elif isinstance(error, ModuleNotFoundError) and error.name:
         remedy = (
             f"install the package that has `{error.name.partition('.')[0]}`, or put its folder on PYTHONPATH"
         )
     return CommandError(f"`{where}` failed while it was loaded: {what}; {remedy}", last_frames(error))
+
+
+def _as_module(file: Path) -> str:
+    """How to run a file that imports relative to its package: as a module of it."""
+    folder = file.resolve().parent
+    parts = [folder.name, file.stem]
+    while (folder / "__init__.py").is_file() and (folder.parent / "__init__.py").is_file():
+        folder = folder.parent
+        parts.insert(0, folder.name)
+    where = "" if folder.parent == Path.cwd() else f" in `{folder.parent}`"
+    names = _names_of(file)
+    name = next((name for name in ("app", _FUNCTION) if name in names), "app")
+    return f"name it as a module of its package{where}: `ridgeline run {'.'.join(parts)}:{name}`"
+
+
+def _names_of(file: Path) -> set[str]:
+    """The names that a file makes at its top; none if it cannot be parsed."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return set()
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            found |= {alias.asname or alias.name for alias in node.names}
+        elif isinstance(node, ast.Assign):
+            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+    return found

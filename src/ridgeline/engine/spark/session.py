@@ -31,6 +31,7 @@ from ridgeline.engine.spark.s3 import s3a_from_environment
 from ridgeline.engine.spark.submitted import submitted
 from ridgeline.engine.state import trust
 from ridgeline.engine.worker import log_channel
+from ridgeline.engine.worker.hidden_modules import hint
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -162,7 +163,13 @@ def start_context(
     under_submit = submitted()
     if not under_submit:
         find_java()
-    from pyspark import SparkConf, SparkContext
+    try:
+        from pyspark import SparkConf, SparkContext
+    except ImportError as error:
+        if not (hidden := hint(error)):
+            raise
+        msg = f"pyspark cannot be imported: {error}; {hidden}"
+        raise RidgelineError(msg) from error
 
     given = {**under_submit, **conf}
     os.environ["PYSPARK_PYTHON"] = (

@@ -23,6 +23,7 @@ from pathlib import Path
 from ridgeline.engine.state import trust
 from ridgeline.engine.state.storage import DriverStorage, Storage
 from ridgeline.engine.worker import shipped_packages
+from ridgeline.engine.worker.hidden_modules import keep_standard_modules
 from ridgeline.engine.worker.user_modules import installed_folders, is_users, main_files, root_of
 
 _MOST_BYTES = 32 << 20
@@ -235,5 +236,7 @@ def _use_path(files: UserFiles, places: Mapping[str, str], *, same_machine: bool
     first, last = here(files.first), here(files.last)
     if same_machine and not sys.flags.safe_path and sys.path and sys.path[0] in ("", os.getcwd()):  # noqa: PTH109
         del sys.path[0]  # where the command ran: `python -m` adds it
+    for entry in first:
+        keep_standard_modules(entry)
     sys.path[:0] = [entry for entry in dict.fromkeys(first) if entry not in sys.path]
     sys.path += [entry for entry in dict.fromkeys(last) if entry not in sys.path]

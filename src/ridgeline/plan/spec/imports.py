@@ -11,6 +11,8 @@ from typing import Any
 from ridgeline.api.errors import did_you_mean
 
 _SCRIPT = "__main__"
+APP_PREFIX = "ridgeline_app_"
+"""Of the module that an application's file becomes, if something else has the name of the file."""
 
 
 class ImportPathError(Exception):
@@ -57,6 +59,9 @@ def _module(name: str, path: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name == name:
             what = f"there is no module `{name}`, which `{path}` names"
+            if name.startswith(APP_PREFIX):
+                what = f"there is no file `{name.removeprefix(APP_PREFIX)}.py`, which `{path}` names"
+                raise ImportPathError(what, "put it beside the specification, or on PYTHONPATH") from None
             remedy = f"put it beside the specification, on PYTHONPATH, or install what has it{_near(name)}"
             raise ImportPathError(what, remedy) from None
         what = f"the module `{name}` needs `{error.name}`, which is not installed"

@@ -1,0 +1,150 @@
+"""Files of the user's with the name of a module of Python's or of an installed package.
+
+The user's folder comes first on the search path, so such a file hides the other module from everybody.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.metadata
+import re
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator
+from functools import cache
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+_WITH_EFFECTS = frozenset({"__main__", "antigravity", "idlelib", "test", "this", "turtledemo"})
+_USED = frozenset({"duckdb", "pandas", "py4j", "pyspark"})
+"""Needed, though a distribution may not say so: pyspark may come from Spark's own folder."""
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+def keep_standard_modules(folder: str) -> None:
+    """Load the modules of Python's that files in a folder would hide, before the folder is searched."""
+    for name in sorted(_names(folder) & sys.stdlib_module_names - _WITH_EFFECTS - sys.modules.keys()):
+        path = list(sys.path)
+        sys.path[:] = [entry for entry in path if not _is_same(entry, folder)]
+        try:
+            with contextlib.suppress(Exception):  # not there on this machine, such as `tkinter`
+                importlib.import_module(name)
+        finally:
+            sys.path[:] = path
+
+
+def hides_needed(folder: str) -> tuple[str, str] | None:
+    """The first file of a folder that hides a package which Ridgeline is going to need, and that package.
+
+    What is loaded already is not hidden any more.
+    """
+    for name in sorted(_names(folder) - sys.stdlib_module_names):
+        loaded = sys.modules.get(name)
+        if loaded is not None and not _lies_in(getattr(loaded, "__file__", None), folder):
+            continue
+        if hidden_by(name, folder) is not None and _is_needed(name):
+            return _file(name, folder), name
+    return None
+
+
+def hidden_by(name: str, folder: str) -> str | None:
+    """The file of the module of Python's or of an installed package that a file in the folder hides."""
+    try:
+        spec = PathFinder.find_spec(name, [entry for entry in sys.path if not _is_same(entry, folder)])
+    except (ImportError, ValueError):
+        return None
+    origin = None if spec is None else spec.origin
+    if name in sys.stdlib_module_names:
+        return origin or name
+    return origin if origin is not None and origin.startswith(_installed()) else None
+
+
+def hint(error: BaseException) -> str:
+    """What to do if an error arises because one module hides another; "" if it does not."""
+    if isinstance(error, ImportError):
+        name, path = (error.name or "").partition(".")[0], error.path
+    elif isinstance(error, AttributeError):
+        name = str(getattr(error.obj, "__name__", "")).partition(".")[0]
+        path = getattr(error.obj, "__file__", None)
+    else:
+        return ""
+    if not name:
+        return ""
+    for folder in dict.fromkeys(str(Path(entry).absolute()) for entry in sys.path):
+        if folder.startswith(_installed()) or name not in _names(folder) or hidden_by(name, folder) is None:
+            continue
+        file = _file(name, folder)
+        if path is not None and not _lies_in(path, folder):
+            return f"`{file}` has the name of `{name}`, which is imported in its place; rename the file"
+        if name not in sys.stdlib_module_names:
+            return f"`{file}` hides the package `{name}`; rename it"
+    return ""
+
+
+def _names(folder: str) -> frozenset[str]:
+    """The names of the modules and packages that lie in a folder."""
+
+    def found() -> Iterator[str]:
+        for entry in Path(folder).iterdir():
+            if entry.suffix == ".py":
+                yield entry.stem
+            elif (entry / "__init__.py").is_file():
+                yield entry.name
+
+    try:
+        return frozenset(found())
+    except OSError:
+        return frozenset()
+
+
+def _file(name: str, folder: str) -> str:
+    file = Path(folder, f"{name}.py")
+    return str(file if file.is_file() else file.with_suffix(""))
+
+
+def _is_same(entry: str, folder: str) -> bool:
+    return Path(entry).absolute() == Path(folder).absolute()
+
+
+def _lies_in(path: str | None, folder: str) -> bool:
+    return path is not None and Path(folder).absolute() in Path(path).absolute().parents
+
+
+@cache
+def _installed() -> tuple[str, ...]:
+    folders = [*site.getsitepackages(), site.getusersitepackages(), sysconfig.get_path("stdlib")]
+    return tuple(folders)
+
+
+def _is_needed(name: str) -> bool:
+    """True for a module of a package that Ridgeline requires, or one of these does."""
+    return name in _USED or not _required().isdisjoint(
+        _normal(owner) for owner in importlib.metadata.packages_distributions().get(name, ())
+    )
+
+
+@cache
+def _required() -> frozenset[str]:
+    """The distributions that Ridgeline requires, and those that these require; without extras."""
+    found: set[str] = set()
+    waiting = ["ridgeline"]
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        found.add(name)
+        try:
+            required = importlib.metadata.requires(name) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        for one in required:
+            named = _NAME.match(one)
+            if named and "extra ==" not in one:
+                waiting.append(_normal(named[0]))
+    return frozenset(found)
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
