@@ -1,6 +1,6 @@
 import copy
 import pickle
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple, NotRequired, TypedDict
 
 import cloudpickle
 import pytest
@@ -273,3 +273,22 @@ def test_inputs_must_say_what_they_emit():
     operator = InputOperator()
     operator.finish()
     assert vars(operator)["_finished"]
+
+
+class Limits(TypedDict):
+    low: int
+    high: NotRequired[list[int]]
+
+
+class Limited(Operator):
+    limits: Limits
+    named: dict[str, Limits] | None = None
+
+
+def test_a_typed_dict_as_a_property_is_checked():
+    assert check_properties(Limited(limits={"low": "5"}, named={"a": {"low": 1, "high": ["2"]}})) == (
+        {"limits": {"low": 5}, "named": {"a": {"low": 1, "high": [2]}}},
+        [],
+    )
+    assert check_properties(Limited(limits={"high": [1]}))[1][0][0] == "limits.low"
+    assert check_properties(Limited(limits={"low": "x"}))[1][0][0] == "limits.low"

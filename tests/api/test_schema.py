@@ -159,7 +159,7 @@ def test_canonical_knows_what_encoding_would_change():
     assert not schema.settle([good._replace(time=datetime(2026, 1, 1))])[0]  # noqa: DTZ001
     assert not schema.settle([good._replace(time=now.astimezone(timezone(timedelta(hours=1))))])[0]
     assert not schema.settle([tuple(good)])[0]
-    assert not Schema(Worked).settle([Worked(1)])[0]
+    assert Schema(Worked).settle([Worked(1)])[0]
     assert not Schema(pa.schema([("a", pa.int64())])).settle([{"a": 1}])[0]
     assert Schema(object).settle([{"a": 1}, None])[0]
 
@@ -199,8 +199,11 @@ def test_dates_and_times_come_back_whatever_the_year_and_if_they_are_missing():
 
 def test_dataclasses_of_keywords_and_with_worked_out_fields():
     assert Schema(Named).decode(Schema(Named).encode([Named(a="x", b=1)])) == [Named(a="x", b=1)]
-    assert Schema(Worked).arrow.names == ["a"]
-    assert Schema(Worked).decode(Schema(Worked).encode([Worked(4)])) == [Worked(4)]
+    assert Schema(Worked).arrow.names == ["a", "double"]
+    other = Worked(4)
+    other.double = 5
+    back = Schema(Worked).decode(Schema(Worked).encode([Worked(4), other]))
+    assert [(row.a, row.double) for row in back] == [(4, 8), (4, 5)]
 
 
 def test_an_arrow_schema_has_dictionaries_as_tuples():

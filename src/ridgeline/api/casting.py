@@ -1,16 +1,28 @@
-"""Casts of Arrow columns to another type that keep every value equal."""
+"""Casts of Arrow columns to another type that keep every value equal, at every depth."""
 
 from __future__ import annotations
 
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+_ROUNDING = {pa.float32(): 2.0**-24, pa.float16(): 2.0**-11}
+"""By how much, relative to itself, a value is rounded by types of fewer than 64 bits."""
+_ANY_INTEGER = pa.decimal128(20, 0)
+_EXACT = {("bool", "number"), ("date", "time"), ("time", "date")}
+"""Pairs of different families between which values can be cast and stay equal."""
 
-def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast an array to `kind`, with every value equal.
 
-    Raises ArrowInvalid if a value would change, or if the types are of different families: a number never
-    becomes text or a time.
+def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:  # noqa: PLR0911  one family after the other
+    """Cast an array to `kind`, with every value equal. What is nested is cast by the same rules.
+
+    Floats of fewer than 64 bits round fractions to their precision, and nothing else: no value becomes
+    infinite or zero, no whole number another one. Raises ArrowInvalid if a value would change, or if the
+    types are of different families: a number never becomes text or a time.
     """
     if array.type == kind:
         return array
@@ -19,9 +31,19 @@ def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return cast_exactly(array.dictionary_decode(), kind)
     if wanted == "dictionary":
         return cast_exactly(array, kind.value_type).dictionary_encode().cast(kind)
-    if source not in {wanted, "null"} and (source, wanted) not in _EXACT:
+    if source == "null":
+        return pa.nulls(len(array), kind)
+    if source != wanted and (source, wanted) not in _EXACT:
         msg = f"{array.type} and {kind} are different kinds of values"
         raise pa.ArrowInvalid(msg)
+    if wanted == "number":
+        return _cast_numbers(array, kind)
+    if wanted == "list":
+        return _cast_lists(array, kind)
+    if wanted == "struct":
+        return _cast_structs(array, kind)
+    if wanted == "map":
+        return _cast_maps(array, kind)
     made = array.cast(kind)
     if (source, wanted) == ("time", "date") and not pc.all(
         pc.equal(made.cast(array.type), array), min_count=0
@@ -48,8 +70,96 @@ def is_bytes(kind: pa.DataType) -> bool:
     )
 
 
-_EXACT = {("bool", "number"), ("date", "time"), ("time", "date")}
-"""Pairs of different families between which values can be cast and stay equal."""
+def is_list(kind: pa.DataType) -> bool:
+    """True for every Arrow type of lists, but not for maps."""
+    types = pa.types
+    return bool(
+        types.is_list(kind)
+        or types.is_large_list(kind)
+        or types.is_fixed_size_list(kind)
+        or types.is_list_view(kind)
+        or types.is_large_list_view(kind)
+    )
+
+
+def narrow_floats(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast float64 to a type of floats; only fractions are rounded, within its precision.
+
+    Raises ArrowInvalid for a value out of range, and for a whole number that would become another one.
+    """
+    made = array.cast(kind)
+    if kind not in _ROUNDING:
+        return made
+    given, found = _floats(array), _floats(made)
+    with np.errstate(all="ignore"):
+        rounded = (np.abs(found - given) <= _ROUNDING[kind] * np.abs(given)) & (np.trunc(given) != given)
+    wrong = ~(rounded | (found == given) | np.isnan(given))
+    if wrong.any():
+        place = int(np.argmax(wrong))
+        msg = f"{given[place]!r} would become {found[place]!r} in {kind}"
+        raise pa.ArrowInvalid(msg.replace("np.float64(", "").replace(")", ""))
+    return made
+
+
+def list_entries(array: pa.Array) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """The items of the lists of an array, without those of nulls, and where each list begins and ends."""
+    lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
+    return array.flatten(), _bounds(lengths)
+
+
+def map_entries(array: pa.MapArray) -> tuple[pa.Array, pa.Array, npt.NDArray[np.int64]]:
+    """The keys and values of the maps of an array, without those of nulls, and where each begins and ends."""
+    offsets = array.offsets.to_numpy().astype(np.int64)
+    first, lengths = int(offsets[0]), np.diff(offsets)
+    keys = array.keys.slice(first, int(offsets[-1]) - first)
+    items = array.items.slice(first, int(offsets[-1]) - first)
+    if array.null_count:
+        there = array.is_valid().to_numpy(zero_copy_only=False)
+        if lengths[~there].any():
+            kept = pa.array(np.repeat(there, lengths))
+            keys, items = keys.filter(kept), items.filter(kept)
+        lengths = np.where(there, lengths, 0)
+    return keys, items, _bounds(lengths)
+
+
+def lists_of(items: pa.Array, bounds: npt.NDArray[np.int64], nulls: pa.Array | None, kind: Any) -> pa.Array:
+    """Lists of type `kind` of items of its type. Raises ArrowInvalid if they are not as long as it says."""
+    if pa.types.is_large_list(kind):
+        return pa.LargeListArray.from_arrays(pa.array(bounds), items, type=kind, mask=nulls)
+    plain = pa.list_(kind.value_field)
+    made = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), items, type=plain, mask=nulls)
+    if plain == kind:
+        return made
+    if not pa.types.is_fixed_size_list(kind):  # views, which Arrow does not cast to
+        return pa.array(made.to_pylist(), kind)
+    lengths = np.diff(bounds)
+    if nulls is not None:
+        lengths = lengths[~nulls.to_numpy(zero_copy_only=False)]
+    if (lengths != kind.list_size).any():
+        msg = f"{int(lengths[lengths != kind.list_size][0])} items do not fit {kind}"
+        raise pa.ArrowInvalid(msg)
+    return made.cast(kind)
+
+
+def maps_of(
+    keys: pa.Array, items: pa.Array, bounds: npt.NDArray[np.int64], nulls: pa.Array | None, kind: Any
+) -> pa.Array:
+    """Maps of type `kind` of keys and values of its types. Raises ArrowInvalid for a key that is null."""
+    if keys.null_count:
+        msg = "a key of a map is null"
+        raise pa.ArrowInvalid(msg)
+    return pa.MapArray.from_arrays(pa.array(bounds, pa.int32()), keys, items, type=kind, mask=nulls)
+
+
+def nulls_of(array: pa.Array) -> pa.Array | None:
+    """Where the array is null; None if nowhere."""
+    return array.is_null() if array.null_count else None
+
+
+def _bounds(lengths: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    bounds = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=bounds[1:])
+    return bounds
 
 
 def _family(kind: pa.DataType) -> str:
@@ -65,8 +175,95 @@ def _family(kind: pa.DataType) -> str:
         "time": types.is_timestamp,
         "date": types.is_date,
         "hour": types.is_time,
-        "list": lambda kind: (
-            types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-        ),
+        "list": is_list,
+        "struct": types.is_struct,
+        "map": types.is_map,
     }
     return next((name for name, is_one in families.items() if is_one(kind)), str(kind.id))
+
+
+def _cast_numbers(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """`cast_exactly` of integers, floats, decimals and booleans to a number."""
+    types = pa.types
+    if types.is_boolean(array.type):
+        array = array.cast(pa.int64())
+    if types.is_floating(array.type) and array.type != pa.float64():
+        array = array.cast(pa.float64())
+    if types.is_floating(kind):
+        if types.is_decimal(array.type):
+            array = _decimals_as_floats(array)
+        elif types.is_integer(array.type):
+            array = _integers_as_floats(array)
+        return narrow_floats(array, kind)
+    if types.is_decimal(kind):
+        if types.is_floating(array.type):  # Arrow would round 0.1, which is no decimal
+            return pa.array([None if value is None else Decimal(value) for value in array.to_pylist()], kind)
+        if types.is_integer(array.type):
+            array = array.cast(_ANY_INTEGER)
+    return array.cast(kind)
+
+
+def _integers_as_floats(array: pa.Array) -> pa.Array:
+    """Integers as float64. Raises ArrowInvalid for the first that no float equals."""
+    try:
+        return array.cast(pa.float64())
+    except pa.ArrowInvalid:
+        given = array.fill_null(0).to_numpy(zero_copy_only=False)
+        made = given.astype(np.float64)
+        limit = 2.0 ** (64 if given.dtype == np.uint64 else 63)
+        exact = (made < limit) & (np.where(made < limit, made, 0.0).astype(given.dtype) == given)
+        if exact.all():
+            return array.cast(pa.float64(), safe=False)
+        msg = f"no float equals {int(given[np.argmin(exact)])}"
+        raise pa.ArrowInvalid(msg) from None
+
+
+def _decimals_as_floats(array: pa.Array) -> pa.Array:
+    """Decimals as float64. Raises ArrowInvalid for the first that no float equals, such as 0.1."""
+    values = array.to_pylist()
+    made = [None if value is None else float(value) for value in values]
+    for value, found in zip(values, made, strict=True):
+        if found is not None and Decimal(found) != value:
+            msg = f"no float equals the decimal {value}"
+            raise pa.ArrowInvalid(msg)
+    return pa.array(made, pa.float64())
+
+
+def _cast_lists(array: pa.Array, kind: Any) -> pa.Array:
+    """`cast_exactly` of lists to another type of lists."""
+    items, bounds = list_entries(array)
+    return lists_of(cast_exactly(items, kind.value_type), bounds, nulls_of(array), kind)
+
+
+def _cast_structs(array: pa.Array, kind: Any) -> pa.Array:
+    """`cast_exactly` of structs to a struct with the same fields, in any order."""
+    names, wanted = [field.name for field in array.type], [field.name for field in kind]
+    if sorted(names) != sorted(wanted) or len(set(names)) != len(names):
+        msg = f"it has the fields {sorted(names)} instead of {sorted(wanted)}"
+        raise pa.ArrowInvalid(msg)
+    parts = dict(zip(names, array.flatten(), strict=True))
+    arrays = []
+    for field in kind:
+        try:
+            arrays.append(cast_exactly(parts[field.name], field.type))
+        except pa.ArrowException as error:
+            msg = f"field `{field.name}`: {error}"
+            raise pa.ArrowInvalid(msg) from error
+    return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=nulls_of(array))
+
+
+def _cast_maps(array: Any, kind: Any) -> pa.Array:
+    """`cast_exactly` of maps to another type of maps."""
+    keys, items, bounds = map_entries(array)
+    return maps_of(
+        cast_exactly(keys, kind.key_type), cast_exactly(items, kind.item_type), bounds, nulls_of(array), kind
+    )
+
+
+def _floats(array: pa.Array) -> npt.NDArray[np.float64]:
+    """The values of floats of any width, 0 in the place of null."""
+    array = array if array.type == pa.float64() else array.cast(pa.float64())
+    found: npt.NDArray[np.float64] = (array.fill_null(0.0) if array.null_count else array).to_numpy(
+        zero_copy_only=False
+    )
+    return found

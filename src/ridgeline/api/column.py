@@ -5,21 +5,20 @@ The conversion is chosen once per port, not per value.
 
 from __future__ import annotations
 
-import dataclasses
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ridgeline.api.casting import is_bytes, is_text
 from ridgeline.api.nan import NAN, nan_places
 from ridgeline.api.nulls import check_nulls, is_optional
-from ridgeline.api.record import TIMESTAMP, is_named_tuple, is_record, record_fields, without_none
+from ridgeline.api.record import TIMESTAMP, is_record, record_fields, without_none
+from ridgeline.api.restoring import restorer
+from ridgeline.api.value_arrays import maker
 
 _EXACT: dict[pa.DataType, type] = {
     pa.int64(): int,
@@ -47,7 +46,7 @@ class Column:
     type, or the Arrow field of a `pyarrow.Schema`. `takes_null`: any value may be null; no need to look.
     """
 
-    __slots__ = ("_build", "_epoch", "declared", "exact", "name", "nested", "takes_null", "type")
+    __slots__ = ("_build", "_epoch", "_make", "declared", "exact", "name", "nested", "takes_null", "type")
 
     def __init__(self, field: pa.Field, declared: object = None) -> None:
         self.name: str = field.name
@@ -58,19 +57,17 @@ class Column:
         self.takes_null = not self.nested and is_optional(self.declared)
         self._epoch = _EPOCHS.get(field.type) if without_none(declared) in (datetime, date) else None
         self._build = None if declared is None or self._epoch is not None else builder(declared)
+        self._make = maker(field.type)
 
     def settle(self, values: list[Any]) -> tuple[bool, pa.Array | list[object]]:
         """Check values: whether Arrow returns them unchanged, and what `to_array` needs to convert them.
 
         The second item is the values, or the array if the check had to make it. Raises what Arrow raises, and
-        for values that Arrow would accept but change: 1.5 as an integer, a number as a time. Raises
-        MisplacedNullError for None where the declared type does not allow it.
+        for values that would change: 1.5 as an integer, a number as a time. Raises MisplacedNullError for
+        None where the declared type does not allow it.
         """
-        if self.nested:
-            values = [_plain(value, self.type) for value in values]
         if self.exact is None or set(map(type, values)) != {self.exact}:
-            _check_values(values, self.type)
-            array = _in_range(pa.array(values, self.type))
+            array = _in_range(self._make(values))
             if not self.takes_null:
                 check_nulls(array, self.declared, self.name)
             return False, array
@@ -145,7 +142,7 @@ def _since(epoch: object, array: pa.Array) -> list[object]:
     return [epoch + some for some in passed]
 
 
-def builder(kind: Any) -> Callable[[Any], object] | None:
+def builder(kind: Any) -> Callable[[Any], Any] | None:
     """The function that converts Arrow's Python value into the declared type; None if none is needed."""
     kind = without_none(kind)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
@@ -158,117 +155,10 @@ def builder(kind: Any) -> Callable[[Any], object] | None:
         of_key, of_value = (builder(argument) or _as_it_is for argument in arguments)
         return lambda value: None if value is None else {of_key(key): of_value(item) for key, item in value}
     if is_record(kind):
-        inners = {name: builder(part) for name, part in record_fields(kind).items()}
-
-        def build(value: dict[str, Any] | None) -> object:
-            return (
-                None
-                if value is None
-                else kind(
-                    **{name: inner(value[name]) if inner else value[name] for name, inner in inners.items()}
-                )
-            )
-
-        return build
+        inners = [(name, builder(part) or _as_it_is) for name, part in record_fields(kind).items()]
+        make = restorer(kind)
+        return lambda value: None if value is None else make([inner(value[name]) for name, inner in inners])
     return None
-
-
-def _plain(value: object, kind: pa.DataType) -> Any:
-    """Convert a value into the form that Arrow accepts for a nested type.
-
-    Records become dictionaries; dictionaries become lists of pairs if the type is a map.
-    Raises TypeError for a value of another shape, ValueError for a record with other fields.
-    """
-    if value is None or not pa.types.is_nested(kind):
-        return value
-    if pa.types.is_struct(kind):
-        fields = _fields(value, kind)
-        return {field.name: _plain(fields[field.name], field.type) for field in kind}
-    if pa.types.is_map(kind):
-        pairs = value.items() if isinstance(value, dict) else _items(value, kind)
-        return [(_plain(key, kind.key_type), _plain(item, kind.item_type)) for key, item in pairs]
-    return (
-        [_plain(item, kind.value_type) for item in _items(value, kind)]
-        if hasattr(kind, "value_type")
-        else value
-    )
-
-
-def _fields(value: Any, kind: pa.DataType) -> dict[str, object]:
-    """The fields of a record. Raises TypeError for another value, ValueError for wrong fields."""
-    if is_named_tuple(type(value)):
-        fields = dict(zip(value._fields, value, strict=True))
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {name: getattr(value, name) for name in record_fields(type(value))}
-    elif isinstance(value, dict):
-        fields = value
-    else:
-        raise _misshapen(value, kind)
-    names = {field.name for field in kind}
-    if fields.keys() != names:
-        msg = f"it has the fields {sorted(map(str, fields))} instead of {sorted(names)}"
-        raise ValueError(msg)
-    return fields
-
-
-def _items(value: object, kind: pa.DataType) -> Any:
-    """Return a list, tuple or numpy array; raise TypeError for any other value."""
-    if isinstance(value, (list, tuple, np.ndarray)):
-        return value
-    raise _misshapen(value, kind)
-
-
-def _misshapen(value: object, kind: pa.DataType) -> TypeError:
-    return TypeError(f"a {type(value).__name__} is no {kind}")
-
-
-def _check_values(column: Sequence[object], kind: pa.DataType) -> None:
-    """Raise TypeError or ValueError for a value that Arrow would accept but change."""
-    if pa.types.is_nested(kind):
-        _check_nested([value for value in column if value is not None], kind)
-        return
-    kinds = set(map(type, column))
-    if pa.types.is_integer(kind) and any(issubclass(found, (float, Decimal, np.floating)) for found in kinds):
-        broken = [
-            value
-            for value in column
-            if isinstance(value, (float, Decimal, np.floating)) and value != int(value)
-        ]
-        if broken:
-            msg = f"{broken[0]} is not a whole number"
-            raise ValueError(msg)
-    if is_text(kind) and any(issubclass(found, (bytes, bytearray, memoryview)) for found in kinds):
-        msg = "bytes are no text; decode them"
-        raise TypeError(msg)
-    if is_text(kind):
-        others = [found for found in kinds if not issubclass(found, (str, pa.Scalar, type(None)))]
-        if others:
-            msg = f"it is of type `{others[0].__name__}`, not text"
-            raise TypeError(msg)
-    if is_bytes(kind) and any(issubclass(found, str) for found in kinds):
-        msg = "text is no bytes; encode it"
-        raise TypeError(msg)
-    if pa.types.is_date(kind) and any(issubclass(found, datetime) for found in kinds):
-        msg = "a datetime is no date, since it has a time of day"
-        raise TypeError(msg)
-    if pa.types.is_temporal(kind) and any(
-        issubclass(found, (int, float, Decimal, np.number, np.bool_)) for found in kinds
-    ):
-        msg = "a number is no date or time"
-        raise TypeError(msg)
-
-
-def _check_nested(column: Sequence[Any], kind: pa.DataType) -> None:
-    """`_check_values` of the parts of nested values."""
-    if pa.types.is_map(kind):
-        pairs = [pair for value in column for pair in value]
-        _check_values([key for key, _ in pairs], kind.key_type)
-        _check_values([item for _, item in pairs], kind.item_type)
-    elif pa.types.is_struct(kind):
-        for field in kind:
-            _check_values([value[field.name] for value in column], field.type)
-    elif hasattr(kind, "value_type"):
-        _check_values([item for value in column for item in value], kind.value_type)
 
 
 def _in_utc(value: datetime | None) -> datetime | None:

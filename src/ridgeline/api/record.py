@@ -44,7 +44,7 @@ def is_record(kind: object) -> bool:
 
 
 def record_fields(kind: Any) -> Mapping[str, object]:
-    """Names and types of a NamedTuple's or dataclass's fields.
+    """Names and types of a NamedTuple's or dataclass's fields, also of those that its constructor lacks.
 
     Raises SchemaError for anything else, or a field without a type.
     """
@@ -58,11 +58,7 @@ def record_fields(kind: Any) -> Mapping[str, object]:
 @lru_cache(maxsize=1024)
 def _record_fields(kind: Any) -> Mapping[str, object]:
     """`record_fields` of a class that is a record. Raises SchemaError for a field without a type."""
-    names = (
-        kind._fields
-        if is_named_tuple(kind)
-        else [field.name for field in dataclasses.fields(kind) if field.init]
-    )
+    names = kind._fields if is_named_tuple(kind) else [field.name for field in dataclasses.fields(kind)]
     try:
         hints = typing.get_type_hints(kind)
     except NameError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import repeat
@@ -14,8 +13,11 @@ import pyarrow as pa
 from ridgeline.api.casting import cast_exactly
 from ridgeline.api.column import Column
 from ridgeline.api.errors import SchemaError, described, shorten
+from ridgeline.api.map_keys import holds_map, refuse_double_keys
 from ridgeline.api.pickling import dumps, loads
 from ridgeline.api.record import TIMESTAMP, is_named_tuple, is_record, record_fields, to_arrow
+from ridgeline.api.restoring import is_plain, restorer
+from ridgeline.api.value_arrays import field_getter, refuse_further
 
 _MARK = b"ridgeline"
 PICKLED = pa.schema([pa.field("value", pa.binary())], metadata={_MARK: b"pickled"})
@@ -157,7 +159,8 @@ class Schema:
         if self.pickled:
             return [loads(value) for value in batch.column(0).to_pylist()]
         if not batch.num_columns:
-            return [{} if isinstance(self.type, pa.Schema) else self.type() for _ in range(batch.num_rows)]
+            make = dict if isinstance(self.type, pa.Schema) else restorer(self.type)
+            return [make(()) for _ in range(batch.num_rows)]
         columns = [
             self._read(column, array) for column, array in zip(self.columns, batch.columns, strict=True)
         ]
@@ -165,12 +168,9 @@ class Schema:
             return [dict(zip(self.arrow.names, values, strict=True)) for values in zip(*columns, strict=True)]
         if is_named_tuple(self.type):
             return list(map(tuple.__new__, repeat(self.type), zip(*columns, strict=True)))
-        if any(field.kw_only for field in dataclasses.fields(self.type)):
-            names = self.arrow.names
-            return [
-                self.type(**dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)
-            ]
-        return list(map(self.type, *columns))
+        if is_plain(self.type):
+            return list(map(self.type, *columns))
+        return list(map(restorer(self.type), zip(*columns, strict=True)))
 
     def _read(self, column: Column, array: pa.Array) -> list[object]:
         try:
@@ -189,7 +189,7 @@ class Schema:
         Raises SchemaError naming the column that is missing, extra, or of another type.
         """
         if batch.schema.equals(self.arrow, check_metadata=True):
-            return batch
+            return self._checked(batch)
         if self.pickled:  # bytes of any other batch may come from anywhere
             what = "the port's schema is `object`, which takes batches of such streams only"
             remedy = "emit tuples one by one, or give the port a schema with columns"
@@ -198,7 +198,7 @@ class Schema:
         if holds_pickles(batch):  # the mark comes from a file, for example: its bytes must not be unpickled
             batch = batch.replace_schema_metadata(self.arrow.metadata)
         if batch.schema.equals(self.arrow):
-            return batch
+            return self._checked(batch)
         if set(batch.schema.names) != set(self.arrow.names) or len(batch.schema) != len(self.arrow):
             what = f"a batch with columns {batch.schema.names} was emitted"
             msg = f"{what}; the port's schema is {self.describe()}; name its columns"
@@ -214,14 +214,27 @@ class Schema:
                     msg = f"{what}; the port's schema says {field.type}; {error}"
                     raise SchemaError(msg) from error
             arrays.append(array)
-        return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
+        return self._checked(pa.RecordBatch.from_arrays(arrays, schema=self.arrow))
+
+    def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch of an author, in this schema. Raises SchemaError for a map that has a key twice."""
+        for place in self._maps:
+            try:
+                refuse_double_keys(batch.column(place), self.arrow.names[place])
+            except ValueError as error:
+                msg = f"{error}, in a batch that was emitted; a dictionary has one value for each key"
+                raise SchemaError(msg) from error
+        return batch
+
+    @cached_property
+    def _maps(self) -> list[int]:
+        """The columns with maps."""
+        return [place for place, field in enumerate(self.arrow) if holds_map(field.type)]
 
     @cached_property
     def _restorable(self) -> bool:
-        """True if tuples may be passed on as they are: they have no data beside their columns."""
-        if isinstance(self.type, pa.Schema):
-            return False  # a dictionary can be changed by each consumer
-        return is_named_tuple(self.type) or all(field.init for field in dataclasses.fields(self.type))
+        """True if tuples may be passed on as they are."""
+        return not isinstance(self.type, pa.Schema)  # a dictionary can be changed by each consumer
 
     @cached_property
     def columns(self) -> list[Column]:
@@ -253,15 +266,33 @@ class Schema:
                 if row.keys() != names:
                     msg = f"keys {sorted(row)} instead of {sorted(names)}"
                     raise ValueError(msg)
-        elif is_named_tuple(self.type) and kinds != {self.type}:
-            for kind in kinds:
-                if not issubclass(kind, (tuple, list)):
-                    msg = f"a {kind.__name__} is no tuple"
-                    raise TypeError(msg)
-            for width in set(map(len, rows)) - {len(self.arrow)}:
-                msg = f"{width} values instead of {len(self.arrow)}"
-                raise ValueError(msg)
+        elif not is_named_tuple(self.type):
+            self._check_dataclasses(rows, kinds)
+        elif kinds != {self.type}:
+            self._check_tuples(rows, kinds)
         return [list(map(get, rows)) for get in self._getters]
+
+    def _check_tuples(self, rows: Sequence[Any], kinds: set[type]) -> None:
+        """Refuse rows that are no tuples of this NamedTuple's fields, which count by position."""
+        names = self.arrow.names
+        for kind in kinds:
+            if not issubclass(kind, (tuple, list)):
+                msg = f"a {kind.__name__} is no tuple"
+                raise TypeError(msg)
+            if list(fields := getattr(kind, "_fields", names)) != names:
+                msg = f"the fields {list(fields)} instead of {names}"
+                raise ValueError(msg)
+        for width in set(map(len, rows)) - {len(names)}:
+            msg = f"{width} values instead of {len(names)}"
+            raise ValueError(msg)
+
+    def _check_dataclasses(self, rows: Sequence[Any], kinds: set[type]) -> None:
+        """Refuse records with other fields than this dataclass, and attributes that have no column."""
+        for kind in kinds:
+            if kind is not self.type and is_record(kind):
+                field_getter(kind, self.arrow.names, self.name)  # raises for other fields
+            own = rows if len(kinds) == 1 else [row for row in rows if type(row) is kind]
+            refuse_further(kind, own, self.arrow.names)
 
     def _misfit(self, rows: Sequence[Any], error: Exception) -> SchemaError:
         """The error that names the first tuple that does not fit; `error`: the one raised for all rows."""

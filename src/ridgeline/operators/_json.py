@@ -3,7 +3,7 @@
 The forms of values:
 - a timestamp: ISO 8601 text (`2026-01-01T00:00:00.000000Z`; without `Z` if the column has no time zone)
 - a date or a time of day: ISO 8601 text
-- a duration: a number of seconds
+- a duration: a number of seconds, with all its digits
 - a decimal: text
 - bytes: base64 text
 - NaN and the infinities, which JSON does not have: null
@@ -14,172 +14,274 @@ from __future__ import annotations
 
 import base64
 import json
-import math
-from collections.abc import Callable
-from datetime import UTC, date, datetime, time, timedelta
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ridgeline.api.casting import is_bytes
+from ridgeline.api.casting import is_bytes, is_list, is_text, list_entries, map_entries
+from ridgeline.api.errors import RidgelineError
+from ridgeline.operators._texts import DIGITS, float_of
 
-UNITS_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-
+_READ_DURATION = pa.decimal128(38, 9)
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_quoted = json.encoder.encode_basestring
+_KEYS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def json_lines(table: pa.Table) -> bytes:
-    """Encode a table as UTF-8, one JSON object a line, fields in the order of the schema."""
+    """Encode a table as UTF-8, one JSON object a line, fields in the order of the schema.
+
+    Raises RidgelineError for a map whose keys JSON cannot have.
+    """
     pieces: list[object] = []
     for number, (name, column) in enumerate(zip(table.column_names, table.columns, strict=True)):
-        pieces += [_text(f"{',' if number else '{'}{_encode(name)}:"), _json_texts(column.combine_chunks())]
-    lines = (
-        pc.binary_join_element_wise(*pieces, _text("}\n"), _text("")).to_pylist()
-        if pieces
-        else ["{}\n"] * table.num_rows
-    )
+        try:
+            texts = _json_texts(_whole(column))
+        except pa.ArrowInvalid as error:
+            msg = f"cannot write column `{name}`: {error}"
+            raise RidgelineError(msg) from error
+        pieces += [_text(f"{',' if number else '{'}{_encode(name)}:"), texts]
+    lines = _joined([*pieces, _text("}\n")]).to_pylist() if pieces else ["{}\n"] * table.num_rows
     return "".join(lines).encode()
 
 
-def is_list(kind: pa.DataType) -> bool:
-    """True for every Arrow type of lists, but not for maps."""
-    types = pa.types
-    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
-
-
-def _json_texts(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Convert a column (Array or ChunkedArray) to a column of JSON texts."""
-    kind, types = column.type, pa.types
-    if types.is_integer(kind) or types.is_boolean(kind):
-        return column.cast(pa.large_string()).fill_null("null")
-    values = _json_column(column)
-    encode: Callable[[Any], str] = _encode
-    if types.is_floating(kind):
-        encode = float.__repr__
-    elif (
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_timestamp(kind)
-        or types.is_decimal(kind)
-    ):
-        encode = json.encoder.encode_basestring
-    return pa.array(["null" if value is None else encode(value) for value in values], pa.large_string())
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def _text(value: str) -> pa.Scalar:
     return pa.scalar(value, pa.large_string())
 
 
-def _json_column(column: pa.Array | pa.ChunkedArray) -> list[object]:
-    """Convert a column to JSON values: bytes and nested types value by value, other types as a whole."""
+def _joined(pieces: Sequence[object]) -> pa.Array:
+    """Texts, and arrays of them, one after the other."""
+    return pc.binary_join_element_wise(*pieces, _text(""))
+
+
+def _texts(values: Sequence[Any], encode: Callable[[Any], str]) -> pa.Array:
+    return pa.array(["null" if value is None else encode(value) for value in values], pa.large_string())
+
+
+def _json_texts(column: Any) -> pa.Array:  # noqa: PLR0911  one type after the other
+    """Convert a column to a column of JSON texts; null becomes `null`."""
     kind, types = column.type, pa.types
     if types.is_dictionary(kind):
-        return _json_column(column.cast(kind.value_type))
+        return _json_texts(column.dictionary_decode())
+    if types.is_integer(kind) or types.is_boolean(kind):
+        return column.cast(pa.large_string()).fill_null("null")
     if types.is_floating(kind):
+        column = column.cast(pa.float64())
         if not pc.all(pc.is_finite(column), min_count=0).as_py():
-            column = pc.if_else(pc.is_finite(column), column, pa.scalar(None, kind))
-    elif types.is_timestamp(kind):
+            column = pc.if_else(pc.is_finite(column), column, pa.scalar(None, pa.float64()))
+        return _texts(column.to_pylist(), float.__repr__)
+    if is_text(kind):
+        return _texts(column.to_pylist(), _quoted)
+    if is_bytes(kind):
+        return _texts(column.to_pylist(), lambda value: f'"{base64.b64encode(value).decode("ascii")}"')
+    if types.is_duration(kind):
+        return _texts(column.cast(pa.int64()).to_pylist(), lambda units: _seconds(units, DIGITS[kind.unit]))
+    if types.is_nested(kind):
+        return _nested_texts(column)
+    if types.is_timestamp(kind):
         text = (column.cast(pa.timestamp(kind.unit, "UTC")) if kind.tz else column).cast(pa.string())
         column = pc.replace_substring(text, " ", "T", max_replacements=1)
     elif types.is_date64(kind):
         column = column.cast(pa.date32()).cast(pa.string())
     elif types.is_date(kind) or types.is_time(kind) or types.is_decimal(kind):
         column = column.cast(pa.string())
-    elif types.is_duration(kind):
-        units = UNITS_PER_SECOND[kind.unit]
-        return [None if value is None else value / units for value in column.cast(pa.int64()).to_pylist()]
-    elif is_bytes(kind):
-        return [
-            None if value is None else base64.b64encode(value).decode("ascii") for value in column.to_pylist()
-        ]
-    elif types.is_nested(kind):
-        return [_json_value(value, kind) for value in column.to_pylist()]
-    return list(column.to_pylist())
+    return _texts(column.to_pylist(), _quoted if column.type == pa.string() else _encode)
 
 
-def _json_value(value: Any, kind: pa.DataType) -> object:  # noqa: PLR0911  one type after the other
-    """Convert one Python value from Arrow to a JSON value."""
-    if value is None:
-        return None
-    if is_list(kind):
-        return [_json_value(item, kind.value_type) for item in value]
-    if pa.types.is_map(kind):
-        return {
-            str(_json_value(key, kind.key_type)): _json_value(item, kind.item_type) for key, item in value
-        }
+def _seconds(units: int, digits: int) -> str:
+    """A number of units as seconds: the shortest float if it is exact, else all digits."""
+    exact = Decimal(units).scaleb(-digits)
+    text = repr(units / 10**digits)
+    return text if Decimal(text) == exact else format(exact, "f").rstrip("0")
+
+
+def _nested_texts(column: Any) -> pa.Array:
+    """`_json_texts` of lists, structs and maps."""
+    kind = column.type
     if pa.types.is_struct(kind):
-        return {field.name: _json_value(value[field.name], field.type) for field in kind}
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, datetime):
-        text = (
-            (value.astimezone(UTC) if value.tzinfo else value)
-            .replace(tzinfo=None)
-            .isoformat("T", "microseconds")
-        )
-        return f"{text}Z" if value.tzinfo else text
-    if isinstance(value, (date, time)):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value / timedelta(seconds=1)
-    if isinstance(value, Decimal):
-        return str(value)
-    return base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
+        pieces: list[object] = []
+        for number, (field, part) in enumerate(zip(kind, column.flatten(), strict=True)):
+            pieces += [_text(f"{',' if number else '{'}{_encode(field.name)}:"), _json_texts(part)]
+        made = _joined([*pieces, _text("}")]) if pieces else pa.array(["{}"] * len(column), pa.large_string())
+    elif pa.types.is_map(kind):
+        keys, items, bounds = map_entries(column)
+        entries = _joined([_key_texts(keys), _text(":"), _json_texts(items)])
+        made = _joined([_text("{"), _enumerated(entries, bounds), _text("}")])
+    elif is_list(kind):
+        items, bounds = list_entries(column)
+        made = _joined([_text("["), _enumerated(_json_texts(items), bounds), _text("]")])
+    else:
+        return _texts(column.to_pylist(), _encode)
+    return pc.if_else(column.is_valid(), made, _text("null"))
 
 
-def from_json(kind: pa.DataType) -> Callable[[Any], Any]:
-    """Return a function from JSON values to the Python values that Arrow takes for a type.
+def _enumerated(texts: pa.Array, bounds: Any) -> pa.Array:
+    """The texts from each bound to the next, with commas between them."""
+    return pc.binary_join(pa.LargeListArray.from_arrays(pa.array(bounds), texts), _text(","))
 
-    The function raises ValueError or TypeError for a value that does not fit.
+
+def _key_texts(keys: pa.Array) -> pa.Array:
+    """Keys of maps as JSON texts, which are quoted. Raises ArrowInvalid for keys that are nested."""
+    kind, types = keys.type, pa.types
+    if types.is_nested(kind):
+        msg = f"JSON has no keys of type {kind}; give the map another type of keys, or write Parquet"
+        raise pa.ArrowInvalid(msg)
+    if types.is_floating(kind):
+        texts = map(repr, keys.cast(pa.float64()).to_pylist())
+        return _texts([_KEYS.get(text, text) for text in texts], _quoted)
+    texts = _json_texts(keys)
+    if types.is_integer(kind) or types.is_boolean(kind) or types.is_duration(kind):
+        return _joined([_text('"'), texts, _text('"')])
+    return texts
+
+
+# And back -----------------------------------------------------------------------------------------------
+
+
+class Number(str):
+    """The text of a number in JSON."""
+
+    __slots__ = ()
+
+
+class Doubled(dict[str, Any]):
+    """An object that has a field twice: the first of such is `double`."""
+
+    double = ""
+
+
+def parse_line(line: bytes) -> Any:
+    """Parse a line of JSON. Numbers stay text (`Number`, also NaN and the infinities).
+
+    Raises ValueError, RecursionError.
+    """
+    return _decode(line.decode())
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    names = [name for name, _ in pairs]
+    doubled = Doubled(made)
+    doubled.double = next(name for name in names if names.count(name) > 1)
+    return doubled
+
+
+_decode = json.JSONDecoder(
+    object_pairs_hook=_object, parse_float=Number, parse_int=Number, parse_constant=Number
+).decode
+
+
+def read_type(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911  one type after the other
+    """The type with which a JSON field is read that becomes a column of a type.
+
+    `ridgeline.operators._texts.convert` makes the column of it, whoever has read the field.
     """
     types = pa.types
+    if types.is_dictionary(kind):
+        return read_type(kind.value_type)
     if is_list(kind):
-        inner = from_json(kind.value_type)
-        return lambda value: None if value is None else [inner(item) for item in value]
-    if types.is_map(kind):
-        key_of, item_of = from_json(kind.key_type), from_json(kind.item_type)
-        return lambda value: (
-            None if value is None else [(key_of(key), item_of(item)) for key, item in value.items()]
-        )
+        return pa.list_(read_type(kind.value_type))
     if types.is_struct(kind):
-        inners = {field.name: from_json(field.type) for field in kind}
-        return lambda value: (
-            None if value is None else {name: inner(value.get(name)) for name, inner in inners.items()}
-        )
-    convert = _scalar_reader(kind)
-    return lambda value: None if value is None else convert(value)
-
-
-def _scalar_reader(kind: pa.DataType) -> Callable[[Any], object]:  # noqa: PLR0911  one type after the other
-    """As `from_json`, for types that are not nested; nulls are not passed to the function."""
-    types = pa.types
-    if types.is_timestamp(kind):
-        return _read_timestamp if kind.tz else datetime.fromisoformat
-    if types.is_date(kind):
-        return date.fromisoformat
-    if types.is_time(kind):
-        return time.fromisoformat
+        return pa.struct([pa.field(field.name, read_type(field.type)) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(pa.string(), read_type(kind.item_type))
     if types.is_duration(kind):
-        return lambda value: timedelta(seconds=value)
-    if types.is_decimal(kind):
-        return lambda value: Decimal(str(value))
-    if is_bytes(kind):
-        return lambda value: base64.b64decode(value, validate=True)
+        return _READ_DURATION
+    if types.is_decimal(kind) and not types.is_decimal256(kind):
+        return pa.decimal128(38, kind.scale)
+    if types.is_floating(kind):
+        return pa.float64()
+    if types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind):
+        return pa.string()
+    return pa.string() if is_text(kind) or is_bytes(kind) else kind
+
+
+def arrow_reads(kind: pa.DataType) -> bool:
+    """True if pyarrow's JSON reader has a type, as `read_type` returns it."""
+    types = pa.types
+    if is_list(kind):
+        return arrow_reads(kind.value_type)
+    if types.is_struct(kind):
+        return kind.num_fields > 0 and all(arrow_reads(field.type) for field in kind)
+    plain = types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+    return bool(plain or types.is_string(kind) or types.is_decimal(kind))
+
+
+def value_of(kind: pa.DataType) -> Callable[[Any], Any]:
+    """The function from what `parse_line` gives to what a column of `read_type(...)` holds.
+
+    It raises ValueError or TypeError for a value that does not fit, as pyarrow's reader does.
+    """
+    inner = _value_of(kind)
+    return lambda value: None if value is None else inner(value)
+
+
+def _value_of(kind: pa.DataType) -> Callable[[Any], Any]:  # noqa: PLR0911  one type after the other
+    """`value_of` for values that are not null."""
+    types = pa.types
+    if is_list(kind):
+        item_of = value_of(kind.value_type)
+        return lambda value: [item_of(item) for item in _of_class(value, list, kind)]
+    if types.is_map(kind):
+        of_item = value_of(kind.item_type)
+        return lambda value: [(key, of_item(item)) for key, item in _single(value, kind).items()]
+    if types.is_struct(kind):
+        inners = {field.name: value_of(field.type) for field in kind}
+        names = frozenset(inners)
+
+        def read(value: Any) -> dict[str, Any]:
+            fields = _single(value, kind, names)
+            return {name: inner(fields.get(name)) for name, inner in inners.items()}
+
+        return read
     if types.is_integer(kind):
-        return _read_key
-    return lambda value: value
+        return _whole_number
+    if types.is_floating(kind):
+        return lambda value: float_of(_of_class(value, Number, kind))
+    if types.is_decimal(kind):
+        return lambda value: _decimal(value, kind)
+    if types.is_boolean(kind):
+        return lambda value: _of_class(value, bool, kind)
+    return lambda value: _of_class(value, str, kind)
 
 
-def _read_timestamp(value: str) -> datetime:
-    moment = datetime.fromisoformat(value)
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
+def _decimal(value: Any, kind: pa.DataType) -> Decimal:
+    """A number or text as a decimal, by pyarrow's rules for both."""
+    if not isinstance(value, str):
+        msg = f"{value} is no {kind}"
+        raise TypeError(msg)
+    made: Decimal = pa.scalar(str(value), pa.string()).cast(kind).as_py()
+    return made
 
 
-def _read_key(value: object) -> object:
-    """Read an int, which is text if it was the key of an object."""
-    if isinstance(value, (bool, float)):
-        message = f"{value} is not a whole number"
-        raise TypeError(message)
-    return int(value) if isinstance(value, str) else value
+def _whole_number(value: Any) -> int:
+    if not isinstance(value, Number) or not value.lstrip("-").isdigit():
+        msg = f"{value} is not a whole number"
+        raise TypeError(msg)
+    return int(value)
+
+
+def _of_class(value: Any, kind: type, wanted: pa.DataType) -> Any:
+    """The value, if it is of this class; a number is no text. Raises TypeError."""
+    if isinstance(value, kind) and not (kind is str and isinstance(value, Number)):
+        return value
+    msg = f"{value} is no {wanted}"
+    raise TypeError(msg)
+
+
+def _single(value: Any, kind: pa.DataType, names: frozenset[str] | None = None) -> dict[str, Any]:
+    """An object. Raises TypeError for another value, ValueError if one of `names` (None: any) is doubled."""
+    fields: dict[str, Any] = _of_class(value, dict, kind)
+    if isinstance(fields, Doubled) and (names is None or fields.double in names):
+        msg = f"`{fields.double}` is given twice"
+        raise ValueError(msg)
+    return fields

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ridgeline.api.casting import cast_exactly
+from ridgeline.api.casting import (
+    cast_exactly,
+    is_list,
+    list_entries,
+    lists_of,
+    map_entries,
+    maps_of,
+    nulls_of,
+)
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.schema import Schema
 from ridgeline.operators._replay_files import ReplayFile
 
 _BATCH_ROWS = 65_536
+_MOST_SECONDS = 2**63 // 10**6 - 1
+_MOST_NANOSECONDS = 2**63 // 10**9 - 1
 
 
 class ParquetReader:
@@ -34,6 +45,9 @@ class ParquetReader:
             )
             raise RidgelineError(message) from error
         self._check_columns()
+        self._int96 = self._int96_columns()
+        if self._int96:
+            self._seconds = pq.ParquetFile(self._raw, coerce_int96_timestamp_unit="s")
         metadata = self._parquet.metadata
         self.rows: int = metadata.num_rows
         if place > self.rows:
@@ -63,12 +77,11 @@ class ParquetReader:
         begin = int(self._ends[group - 1]) if group else 0
         if place < self._first or self._next < begin:
             self._held, self._first, self._next = [], begin, begin
-            self._batches = self._parquet.iter_batches(
-                _BATCH_ROWS,
-                row_groups=list(range(group, len(self._ends))),
-                columns=self._schema.arrow.names,
-                use_threads=False,
-            )
+            groups = list(range(group, len(self._ends)))
+            self._batches = _batches(self._parquet, groups, self._schema.arrow.names)
+            if self._int96:
+                seconds = _batches(self._seconds, groups, self._int96)
+                self._batches = map(self._with_times, self._batches, seconds)
         try:
             while self._next < place + rows and (batch := next(self._batches, None)) is not None:
                 self._held.append(batch)
@@ -89,6 +102,36 @@ class ParquetReader:
             if not rows:
                 break
         return taken
+
+    def _int96_columns(self) -> list[str]:
+        """The columns of the schema with times of 96 bits, which older Spark, Hive and Impala wrote."""
+        stored = self._parquet.schema
+        paths = [
+            stored.column(place).path
+            for place in range(len(stored.names))
+            if stored.column(place).physical_type == "INT96"
+        ]
+        return [
+            name
+            for name in self._schema.arrow.names
+            if any(path == name or path.startswith(f"{name}.") for path in paths)
+        ]
+
+    def _with_times(self, batch: pa.RecordBatch, seconds: pa.RecordBatch) -> pa.RecordBatch:
+        """A batch with the true times of 96 bits, in the schema's types. Raises RidgelineError."""
+        for name in self._int96:
+            place, kind = batch.schema.get_field_index(name), self._schema.arrow.field(name).type
+            try:
+                column = cast_exactly(exact_times(batch.column(place), seconds.column(name)), kind)
+            except pa.ArrowException as error:
+                message = (
+                    f"column `{name}` of file `{self.file.path}` has times of 96 bits, "
+                    f"`schema` says {kind}: {error} "
+                    f"(rows {self._next} to {self._next + batch.num_rows - 1}); change `schema`"
+                )
+                raise RidgelineError(message) from error
+            batch = batch.set_column(place, name, column)
+        return batch
 
     def _drop(self, place: int) -> None:
         """Forget rows before a row that are held."""
@@ -171,6 +214,63 @@ class ParquetChunk:
             )
             raise RidgelineError(message) from error
         return batch
+
+
+def _batches(file: pq.ParquetFile, groups: list[int], names: list[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of some row groups, with these columns."""
+    return file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=names, use_threads=False)
+
+
+def exact_times(nanoseconds: Any, seconds: Any) -> pa.Array:
+    """Times of 96 bits, from what pyarrow makes of them: nanoseconds in 64 bits, and whole seconds.
+
+    Nanoseconds overflow before 1677 and after 2262, seconds do not. Times come as microseconds, or as
+    nanoseconds if microseconds do not hold them. Raises ArrowInvalid for times that neither holds.
+    """
+    kind: Any = nanoseconds.type
+    if pa.types.is_timestamp(kind):
+        if seconds.type.unit != "s":
+            return nanoseconds  # not of 96 bits, beside those that are
+        return _exact_times(nanoseconds, seconds)
+    if pa.types.is_struct(kind):
+        parts = list(map(exact_times, nanoseconds.flatten(), seconds.flatten()))
+        names = [field.name for field in kind]
+        return pa.StructArray.from_arrays(parts, names=names, mask=nulls_of(nanoseconds))
+    if pa.types.is_map(kind):
+        (keys, items, bounds), (other_keys, other_items, _) = map(map_entries, (nanoseconds, seconds))
+        keys, items = exact_times(keys, other_keys), exact_times(items, other_items)
+        return maps_of(keys, items, bounds, nulls_of(nanoseconds), pa.map_(keys.type, items.type))
+    if is_list(kind):
+        (items, bounds), (other, _) = list_entries(nanoseconds), list_entries(seconds)
+        items = exact_times(items, other)
+        return lists_of(items, bounds, nulls_of(nanoseconds), pa.list_(items.type))
+    return nanoseconds
+
+
+def _exact_times(nanoseconds: pa.Array, seconds: pa.Array) -> pa.Array:
+    """`exact_times` of columns that are not nested."""
+    nulls = nulls_of(nanoseconds)
+    passed = _numbers(seconds)
+    within = _numbers(nanoseconds) - passed * 10**9  # both modulo 2**64; numpy does not look at overflows
+    if (np.abs(passed) > _MOST_SECONDS).any():
+        message = f"{int(np.abs(passed).max())} seconds from 1970"
+        raise pa.ArrowInvalid(message)
+    if not (within % 1_000).any():
+        made = pa.array(passed * 10**6 + within // 1_000, mask=_mask(nulls))
+        return made.cast(pa.timestamp("us"))
+    if (np.abs(passed) > _MOST_NANOSECONDS).any():
+        message = "times of nanoseconds beside others before 1677 or after 2262"
+        raise pa.ArrowInvalid(message)
+    return nanoseconds
+
+
+def _numbers(times: pa.Array) -> Any:
+    numbers = times.cast(pa.int64())
+    return (numbers.fill_null(0) if numbers.null_count else numbers).to_numpy()
+
+
+def _mask(nulls: pa.Array | None) -> Any:
+    return None if nulls is None else nulls.to_numpy(zero_copy_only=False)
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

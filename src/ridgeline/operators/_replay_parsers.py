@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import base64
 import csv
 import json
 import re
 from collections.abc import Sequence
-from datetime import time
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 
 from ridgeline.api.casting import is_bytes, is_text
 from ridgeline.api.errors import RidgelineError, did_you_mean, shorten
+from ridgeline.api.map_keys import refuse_double_keys
 from ridgeline.api.nulls import MisplacedNullError, optional_columns, refuse_nulls
 from ridgeline.api.schema import Schema
-from ridgeline.operators._json import UNITS_PER_SECOND, from_json, is_list
+from ridgeline.api.value_arrays import maker
+from ridgeline.operators._json import Doubled, arrow_reads, parse_line, read_type, value_of
+from ridgeline.operators._texts import convert, float_of, holds_odd_floats, odd_floats
 
 _NO_OBJECT = "not one object a line"
-_ZONED = r":\d\d[.\d]*\s*(Z|[+-]\d\d(:?\d\d)?)$"
 
 
 class TextParser:
@@ -117,10 +116,33 @@ class CsvParser:
             exact = self._read(lines, texts, nulls=False)
             for name in texts:
                 table = table.set_column(table.schema.get_field_index(name), name, exact.column(name))
+        self._check_numbers(lines, table)
         return _finish(self._schema, table)
 
-    def _read(self, lines: bytes, names: list[str], *, nulls: bool) -> pa.Table:
-        """Read these columns. `nulls`: whether text can be null."""
+    def _check_numbers(self, lines: bytes, table: pa.Table) -> None:
+        """Raise ValueError for a number that is not what its text says: pyarrow reads 1e400, and 0x10."""
+        odd: dict[str, pa.Array | None] = {}
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if pa.types.is_integer(column.type) and (b"0x" in lines or b"0X" in lines):
+                odd[name] = None
+            elif pa.types.is_floating(column.type):
+                mask = odd_floats(_whole(column), lines)
+                if mask is not None:
+                    odd[name] = mask
+        if not odd:
+            return
+        texts = self._read(lines, list(odd), nulls=True, as_text=True)
+        for name, mask in odd.items():
+            column = _whole(texts.column(name))
+            try:
+                for text in (column if mask is None else column.filter(mask)).drop_null().to_pylist():
+                    (_no_hexadecimal if mask is None else float_of)(text)
+            except ValueError as error:
+                message = f"column `{name}` cannot be converted: {error}"
+                raise ValueError(message) from error
+
+    def _read(self, lines: bytes, names: list[str], *, nulls: bool, as_text: bool = False) -> pa.Table:
+        """Read these columns. `nulls`: whether text can be null. `as_text`: whatever their types are."""
         text = (
             lines + b"\n"
         )  # without it Arrow takes an empty last value for quoted if another one of its line is
@@ -128,7 +150,10 @@ class CsvParser:
             column_names=self._names, use_threads=False, block_size=len(text) + 1
         )
         convert = pyarrow.csv.ConvertOptions(
-            column_types={name: _csv_type(self._schema.arrow.field(name).type) for name in names},
+            column_types={
+                name: pa.string() if as_text else _csv_type(self._schema.arrow.field(name).type)
+                for name in names
+            },
             include_columns=names,
             null_values=self._null_values,
             strings_can_be_null=nulls,
@@ -164,11 +189,11 @@ class JsonParser:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        fields = [pa.field(field.name, _json_type(field.type)) for field in schema.arrow]
-        self._fast = all(_arrow_reads(field.type) for field in fields)
-        explicit = pa.schema(fields) if self._fast else None
+        fields = [pa.field(field.name, read_type(field.type)) for field in schema.arrow]
+        self._fast = [field for field in fields if arrow_reads(field.type)]
+        self._others = [field for field in fields if not arrow_reads(field.type)]
         self._options = pyarrow.json.ParseOptions(
-            explicit_schema=explicit, unexpected_field_behavior="ignore"
+            explicit_schema=pa.schema(self._fast), unexpected_field_behavior="ignore"
         )
 
     def read_header(self, file: str, line: bytes) -> None:
@@ -202,7 +227,7 @@ class JsonParser:
             return self._schema.encode([])
         lines.decode()  # Arrow does not look whether it is UTF-8
         try:
-            return self._parse_fast(lines, count) if self._fast else self._parse_slowly(lines, count)
+            return self._parse(lines, count)
         except MisplacedNullError as error:
             keys = _keys(lines) if count == 1 else {error.field}
             if error.field in keys or error.field not in self._schema.arrow.names:
@@ -211,9 +236,11 @@ class JsonParser:
             message = f"field `{error.field}` is missing; {advice}"
             raise ValueError(message) from error
 
-    def _parse_fast(self, lines: bytes, count: int) -> pa.RecordBatch:
+    def _parse(self, lines: bytes, count: int) -> pa.RecordBatch:
+        """Parse by pyarrow's reader, which looks at whole lines; it has no maps, and changes some floats."""
         if not lines.lstrip().startswith(b"{"):  # of lines that are all `null` Arrow's reader dies
             raise ValueError(_NO_OBJECT)
+        found = self._parse_lines(lines, count, self._others)
         options = pyarrow.json.ReadOptions(use_threads=False, block_size=len(lines) + 1)
         table = pyarrow.json.read_json(pa.BufferReader(lines), options, self._options)
         if table.num_rows != count:
@@ -221,27 +248,32 @@ class JsonParser:
             raise ValueError(message)
         if not _an_object_a_line(lines, count):
             raise ValueError(_NO_OBJECT)
+        odd = [field for field in self._fast if holds_odd_floats(_whole(table.column(field.name)), lines)]
+        table = table.drop_columns([field.name for field in odd])
+        for name, column in {**found, **self._parse_lines(lines, count, odd)}.items():
+            table = table.append_column(name, column)
         return _finish(self._schema, table)
 
-    def _parse_slowly(self, lines: bytes, count: int) -> pa.RecordBatch:
-        """Parse with the `json` module: for nested types that pyarrow's reader does not support."""
+    def _parse_lines(self, lines: bytes, count: int, fields: list[pa.Field]) -> dict[str, pa.Array]:
+        """Parse these fields line by line."""
+        if not fields:
+            return {}
         try:
-            objects = [
-                json.loads(line, object_pairs_hook=_unique) for line in lines.split(b"\n") if line.strip()
-            ]
+            objects = [parse_line(line) for line in lines.split(b"\n") if line.strip()]
             if len(objects) != count or not all(isinstance(item, dict) for item in objects):
                 raise ValueError(_NO_OBJECT)
-            values = [
-                [from_json(field.type)(item.get(field.name)) for item in objects]
-                for field in self._schema.arrow
-            ]
-            columns = [
-                pa.array(column, field.type) for column, field in zip(values, self._schema.arrow, strict=True)
-            ]
+            for name in (item.double for item in objects if isinstance(item, Doubled)):
+                if name in self._schema.arrow.names:
+                    message = f"`{name}` is given twice"
+                    raise ValueError(message)
+            found = {}
+            for field in fields:
+                value = value_of(field.type)
+                found[field.name] = maker(field.type)([value(item.get(field.name)) for item in objects])
         except (AttributeError, ArithmeticError, RecursionError) as error:
             message = f"{type(error).__name__}: {error}" if isinstance(error, ArithmeticError) else str(error)
             raise ValueError(message) from error
-        return _checked(self._schema, columns)
+        return found
 
 
 def _an_object_a_line(lines: bytes, count: int) -> bool:
@@ -268,14 +300,10 @@ def _keys(line: bytes) -> set[str]:
     return set(value) if isinstance(value, dict) else set()
 
 
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Make a dictionary of an object's fields. Raises ValueError if a field is given twice."""
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        names = [name for name, _ in pairs]
-        message = f"`{next(name for name in names if names.count(name) > 1)}` is given twice"
+def _no_hexadecimal(text: str) -> None:
+    if "x" in text.lower():
+        message = f"invalid value '{text}', which is hexadecimal"
         raise ValueError(message)
-    return made
 
 
 def csv_reads(kind: pa.DataType) -> bool:
@@ -289,30 +317,13 @@ def _csv_type(kind: pa.DataType) -> pa.DataType:
         return pa.string()
     if pa.types.is_dictionary(kind):
         return _csv_type(kind.value_type)
-    return pa.float64() if pa.types.is_duration(kind) else kind
-
-
-def _json_type(kind: pa.DataType) -> pa.DataType:
-    """The type with which pyarrow reads a JSON field that becomes a column of this type."""
-    types = pa.types
-    if types.is_dictionary(kind):
-        return _json_type(kind.value_type)
-    if types.is_date(kind) or types.is_time(kind) or types.is_timestamp(kind) or is_bytes(kind):
-        return pa.string()
-    return pa.float64() if types.is_duration(kind) else kind
-
-
-def _arrow_reads(kind: pa.DataType) -> bool:
-    """True if pyarrow's JSON reader supports what `FileOutput` writes for this type."""
-    types = pa.types
-    if is_list(kind):
-        return types.is_list(kind) and _arrow_reads(kind.value_type)
-    if types.is_struct(kind):
-        return all(_arrow_reads(field.type) for field in kind)
-    plain = (
-        types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind) or types.is_string(kind)
-    )
-    return bool(plain or types.is_decimal128(kind))
+    if pa.types.is_duration(kind):
+        return pa.decimal128(38, 9)
+    if pa.types.is_floating(kind):
+        return pa.float64()
+    if pa.types.is_decimal(kind) and not pa.types.is_decimal256(kind):
+        return pa.decimal128(38, kind.scale)
+    return kind
 
 
 def _finish(schema: Schema, table: pa.Table) -> pa.RecordBatch:
@@ -321,7 +332,7 @@ def _finish(schema: Schema, table: pa.Table) -> pa.RecordBatch:
     arrays = []
     for field in schema.arrow:
         try:
-            arrays.append(_column(table.column(field.name).combine_chunks(), field.type))
+            arrays.append(convert(_whole(table.column(field.name)), field.type))
         except (pa.ArrowException, ValueError) as error:
             message = f"column `{field.name}` cannot be converted to {field.type}: {error}"
             raise ValueError(message) from error
@@ -332,54 +343,15 @@ def _checked(schema: Schema, arrays: list[pa.Array]) -> pa.RecordBatch:
     """A batch of these columns. Raises MisplacedNullError."""
     batch = pa.RecordBatch.from_arrays(arrays, schema=schema.arrow)
     refuse_nulls(schema, batch)
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        refuse_double_keys(column, name)
     return batch
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 
 
 def _is_text(kind: pa.DataType) -> bool:
     value = kind.value_type if pa.types.is_dictionary(kind) else kind
     return is_text(value) or is_bytes(value)
-
-
-def _column(column: pa.Array, kind: pa.DataType) -> pa.Array:  # noqa: PLR0911  one type after the other
-    """Convert one column as it was read into the schema's type. Raises ValueError or an Arrow exception."""
-    if isinstance(column, pa.ChunkedArray):
-        column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
-    types = pa.types
-    if column.type == kind:
-        return column
-    if types.is_timestamp(kind):
-        return _timestamps(column, kind)
-    if types.is_duration(kind):
-        units = pc.round(pc.multiply(column, float(UNITS_PER_SECOND[kind.unit])))
-        return units.cast(pa.int64()).cast(kind)
-    if types.is_time(kind):
-        return pa.array(
-            [None if value is None else time.fromisoformat(value) for value in column.to_pylist()], kind
-        )
-    if is_bytes(kind):
-        return pa.array(
-            [
-                None if value is None else base64.b64decode(value, validate=True)
-                for value in column.to_pylist()
-            ],
-            kind,
-        )
-    if types.is_dictionary(kind):
-        return _column(column, kind.value_type).dictionary_encode().cast(kind)
-    return column.cast(kind)
-
-
-def _timestamps(text: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Convert ISO 8601 text, a date with or without a time, to timestamps; without a zone it is UTC."""
-    naive = pa.timestamp(kind.unit)
-    if not kind.tz:
-        return text.cast(naive)
-    zoned = pc.match_substring_regex(text, _ZONED)
-    if pc.all(zoned, min_count=0).as_py():
-        return text.cast(kind)
-    if not pc.any(zoned, min_count=0).as_py():
-        return text.cast(naive).cast(kind)
-    nothing = pa.scalar(None, pa.string())
-    return pc.coalesce(
-        pc.if_else(zoned, text, nothing).cast(kind), pc.if_else(zoned, nothing, text).cast(naive).cast(kind)
-    )

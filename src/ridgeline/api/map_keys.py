@@ -1,0 +1,69 @@
+"""Check of maps for keys that are given twice: a dictionary would keep the last one only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ridgeline.api.casting import is_list, list_entries, map_entries
+from ridgeline.api.nan import NAN
+
+
+def holds_map(kind: pa.DataType) -> bool:
+    """True if a type is a map, or has one within it."""
+    return pa.types.is_map(kind) or any(
+        holds_map(kind.field(number).type) for number in range(kind.num_fields)
+    )
+
+
+def refuse_double_keys(array: pa.Array, name: str) -> None:
+    """Raise ValueError for the first map in the array, or within its values, that has a key twice.
+
+    `name`: the column's, for the error. All NaN are one key, and so are 0.0 and -0.0.
+    """
+    kind: Any = array.type
+    if not holds_map(kind) or not len(array):
+        return
+    if pa.types.is_map(kind):
+        keys, items, bounds = map_entries(array)
+        place = double_key(keys, bounds)
+        if place is not None:
+            msg = f"a map in `{name}` has the key {keys[place].as_py()!r} twice"
+            raise ValueError(msg)
+        refuse_double_keys(keys, f"{name}{{}}")
+        refuse_double_keys(items, f"{name}{{}}")
+    elif is_list(kind):
+        refuse_double_keys(list_entries(array)[0], f"{name}[]")
+    elif pa.types.is_struct(kind):
+        for field, part in zip(kind, array.flatten(), strict=True):
+            refuse_double_keys(part, f"{name}.{field.name}")
+
+
+def double_key(keys: pa.Array, bounds: npt.NDArray[np.int64]) -> int | None:
+    """The position of a key that its map has twice; None if there is none."""
+    if len(bounds) > len(keys):  # with more maps than keys, most have no second one
+        longest = int(np.diff(bounds).max(initial=0))
+        if longest <= 1:
+            return None
+    if pa.types.is_dictionary(keys.type):
+        keys = keys.dictionary_decode()
+    maps = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    numbers = _numbered(keys)
+    order = np.lexsort((numbers, maps))
+    same = (np.diff(maps[order]) == 0) & (np.diff(numbers[order]) == 0)
+    return int(order[1:][same][0]) if same.any() else None
+
+
+def _numbered(keys: pa.Array) -> npt.NDArray[np.int64]:
+    """A number for each key, the same for equal ones."""
+    if pa.types.is_floating(keys.type):
+        values = keys.cast(pa.float64()).to_numpy(zero_copy_only=False) + 0.0  # -0.0 becomes 0.0
+        keys = pa.array(np.where(np.isnan(values), NAN, values))
+    try:
+        return keys.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    except pa.ArrowNotImplementedError:  # keys that are nested
+        known: dict[str, int] = {}
+        return np.array([known.setdefault(repr(key), len(known)) for key in keys.to_pylist()], np.int64)
