@@ -197,12 +197,12 @@ def loop() -> Application:
     return app
 
 
-def test_what_is_in_a_delay_is_not_divided() -> None:
-    (fault,) = refused(loop(), Repartition("delay", 2))
-    assert fault == (
-        "`delay`: it has 1 partition, and would have 2: the tuples in a delay cannot be divided anew; "
-        "leave its `partitions` as they are, or drop what is in the loop: `--drop-state delay`"
-    )
+def test_what_is_in_a_delay_is_divided_anew() -> None:
+    states = change(loop(), Repartition("delay", 2)).states
+    assert [(move.operator, len(move.sources), len(move.targets)) for move in states.moves] == [
+        ("delay.tail", 1, 2)
+    ]
+    assert states.ends == ("delay.head/0/1",)
     old, new = plan_application(loop()), plan_application(loop(), edits=[Repartition("delay", 2)])
     found = plan_states(keys(old), new, dropped=["delay"])
     assert {key for key in found.ends if key.startswith("delay")} == {"delay.head/0/1", "delay.tail/0/1"}

@@ -242,8 +242,7 @@ def test_a_loop_goes_on_through_changes() -> None:
         7: [AddOperator("seen", COLLECTOR), AddSink("again", "seen.input")],
     }
     run = run_local(loop(), changes=changes, windows=10)
-    assert [one.state for one in run.changes] == ["APPLIED", "REFUSED", *["APPLIED"] * 3]
-    assert "the tuples in a delay cannot be divided anew" in run.changes[1].reason
+    assert [one.state for one in run.changes] == ["APPLIED"] * 5
     for window in range(10):  # a number goes round three times, a window each
         assert rows(run, "sink", window) == ([(10 * window - 30, 0)] if window >= 3 else [])
     assert rows(run, "seen", 4) == sorted([(40, 3), (30, 2), (20, 1)])

@@ -14,6 +14,7 @@ from ridgeline.api.duration import parse_duration
 from ridgeline.api.errors import StateError, shorten
 from ridgeline.api.keyed_state import KeyedCell
 from ridgeline.api.kind import Kind
+from ridgeline.api.state_division import checked_key
 from ridgeline.api.timer_cell import TimerCell
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def _microseconds(ttl: Duration) -> int:
 class KeyedState(Declaration, Generic[K, V]):
     """A value per key: `totals = KeyedState(int, key=str, default=0)`.
 
-    A mutable mapping, split by key on repartition.
+    A mutable mapping, split by key on repartition. Where its key is not that of the input port, but holds it,
+    `moves_by=lambda key: key[0]` says which part that is.
 
     `type` is the values' type. `key`, the keys' type, is for type checkers: keys are not checked when the
     operator runs. `default` (a value, copied, or a callable without arguments) is what a missing key starts
@@ -98,6 +100,7 @@ class KeyedState(Declaration, Generic[K, V]):
         ttl: Duration | None = ...,
         ttl_by: TimeBase = ...,
         merge: Callable[[Any, Any], Any] | None = ...,
+        moves_by: Callable[[Any], Any] | None = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -109,6 +112,7 @@ class KeyedState(Declaration, Generic[K, V]):
         ttl: Duration | None = ...,
         ttl_by: TimeBase = ...,
         merge: Callable[[Any, Any], Any] | None = ...,
+        moves_by: Callable[[Any], Any] | None = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -121,6 +125,7 @@ class KeyedState(Declaration, Generic[K, V]):
         ttl: Duration | None = ...,
         ttl_by: TimeBase = ...,
         merge: Callable[[Any, Any], Any] | None = ...,
+        moves_by: Callable[[Any], Any] | None = ...,
     ) -> None: ...
     def __init__(
         self,
@@ -132,12 +137,14 @@ class KeyedState(Declaration, Generic[K, V]):
         ttl: Duration | None = None,
         ttl_by: TimeBase = "clock",
         merge: Callable[[Any, Any], Any] | None = None,
+        moves_by: Callable[[Any], Any] | None = None,
     ) -> None:
         self.type = type
         self.key = key
         self.default = default
         self.scope = checked_scope(scope)
         self.merge = checked_merge(merge, self.scope)
+        self.moves_by = checked_key(moves_by)
         if merge is not None and ttl is not None:
             msg = "a state that merges lives as long as its application window; leave `ttl` out"
             raise StateError(msg)
@@ -176,6 +183,7 @@ class Lifetimes(Declaration):
         self.state = state.name
         self.microseconds = state.ttl_microseconds
         self.by = state.ttl_by
+        self.moves_by = state.moves_by
         self.scope = state.scope
         self.name = name
         self._read()

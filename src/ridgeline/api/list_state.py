@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableSequence
+from collections.abc import Callable, Iterable, MutableSequence
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, overload
 
@@ -10,6 +10,7 @@ from typing_extensions import TypeVar
 
 from ridgeline.api.cell import Change, Declaration, StateCell, StateScope, cell_of, checked_scope
 from ridgeline.api.kind import Kind
+from ridgeline.api.state_division import StateMoves, checked_key, checked_moves
 
 if TYPE_CHECKING:
     from ridgeline.api.operator import Operator
@@ -24,6 +25,9 @@ class ListState(Declaration, Generic[T]):
     `type` is the items' type; None: any. An item of another type raises StateError at the end of the window.
     `scope="window"`: the list is empty again when the application window of its operator has ended.
 
+    When the number of partitions changes, `moves_by=lambda item: item.symbol` gives each item to the
+    partition that gets the tuples with this key. `moves` is as of `State`; it gets lists.
+
     Example:
         >>> from ridgeline import ListState, Operator
         >>> class Remember(Operator):
@@ -35,12 +39,35 @@ class ListState(Declaration, Generic[T]):
     """
 
     @overload
-    def __init__(self, type: type[T], *, scope: StateScope = ...) -> None: ...
+    def __init__(
+        self,
+        type: type[T],
+        *,
+        scope: StateScope = ...,
+        moves: StateMoves | None = ...,
+        moves_by: Callable[[Any], Any] | None = ...,
+    ) -> None: ...
     @overload
-    def __init__(self, type: UnionType | None = None, *, scope: StateScope = ...) -> None: ...
-    def __init__(self, type: object = None, *, scope: StateScope = "application") -> None:  # noqa: A002  what it is
+    def __init__(
+        self,
+        type: UnionType | None = None,
+        *,
+        scope: StateScope = ...,
+        moves: StateMoves | None = ...,
+        moves_by: Callable[[Any], Any] | None = ...,
+    ) -> None: ...
+    def __init__(
+        self,
+        type: object = None,  # noqa: A002  what it is
+        *,
+        scope: StateScope = "application",
+        moves: StateMoves | None = None,
+        moves_by: Callable[[Any], Any] | None = None,
+    ) -> None:
         self.type = type
         self.scope = checked_scope(scope)
+        self.moves = checked_moves(moves)
+        self.moves_by = checked_key(moves_by)
 
     def cell(self) -> ListCell[T]:
         """A new empty cell."""

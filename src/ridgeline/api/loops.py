@@ -19,11 +19,38 @@ HEAD, TAIL = "head", "tail"
 """The names of the two ends within a `Delay`."""
 
 
+def _written(batches: Sequence[pa.RecordBatch]) -> bytes:
+    if not batches:
+        return b""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    return sink.getvalue().to_pybytes()
+
+
+def _dealt(values: Sequence[bytes | None], partitions: int) -> list[bytes | None]:
+    """What tails keep, dealt out among so many."""
+    batches: list[pa.RecordBatch] = []
+    for value in values:
+        if value:
+            with pa.ipc.open_stream(value) as stream:
+                batches += list(stream)
+    if not batches:
+        return [b""] * partitions
+    rows = pa.Table.from_batches(batches).combine_chunks()
+    order = range(rows.num_rows)
+    return [
+        _written(rows.take(pa.array(order[place::partitions], pa.int64())).to_batches())
+        for place in range(partitions)
+    ]
+
+
 class DelayTail(Operator):
     """Takes the tuples of a window, and keeps them for the next one."""
 
     input = InputPort(Any)
-    kept = State[bytes | None](None)
+    kept = State[bytes | None](None, moves=_dealt)
     """The tuples of the last window, as an Arrow IPC stream; b"" for none, None before the first window."""
 
     def begin_window(self, window_id: int) -> None:
@@ -70,13 +97,3 @@ class DelayHead(InputOperator):
 def has_delayed(operator: Operator) -> bool:
     """True for a tail with tuples for the next window."""
     return isinstance(operator, DelayTail) and bool(operator.kept)
-
-
-def _written(batches: Sequence[pa.RecordBatch]) -> bytes:
-    if not batches:
-        return b""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema) as stream:
-        for batch in batches:
-            stream.write_batch(batch)
-    return sink.getvalue().to_pybytes()

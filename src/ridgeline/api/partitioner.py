@@ -10,6 +10,11 @@ from typing import Any
 from ridgeline.api.errors import shorten
 from ridgeline.api.pickling import pickled_by_values
 
+_UNSAID = (
+    "nothing says how; declare the state with `moves` or `moves_by`, "
+    "or override `merge_state` and `split_state` of a `Partitioner`"
+)
+
 
 @pickled_by_values
 @dataclass(frozen=True, slots=True)
@@ -123,8 +128,7 @@ class Partitioner(ABC):
             >>> Counting().split_state("count", Counting().merge_state("count", [3, 4]), 3)
             [7, 0, 0]
         """
-        msg = "its partitioner does not say how: override `merge_state` and `split_state` of a `Partitioner`"
-        raise NotImplementedError(msg)
+        raise NotImplementedError(_UNSAID)
 
     def split_state(self, name: str, value: Any, partitions: int) -> Sequence[Any]:
         """Divide what one partition would hold among several; see `merge_state`.
@@ -137,8 +141,7 @@ class Partitioner(ABC):
         Returns:
             What each of them begins with, in order.
         """
-        msg = "its partitioner does not say how: override `merge_state` and `split_state` of a `Partitioner`"
-        raise NotImplementedError(msg)
+        raise NotImplementedError(_UNSAID)
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in sorted(vars(self).items()))

@@ -27,6 +27,7 @@ from ridgeline.api.cell import (
 from ridgeline.api.keyed_declaration import KeyedState
 from ridgeline.api.keyed_state import KeyedCell
 from ridgeline.api.list_state import ListCell, ListState
+from ridgeline.api.state_division import StateMoves, checked_moves
 
 if TYPE_CHECKING:
     from ridgeline.api.operator import Operator
@@ -68,6 +69,12 @@ class State(Declaration, Generic[T]):
     `merge(older, newer)` makes one value of those of two slides, where the application window slides. Then
     `end_window` finds that of all slides, see the attribute `slide_by_window_count`.
 
+    `moves`: what becomes of the values of all partitions when their number changes. `"same"`: all hold the
+    same, such as a table. `"sum"`: they are added, and the first partition has the sum. `"least"` and
+    `"greatest"`: all have that one. A function `moves(values, partitions)` returns one for each partition.
+    Without it the change is refused, unless the operator's partitioner says how. Raises StateError for
+    another way.
+
     Example:
         >>> from ridgeline import Operator, State
         >>> class Count(Operator):
@@ -84,9 +91,11 @@ class State(Declaration, Generic[T]):
         *,
         scope: StateScope = "application",
         merge: Callable[[T, T], T] | None = None,
+        moves: StateMoves | None = None,
     ) -> None:
         self.default = default
         self.scope = checked_scope(scope)
+        self.moves = checked_moves(moves)
         self.merge = checked_merge(merge, self.scope)
 
     def cell(self) -> ValueCell:

@@ -142,8 +142,8 @@ class BucketComparison(Operator):
     tolerance: float = 0.0
     compares: bool = True
 
-    keys = State(0)
-    different = State(0)
+    keys = State(0, moves="sum")
+    different = State(0, moves="sum")
 
     def begin_window(self, window_id: int) -> None:
         """No results so far."""

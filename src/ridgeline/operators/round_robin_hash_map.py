@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, ListState, Operator, OutputPort, SchemaError, SchemaType
 from ridgeline.api.schema import Schema
+from ridgeline.operators.key_value import to_batch
 
 T = TypeVar("T", default=Any)
 
@@ -47,7 +48,7 @@ class RoundRobinHashMap(Operator, Generic[T]):
     keys: list[str] = Field(min_length=1)
     schema: SchemaType[T] | None = None
 
-    carried = ListState()
+    carried = ListState(moves="sum")
 
     def __post_init__(self) -> None:
         """Give the output port its schema. Raises SchemaError unless its columns are the keys."""
@@ -78,5 +79,15 @@ class RoundRobinHashMap(Operator, Generic[T]):
         if complete:
             columns = [values.take(pa.array(np.arange(place, complete, size))) for place in range(size)]
             completing = np.arange(size - 1, complete, size) - (len(values) - batch.num_rows)
+            completing = np.maximum(completing, 0)
             self.map.emit_batch(pa.RecordBatch.from_arrays(columns, names=list(self.keys)), rows=completing)
         self.carried.extend(values[complete:].to_pylist())
+
+    def end_window(self) -> None:
+        """Emit the groups that are complete because several partitions have become one."""
+        size = len(self.keys)
+        complete = len(self.carried) - len(self.carried) % size
+        if complete:
+            columns = [self.carried[place:complete:size] for place in range(size)]
+            self.map.emit_batch(to_batch(self.map.schema.arrow, columns, "RoundRobinHashMap"))
+            del self.carried[:complete]

@@ -72,8 +72,8 @@ class Sampler(Operator, Generic[T]):
     key: str | None = None
     seed: int = 0
 
-    seen = State(0)
-    taken = State(0)
+    seen = State(0, moves="sum")
+    taken = State(0, moves="sum")
 
     @data.process_batch
     def sample(self, batch: pa.RecordBatch) -> None:

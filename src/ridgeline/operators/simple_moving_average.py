@@ -62,7 +62,7 @@ class SimpleMovingAverage(KeyValOperator[T]):
     # For each key, oldest first: (number of the application window, sum, count). The number is the same in
     # all partitions.
     parts = KeyedState(tuple)
-    window_number = State(0)
+    window_number = State(0, moves="same")
 
     @data.process_batch
     def add_batch(self, batch: pa.RecordBatch) -> None:

@@ -90,7 +90,7 @@ class SumKeyVal(KeyValOperator[T]):
     restart_every: int = Field(default=0, ge=0)
 
     sums = KeyedState(tuple)
-    windows = State(0)
+    windows = State(0, moves="same")
 
     def slider_of(self, port: str) -> type[SumUnifier] | None:
         """Return `SumUnifier`; None for sums that continue, which hold the windows before already."""

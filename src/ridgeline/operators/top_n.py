@@ -104,7 +104,7 @@ class TopN(KeyValOperator[T]):
     cumulative: bool = False
 
     newest = KeyedState(tuple)  # if keyed: each key's newest tuple
-    largest = State[Any](())  # otherwise: the largest tuples so far, as tuples of values
+    largest = State[Any]((), moves="sum")  # otherwise: the largest tuples so far, as tuples of values
 
     def unifier_of(self, port: str) -> TopNUnifier:
         """Return a `TopNUnifier` with this operator's `size` and `by`."""

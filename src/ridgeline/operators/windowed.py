@@ -115,9 +115,9 @@ class Windowed(Operator):
 
     open = KeyedState(tuple)
     """By (start, *key) the parts of a window; of sessions, by key the open ones, the oldest first."""
-    due = State(_NEVER)
+    due = State(_NEVER, moves="least")
     """When the first open window ends, in microseconds since 1970; it may be before that."""
-    fired = State(0.0)
+    fired = State(0.0, moves="least")
     """When early results were emitted, seconds since 1970; 0: not since the first record."""
 
     def __new__(cls, *values: Any, **properties: Any) -> Self:
@@ -426,7 +426,9 @@ def _keyed(key: str | tuple[str, ...]) -> type[Windowed]:
     """The class of operators with this key."""
     port = InputPort[Any](Any, key=key)
     port.process_batch(Windowed.add)
+    columns = 1 if isinstance(key, str) else len(key)
     body = {
+        "open": KeyedState(tuple, moves_by=lambda name: name[-columns:]),
         "__module__": Windowed.__module__,
         "__qualname__": Windowed.__qualname__,
         "__doc__": Windowed.__doc__,

@@ -55,9 +55,14 @@ def divided_plainly(text: str, keys: Sequence[PartitionKeys], ports: Iterable[st
     )
 
 
-def is_by_value(codec: StreamCodec | None) -> bool:
-    """True if tuples go by the value of their key, which a state may be kept by."""
-    return type(codec) in {ColumnCodec, FunctionCodec}
+def is_by_value(operator: PhysicalOperator, port: str) -> bool:
+    """True if tuples on a port go by the value of their key, which a state may be kept by."""
+    declared = operator_type(type(operator.operator)).inputs.get(port)
+    codec = None if declared is None else declared.codec
+    if codec is None or type(codec) in {ColumnCodec, FunctionCodec}:
+        return codec is not None
+    schema = operator.inputs.get(port)
+    return schema is not None and not schema.pickled and codec.key_columns(schema.arrow) is not None
 
 
 def _keys(keys: PartitionKeys) -> list[object]:

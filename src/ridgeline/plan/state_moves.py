@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ridgeline.api.errors import Fault, ValidationError, did_you_mean
-from ridgeline.api.loops import DelayHead, DelayTail
+from ridgeline.api.loops import DelayHead
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import PartitionKeys, assign_keys
 from ridgeline.plan.divisions import divided_plainly, is_by_value, redivided
@@ -93,8 +93,10 @@ def plan_states(
     Raises ValidationError with a fault for each state that would be lost, and for each that cannot move.
     """
     planner = _StatePlanner(new, old, dropped, renamed, divided)
-    for base, keys in _by_base(held).items():
+    bases = _by_base(held)
+    for base, keys in bases.items():
         planner.settle(base, keys)
+    planner.settle_unifiers_of_slides(bases)
     if planner.faults:
         raise ValidationError(new.logical.application, planner.faults)
     return StatePlan(
@@ -115,7 +117,8 @@ def check_boundary(states: StatePlan, plan: Plan, window_id: int) -> None:
     divided = [one.operator for one in states.moves if len(one.sources) > 1 or len(one.targets) > 1]
     faults = []
     for name in dict.fromkeys([*divided, *states.gathered]):
-        count = plan.logical.operator(name).attributes["application_window_count"]
+        given = plan.logical.operator(name).attributes
+        count = given["slide_by_window_count"] or given["application_window_count"]
         if window_id % count:
             open_now = f"its application window of {count} windows is open at window {window_id}"
             what = f"{open_now}, and what it has of it cannot be divided anew"
@@ -194,7 +197,7 @@ class _StatePlanner:
         """Say what becomes of the states with these keys."""
         owner, rest = self._owner(base)
         unifiers = owner + rest.partition(_SLIDER)[0]
-        if any(name in self._dropped for name in (owner, unifiers, *_modules(owner))):
+        if self._is_dropped(owner, unifiers):
             self.ends += [key for _, _, key in keys]
             return
         name = self._renamed.get(owner, owner)
@@ -217,17 +220,9 @@ class _StatePlanner:
                 else:
                     self.moves.append(StateMove(name, _port(rest), (key,), (ids[partition],)))
         elif rest:
-            self._unify_anew(name, rest, keys)
+            self._unify_anew(name, rest, keys, targets)
         elif isinstance(targets[0].operator, DelayHead):
             self.ends += sources  # it reads the tail's state, and has none
-        elif isinstance(targets[0].operator, DelayTail):
-            delay = module_of(name)
-            noun = "partition" if max(partitions) == 1 else "partitions"
-            what = f"it has {max(partitions)} {noun}, and would have {len(targets)}"
-            remedy = (
-                f"leave its `partitions` as they are, or drop what is in the loop: `--drop-state {delay}`"
-            )
-            self._fault(delay, f"{what}: the tuples in a delay cannot be divided anew", remedy)
         else:
             self.moves.append(StateMove(name, "", sources, ids, self._keys_before(base, targets[0], keys)))
 
@@ -238,8 +233,7 @@ class _StatePlanner:
         count = max(of for _, of, _ in keys)
         before = self._before.get(base)
         if before is not None:
-            inputs = operator_type(type(before[0].operator)).inputs
-            ports = [port for port in before[0].keys if port in inputs and is_by_value(inputs[port].codec)]
+            ports = [port for port in before[0].keys if is_by_value(before[0], port)]
             found = [tuple(one.keys[port] for one in before if port in one.keys) for port in ports]
             return found[0] if found and len(found[0]) == count and len(set(found)) == 1 else None
         plain = tuple(assign_keys(count))
@@ -266,7 +260,7 @@ class _StatePlanner:
     def _without(self, base: str, name: str, rest: str, keys: list[tuple[int, int, str]]) -> None:
         """Settle states that the new plan has no place for."""
         if rest and name in self._logical:
-            self._unify_anew(name, rest, keys)
+            self._unify_anew(name, rest, keys, [])
             return
         plain = base.partition(_SLIDER)[0]
         what = f"the application has no operator `{plain}` any more, but the checkpoint has its state"
@@ -275,9 +269,30 @@ class _StatePlanner:
         remedy = f"`--drop-state {plain}` drops it, `--rename {plain}=NEW` gives it to another operator"
         self._fault(plain, what, remedy)
 
-    def _unify_anew(self, name: str, rest: str, keys: list[tuple[int, int, str]]) -> None:
+    def settle_unifiers_of_slides(self, held: Mapping[str, list[tuple[int, int, str]]]) -> None:
+        """Let unifiers that are new behind sliders know since when these have all: slides are merged then."""
+        for base, keys in held.items():
+            owner, rest = self._owner(base)
+            name = self._renamed.get(owner, owner)
+            unifiers = f"{owner}.{_port(rest)}"
+            group = self._targets.get(f"{name}.{_port(rest)}", [])
+            if _SLIDER in rest and group and unifiers not in held and not self._is_dropped(owner, unifiers):
+                sources, ids = tuple(key for _, _, key in keys), tuple(one.id for one in group)
+                self.moves.append(StateMove(name, _port(rest), sources, ids))
+
+    def _is_dropped(self, owner: str, unifiers: str) -> bool:
+        return any(name in self._dropped for name in (owner, unifiers, *_modules(owner)))
+
+    def _unify_anew(
+        self, name: str, rest: str, keys: list[tuple[int, int, str]], targets: list[PhysicalOperator]
+    ) -> None:
         """Settle states of unifiers, or sliders, of which there are others now."""
         port, operator = _port(rest), self._logical[name].operator
+        move = StateMove(name, port, tuple(key for _, _, key in keys), tuple(one.id for one in targets))
+        unifies = operator.unifier_of(port) is not None or operator_type(type(operator)).outputs[port].unifier
+        if _SLIDER in rest and targets and (len(targets) == 1 or unifies):
+            self.moves.append(move)
+            return
         if _SLIDER in rest:
             what = "it slides, and what it keeps of its slides cannot be divided anew"
             remedy = (
@@ -295,7 +310,10 @@ class _StatePlanner:
             self._fault(f"{name}.{port}", f"{what}, which cannot be divided anew", remedy)
             return
         self.gathered.append(name)
-        self.ends += [key for _, _, key in keys]
+        if targets and targets[0].slides:
+            self.moves.append(move)
+        else:
+            self.ends += [key for _, _, key in keys]
 
     def _divided_anew(self, base: str, targets: list[PhysicalOperator]) -> bool:
         """True if partitions get other tuples than before, though they are as many."""

@@ -161,11 +161,15 @@ class Odd(Uneven):
 @pytest.mark.parametrize(
     ("partitioner", "values", "reason"),
     [
-        (None, {"seen": 3}, "its partitioner does not say how: override `merge_state`"),
+        (
+            None,
+            {"seen": 3},
+            "nothing says how; declare the state with `moves` or `moves_by`, or override `merge_state`",
+        ),
         (None, {"recent": [3]}, "state `recent` of operator `accounts` .*override `merge_state`"),
         (Raising(), {"seen": 3}, "its partitioner `Raising` raised .*no such thing"),
-        (TooFew(), {"seen": 3}, "gave 1 parts for 3 partitions"),
-        (Odd(), {"recent": [3]}, "gave what it cannot hold: .*'t'|gave what it cannot hold"),
+        (TooFew(), {"seen": 3}, "was given 1 parts for 3 partitions"),
+        (Odd(), {"recent": [3]}, "cannot hold what it would get: .*'t'"),
     ],
 )
 def test_what_a_partitioner_does_not_say(tmp_path, partitioner, values, reason):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ridgeline.api.cell import Change, StateCell
 from ridgeline.api.codec import Hashes
-from ridgeline.api.errors import StateError, shorten
+from ridgeline.api.errors import StateError, described, shorten
 from ridgeline.api.keyed_state import KeyedCell
 from ridgeline.api.nan import one_nan
 from ridgeline.api.operator import operator_type
@@ -95,6 +95,10 @@ class KeyedMove:
         if all(source.empty for source in sources):
             return nothing
         after = self._after(name)
+        declared = operator_type(type(self._operator.operator)).states.get(name)
+        by: Callable[[Any], Any] | None = getattr(declared, "moves_by", None)
+        if by is not None:
+            return self._divide_by(name, sources, into, after, by)
         try:
             beside = [routed(list(source.values)) for source in sources]
             self._check(name, sources, beside)
@@ -121,11 +125,58 @@ class KeyedMove:
                 cell.apply((True, _AT_A_BORDER, values, []))
         return nothing
 
+    def _divide_by(
+        self,
+        name: str,
+        sources: Sequence[KeyedSource],
+        into: Sequence[StateCell],
+        after: Sequence[PartitionKeys | None],
+        by: Callable[[Any], Any],
+    ) -> list[SegmentsChange | None]:
+        """Give each key to the partition that gets the tuples with the key that `by` finds in it.
+
+        Hashes of segments are of other keys, so entries are copied.
+        """
+        pairs: list[tuple[Any, Any]] = []
+        numbers = 0
+        for source in sources:
+            cell = self._attached(source)
+            timer = isinstance(into[0], TimerCell)
+            found = list(cell.pairs()) if timer else list(cell.items())
+            hashes = self.hashes_by(name, [key for key, _ in found], by)
+            if self._before is not None and self._partitions > 1:
+                astray = np.flatnonzero(_owners(hashes, _table(self._before)) != source.partition)
+                if len(astray):
+                    raise self._astray(name, source, found[int(astray[0])][0])
+            if timer:  # numbers say which of two that are due came first
+                found = [(key, (when, numbers + number)) for key, (when, number) in found]
+                numbers = max((number for _, (_, number) in found), default=numbers) + 1
+            pairs += found
+        hashes = self.hashes_by(name, [key for key, _ in pairs], by)
+        for target, keys in zip(into, after, strict=True):
+            target.apply((True, _AT_A_BORDER, dict(_of(pairs, hashes, keys)), []))
+        return [None] * len(into)
+
+    def divide_items(self, name: str, items: Sequence[Any], by: Callable[[Any], Any]) -> list[list[Any]]:
+        """The items of a list for each target: by the key that `by` finds in each. Raises StateError."""
+        hashes = self.hashes_by(name, items, by)
+        return [
+            [item for item, _ in _of([(item, None) for item in items], hashes, keys)]
+            for keys in self._after(name)
+        ]
+
+    def hashes_by(self, name: str, values: Sequence[Any], by: Callable[[Any], Any]) -> Hashes:
+        """The stable hashes of the keys that a function finds in values. Raises StateError if it raises."""
+        try:
+            return routed(list(map(by, values)))
+        except Exception as error:
+            raise self._cannot(name, f"its `moves_by` raised {described(error)}") from error
+
     def _after(self, name: str) -> list[PartitionKeys | None]:
         """Which keys each target gets; None: all. Raises StateError if that is not known."""
         if len(self._targets) == 1:
             return [None]
-        ports = [port for port in self._targets[0].keys if self._is_by_value(port)]
+        ports = [port for port in self._targets[0].keys if is_by_value(self._targets[0], port)]
         if not ports:
             why = "no input port says by the value of its key which partition gets its tuples"
             raise self._cannot(name, f"{why}; give the port a `key`")
@@ -163,9 +214,6 @@ class KeyedMove:
             <= 1
             for keys in after
         )
-
-    def _is_by_value(self, port: str) -> bool:
-        return is_by_value(operator_type(type(self._operator.operator)).inputs[port].codec)
 
     # Is it kept by the key of the port? ---------------------------------------------------------------------
 

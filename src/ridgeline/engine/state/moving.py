@@ -14,8 +14,10 @@ from typing import Any
 
 from ridgeline.api.cell import Change, StateCell, differs
 from ridgeline.api.errors import StateError, described
+from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import Partitioner, PartitionKeys, StickyPartitioner
 from ridgeline.api.state import ENDED, METRICS, WATERMARK, KeyedCell, ValueCell
+from ridgeline.api.state_division import StateMoves, divide
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of, write_cells
 from ridgeline.engine.state.keyed_moves import KeyedMove, KeyedSource
@@ -134,8 +136,18 @@ def _divided(
             continue  # of an application window, which has ended
         elif any(differs(cell.snapshot(), into[0].snapshot()) for cell in held):
             if name == SLIDES:
-                raise _cannot(operator, name, "it slides, and its slides cannot be divided")
-            _by_partitioner(operator, name, held, into)
+                _divide_slides(operator, held, into, keyed)
+                continue
+            declared = operator_type(type(operator.operator)).states[name]
+            by = getattr(declared, "moves_by", None)
+            moves = getattr(declared, "moves", None)
+            if by is not None:
+                items = [item for cell in held for item in _value(cell)]
+                _put_all(operator, name, into, keyed.divide_items(name, items, by))
+            elif moves is not None:
+                _put_all(operator, name, into, _as_declared(operator, name, moves, held, into))
+            else:
+                _by_partitioner(operator, name, held, into)
     return list(zip(after, changes, strict=True))
 
 
@@ -156,6 +168,80 @@ def _least(held: Sequence[StateCell], into: Sequence[StateCell]) -> None:
         _set(into, tuple(map(min, zip(*marks, strict=True))))
 
 
+def _divide_slides(
+    operator: PhysicalOperator, held: Sequence[StateCell], into: Sequence[StateCell], keyed: KeyedMove
+) -> None:
+    """What is kept of slides: tuples before a unifier may be in any partition, states go as they would."""
+    snapshots = [change for cell in held if (change := cell.snapshot())[0] is not None]
+    since = max(change[0] for change in snapshots)
+    oldest = max(change[1] for change in snapshots)
+    windows = sorted({window for *_, parts in snapshots for window in parts})
+    kept: list[dict[int, Sequence[Any]]] = [{} for _ in into]
+    for window in windows:
+        found = [part for *_, parts in snapshots for part in parts.get(window, ())]
+        if operator.slider:
+            kept[0][window] = found
+        elif not operator.unifier:
+            shape = found[0][0]
+            contents = [content for _, content in found]
+            for slides, content in zip(
+                kept, _divided_contents(operator, contents, len(into), keyed), strict=True
+            ):
+                slides[window] = [(shape, content)]
+    for cell, parts in zip(into, kept, strict=True):
+        cell.apply((since, oldest, parts))
+
+
+def _divided_contents(
+    operator: PhysicalOperator, contents: Sequence[Mapping[str, Any]], count: int, keyed: KeyedMove
+) -> list[dict[str, Any]]:
+    """What each partition holds of the states of one slide."""
+    states = operator_type(type(operator.operator)).states
+    divided: list[dict[str, Any]] = [{} for _ in range(count)]
+    for name in contents[0]:
+        declared, values = states[name], [content[name] for content in contents]
+        by = getattr(declared, "moves_by", None)
+        cell = declared.cell()
+        if isinstance(cell, KeyedCell):
+            pairs = [pair for value in values for pair in value.items()]
+            parts: Sequence[Any] = list(
+                map(dict, keyed.divide_items(name, pairs, lambda pair: (by or _itself)(pair[0])))  # noqa: B023
+            )
+        elif by is not None:
+            parts = keyed.divide_items(name, [item for value in values for item in value], by)
+        else:
+            default = _value(cell)
+            if not any(differs(value, default) for value in values):
+                parts = [default] * count
+            elif (moves := getattr(declared, "moves", None)) is None:
+                raise _cannot(operator, name, "it slides, and the state has no `moves`")
+            else:
+                parts = divide(moves, values, count, default)
+        for target, part in zip(divided, parts, strict=True):
+            target[name] = part
+    return divided
+
+
+def _itself(key: Any) -> Any:
+    return key
+
+
+def _as_declared(
+    operator: PhysicalOperator,
+    name: str,
+    moves: StateMoves,
+    held: Sequence[StateCell],
+    into: Sequence[StateCell],
+) -> Sequence[Any]:
+    """What each partition holds, as the state's declaration says."""
+    try:
+        return divide(moves, [_value(cell) for cell in held], len(into), _value(into[0]))
+    except ValueError as error:
+        raise _cannot(operator, name, str(error)) from None
+    except Exception as error:
+        raise _cannot(operator, name, f"its `moves` raised {described(error)}") from error
+
+
 def _by_partitioner(
     operator: PhysicalOperator, name: str, held: Sequence[StateCell], into: Sequence[StateCell]
 ) -> None:
@@ -171,14 +257,18 @@ def _by_partitioner(
     except Exception as error:
         why = f"its partitioner `{type(partitioner).__name__}` raised {described(error)}"
         raise _cannot(operator, name, why) from error
+    _put_all(operator, name, into, parts)
+
+
+def _put_all(operator: PhysicalOperator, name: str, into: Sequence[StateCell], parts: Sequence[Any]) -> None:
+    """Set what each partition holds of a state."""
     if len(parts) != len(into):
-        what = f"`split_state` gave {len(parts)} parts for {len(into)} partitions"
-        raise _cannot(operator, name, what)
+        raise _cannot(operator, name, f"it was given {len(parts)} parts for {len(into)} partitions")
     for cell, value in zip(into, parts, strict=True):
         try:
             _put(cell, value)
         except (StateError, TypeError) as error:
-            raise _cannot(operator, name, f"its partitioner gave what it cannot hold: {error}") from error
+            raise _cannot(operator, name, f"it cannot hold what it would get: {error}") from error
 
 
 def _says_how(partitioner: Partitioner) -> bool:
