@@ -295,8 +295,10 @@ class Application:
             context: A SparkContext to use, with its own master and settings. It is not stopped.
             reset_properties: Forget the properties that the checkpoint keeps from runs before.
             reset_changes: Forget the changes of the plan that the checkpoint keeps from runs before.
-            drop_state: Operators of the run before whose state is not wanted any more.
-            rename: New names of operators by those of the run before; they go on with their state.
+            drop_state: Operators of the run before whose state is not wanted any more, or single states of
+                theirs: `operator.state`.
+            rename: New names of operators by those of the run before; they go on with their state. So do
+                single states: `{"operator.old": "operator.new"}`.
             from_window: Start again from this window, which the checkpoint keeps. Outputs take back what
                 came after it.
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import copyreg
+import importlib
+import io
 import pickle
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import cloudpickle
 
 loads = pickle.loads
 _Class = TypeVar("_Class", bound=type[Any])
+Classes = dict[str, set[type]]
+"""The classes of values by the name of the part that they were in."""
 
 
 def dumps(value: object) -> bytes:
@@ -23,6 +28,147 @@ def dumps(value: object) -> bytes:
         return pickle.dumps(value, 5)
     except (pickle.PicklingError, AttributeError, TypeError):
         return bytes(cloudpickle.dumps(value, 5))
+
+
+def dumps_parts(parts: Mapping[str, tuple[Any, ...]], classes: Classes) -> bytes:
+    """`dumps(dict(parts))`, which adds the classes of all values by part. Built-in types are left out.
+
+    An object that two parts share counts for the first one.
+    """
+    marked = {name: _Part(name, part) for name, part in parts.items()}
+    classes.update((name, set()) for name in parts if name not in classes)
+    try:
+        file = io.BytesIO()
+        _Noting(file, classes).dump(marked)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        file = io.BytesIO()
+        _CloudNoting(file, classes).dump(marked)
+    return file.getvalue()
+
+
+class _Part:
+    """A part whose classes are noted under its name. It is pickled as the tuple that it is."""
+
+    __slots__ = ("content", "name")
+
+    def __init__(self, name: str, content: tuple[Any, ...]) -> None:
+        self.name, self.content = name, content
+
+
+class _Noting(pickle.Pickler):
+    """Notes the classes of what it writes; it is asked for whatever is not of a built-in type."""
+
+    def __init__(self, file: IO[bytes], classes: Classes) -> None:
+        super().__init__(file, 5)
+        self._classes = classes
+        self._now: set[type] = set()
+
+    def reducer_override(self, value: Any) -> Any:
+        """Note the class, and leave the rest to pickle."""
+        kind = type(value)
+        if kind is _Part:
+            self._now = self._classes.setdefault(value.name, set())
+            return tuple, (value.content,)
+        self._now.add(kind)
+        return NotImplemented
+
+
+class _CloudNoting(cloudpickle.Pickler):
+    """The same with cloudpickle."""
+
+    def __init__(self, file: IO[bytes], classes: Classes) -> None:
+        super().__init__(file, 5)
+        self._classes = classes
+        self._now: set[type] = set()
+
+    def reducer_override(self, value: Any) -> Any:
+        """Note the class, and leave the rest to cloudpickle."""
+        kind = type(value)
+        if kind is _Part:
+            self._now = self._classes.setdefault(value.name, set())
+            return tuple, (value.content,)
+        self._now.add(kind)
+        return super().reducer_override(value)
+
+
+class Reader:
+    """Reads pickles with other classes, or functions, in the place of some.
+
+    `replaced`: what stands for a class, by `module:qualname`. `gone`: what cannot be imported becomes a
+    `Gone`, for what is not wanted any more.
+    """
+
+    def __init__(self, replaced: Mapping[str, Callable[..., Any]], *, gone: bool = False) -> None:
+        self._replaced = replaced
+        self._gone = gone
+
+    def loads(self, data: Any) -> Any:
+        """Read one pickle."""
+        unpickler = _Unpickler(io.BytesIO(data))
+        unpickler.replaced, unpickler.gone = self._replaced, self._gone
+        return unpickler.load()
+
+
+class _Unpickler(pickle.Unpickler):
+    replaced: Mapping[str, Callable[..., Any]]
+    gone: bool
+
+    def find_class(self, module: str, name: str) -> Any:
+        """A class or function by its name."""
+        found = self.replaced.get(f"{module}:{name}")
+        if found is not None:
+            return found
+        try:
+            return super().find_class(module, name)
+        except (ImportError, AttributeError):
+            if self.gone:
+                return Gone
+            raise
+
+
+class Gone:
+    """An instance of a class that is not there any more; it cannot be written."""
+
+    def __init__(self, *_arguments: object, **_named: object) -> None:
+        """Whatever it is made of."""
+
+    def __setstate__(self, state: object) -> None:
+        """Forget what it held."""
+
+    def __setitem__(self, key: object, value: object) -> None:
+        """Forget an item."""
+
+    def append(self, value: object) -> None:
+        """Forget an item."""
+
+    def extend(self, values: object) -> None:
+        """Forget items."""
+
+    def __reduce__(self) -> Any:
+        msg = "it is of a class that cannot be imported any more"
+        raise TypeError(msg)
+
+
+def class_name(kind: type) -> str:
+    """The name by which pickles find a class: `module:qualname`; that of a built-in one alone.
+
+    >>> class_name(int), class_name(Reader)
+    ('int', 'ridgeline.api.pickling:Reader')
+    """
+    module = kind.__module__
+    return kind.__qualname__ if module == "builtins" else f"{module}:{kind.__qualname__}"
+
+
+def class_of(name: str) -> type | None:
+    """The class of a name that `class_name` gave; None if there is none. Imports its module."""
+    module, _, path = name.rpartition(":")
+    try:
+        found: Any = importlib.import_module(module or "builtins")
+        for part in path.split("."):
+            found = getattr(found, part)
+    except Exception:  # noqa: BLE001  a module of users may raise anything
+        return None
+    return found if isinstance(found, type) else None
 
 
 def pickled_by_values(dataclass: _Class) -> _Class:

@@ -156,7 +156,8 @@ def run(  # noqa: PLR0913, PLR0917  options
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Go on without the state of an operator that the application has no more.",
+            help="Go on without the state of an operator that the application has no more, or without one "
+            "state of it: `operator.state`.",
             show_default=False,
         ),
     ] = None,
@@ -164,7 +165,8 @@ def run(  # noqa: PLR0913, PLR0917  options
         list[str] | None,
         typer.Option(
             metavar="OLD=NEW",
-            help="Give the state of the operator OLD of the run before to the operator NEW.",
+            help="Give the state of the operator OLD of the run before to the operator NEW. Of one state: "
+            "`operator.old=operator.new`.",
             show_default=False,
         ),
     ] = None,

@@ -136,6 +136,12 @@ class Windowed(Operator):
     def _keys(self) -> tuple[str, ...]:
         return (self.key,) if isinstance(self.key, str) else tuple(self.key)
 
+    @property
+    def _state_layout(self) -> str:
+        """What the parts in `open` are: with other properties they mean something else."""
+        values = ", ".join(f"{name}={one.kind}({one.column or ''})" for name, one in self.values.items())
+        return f"`key` {', '.join(self._keys)}, `windows` {self.windows}, `values` {values}"
+
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that is given from outside, columns of one name, and durations that are none."""
         faults = duration_faults(self, "lateness", "early")

@@ -77,6 +77,7 @@ class OperatorReport:
     `replaces` all of the state. `idle`: an input that waits for its tuples had none. `delays`: the tail of a
     delay operator has tuples for the next window.
     `metrics`: the values of those that the operator declares, by name, if an application window has ended.
+    `changed`: the states that it changed, and the names of the classes that their values have.
     """
 
     window: OperatorWindow
@@ -89,6 +90,7 @@ class OperatorReport:
     idle: bool = False
     delays: bool = False
     metrics: Mapping[str, float] = field(default_factory=dict)
+    changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @classmethod
     def begun(cls, request: WindowRequest, operator: int) -> Self:

@@ -18,9 +18,11 @@ from ridgeline.api.operator import InputOperator, Operator, SparkSource, operato
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.engine.driver.changes import APPLIED, Asked
 from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.manifest import Manifest
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.rewinding import rewind
 from ridgeline.engine.driver.run import ApplicationRun
+from ridgeline.engine.driver.state_moves import check_states_of
 from ridgeline.engine.state.storage import DriverStorage, LocalStorage, MemoryStorage
 from ridgeline.measure.events import (
     ApplicationEnded,
@@ -289,7 +291,11 @@ class _Run:
         if from_window is not None:
             try:
                 context, settled = self._context(owned, plan), self._planner.settled
-                rewind(owned, plan, from_window, self._clock, context, settled)
+
+                def check(other: Plan, window: Manifest) -> None:
+                    check_states_of(other, owned, self._planner, window)
+
+                rewind(owned, plan, from_window, self._clock, context, settled, check)
                 plan = self._planner.settled(owned.last())
             except BaseException:
                 owned.close()

@@ -72,8 +72,11 @@ class PlanChanges:
         executor: WindowExecutor,
         changes: Changes,
         refuse: Callable[[Asked, str], None],
+        check: Callable[[Transition], None] = lambda _transition: None,
     ) -> None:
+        """`check`: raises for a change that cannot go on with the states that there are; any thread."""
         self._planner = planner
+        self._check = check
         self._executor = executor
         self._changes = changes
         self._refuse = refuse
@@ -126,7 +129,7 @@ class PlanChanges:
         It is planned in the thread that plans changes: planning calls code of users, one at a time.
         """
         try:
-            future = self._thread.submit(preview, edits, plan, self._planner)
+            future = self._thread.submit(preview, edits, plan, self._planner, self._check)
         except RuntimeError:
             raise ChangeError(ENDED) from None
         return future.result()
@@ -155,7 +158,9 @@ class PlanChanges:
         """Plan a change; in the thread for it. Raises RidgelineError."""
         change = asked.change.what
         assert isinstance(change, PlanChange)  # noqa: S101  no other is added
-        return planned(asked, change.edits, plan, self._planner)
+        made = planned(asked, change.edits, plan, self._planner)
+        self._check(made.transition)
+        return made
 
 
 def planned(asked: Asked, edits: tuple[Edit, ...], plan: Plan, planner: Planner | None) -> PlannedChange:
@@ -168,11 +173,15 @@ def planned(asked: Asked, edits: tuple[Edit, ...], plan: Plan, planner: Planner 
     return PlannedChange(asked, edits, _changed(edits, plan, planner))
 
 
-def preview(edits: tuple[Edit, ...], plan: Plan, planner: Planner | None) -> PlanDifference:
-    """What edits would do, without doing it. Raises as `planned`."""
+def preview(
+    edits: tuple[Edit, ...], plan: Plan, planner: Planner | None, check: Callable[[Transition], None]
+) -> PlanDifference:
+    """What edits would do, without doing it. Raises as `planned`, and what `check` does."""
     if planner is None:
         raise ChangeError(NO_PLANNER)
-    return _changed(edits, plan, planner).difference
+    made = _changed(edits, plan, planner)
+    check(made)
+    return made.difference
 
 
 def _changed(edits: tuple[Edit, ...], plan: Plan, planner: Planner) -> Transition:

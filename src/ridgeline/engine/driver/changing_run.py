@@ -28,7 +28,7 @@ from ridgeline.engine.driver.outputs import Outputs
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.recordings import Recordings
 from ridgeline.engine.driver.reporter import Observe, Reporter
-from ridgeline.engine.driver.state_moves import NOTHING, Beginning, beginning, give_up, moved
+from ridgeline.engine.driver.state_moves import NOTHING, Beginning, beginning, conversions_of, give_up, moved
 from ridgeline.engine.driver.state_repair import StateRepair
 from ridgeline.engine.driver.window import Window
 from ridgeline.engine.worker.tails import Tails
@@ -41,7 +41,9 @@ from ridgeline.plan.edit_texts import refusal_text
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.state_moves import staying
+from ridgeline.plan.state_schemas import Schemas
 from ridgeline.plan.succession import following_ids
+from ridgeline.plan.transition import Transition
 from ridgeline.stram.changes import (
     ChangeAsked,
     Control,
@@ -114,7 +116,7 @@ class ChangingRun(ABC):
         self._state_keys = {operator.id: operator.state_key for operator in plan.physical.operators}
         self._divisions = divisions(plan)
         self._planner = planner
-        self._plan_changes = PlanChanges(planner, executor, self.changes, self._refused)
+        self._plan_changes = PlanChanges(planner, executor, self.changes, self._refused, self._check_states)
         self._switched: Switch | None = None
         """The change of the plan whose first window is not committed."""
         self._published_at: float | None = None
@@ -124,6 +126,7 @@ class ChangingRun(ABC):
         self.paused = self.stopping = False
         last = checkpoint.last()
         self._moved = NOTHING if last is None else beginning(plan, checkpoint, last, planner)
+        self._schemas = Schemas(plan.physical.operators, self._moved.schemas)
         self.master = Master(
             plan,
             epoch=checkpoint.epoch,
@@ -176,6 +179,12 @@ class ChangingRun(ABC):
         Raises ValidationError with all faults, ChangeError.
         """
         return self._plan_changes.preview(edits, self.plan)
+
+    def _check_states(self, made: Transition) -> None:
+        """Refuse a change that would lose a state or read it as another one. Raises ValidationError."""
+        last = self.checkpoint.last()
+        if last is not None:
+            conversions_of(made.plan, last, made.states, live=True)
 
     def _control(self, asked: Asked, what: Control) -> None:
         """Pause, go on, or end. Raises ApplicationKilledError."""
@@ -240,6 +249,7 @@ class ChangingRun(ABC):
         self._reporter.follow(plan)
         self._state_keys = {operator.id: operator.state_key for operator in plan.physical.operators}
         self._divisions = divisions(plan)
+        self._schemas = Schemas(plan.physical.operators, begin.schemas)
         self.master = Master(
             plan,
             epoch=self.checkpoint.epoch,

@@ -27,10 +27,12 @@ from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.execution_kind import Execution, choose_execution, without_effect_in_jobs
 from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
 from ridgeline.engine.driver.job_errors import SparkGoneError, gone, has_ended
+from ridgeline.engine.driver.manifest import Manifest
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.reporter import Observe
 from ridgeline.engine.driver.rewinding import rewind
 from ridgeline.engine.driver.run import ApplicationRun
+from ridgeline.engine.driver.state_moves import check_states, check_states_of
 from ridgeline.engine.driver.temporary import remove_temporary, temporary_checkpoint
 from ridgeline.engine.spark.s3 import s3_settings
 from ridgeline.engine.spark.session import PRELOAD, quieten_executors, start_context
@@ -80,7 +82,7 @@ class Outcome:
     checkpoint: str
 
 
-def launch(  # noqa: PLR0913  an embedding program replaces any of these
+def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of these
     plan: Plan,
     options: Options,
     *,
@@ -117,6 +119,8 @@ def launch(  # noqa: PLR0913  an embedding program replaces any of these
         if is_local(uri):  # refused before Spark is started for it
             checkpoint = Checkpoint(LocalStorage(uri), plan.logical.application, beside=True)
             plan = _settled(planner, plan, checkpoint)
+            if options.from_window is None:
+                check_states(plan, checkpoint, planner)
         if context is None:
             context = _start_spark(plan, options, uri)
         check = (
@@ -188,7 +192,11 @@ def _rewound(
     if window_id is None:
         return plan
     settled = planner.settled if planner else None
-    rewound = rewind(checkpoint, plan, window_id, clock, context, settled)
+
+    def check(other: Plan, window: Manifest) -> None:
+        check_states_of(other, checkpoint, planner, window)
+
+    rewound = rewind(checkpoint, plan, window_id, clock, context, settled, check)
     _log.info(
         "rewound to window %d, which is window %d now",
         window_id,

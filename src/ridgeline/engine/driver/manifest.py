@@ -39,7 +39,8 @@ class Manifest:
     changes of the running application have made of its plan, as `edit_to_json` writes them. `divided`: how
     tuples are divided among partitions, by operator, as `divisions` says it. `rewound_to`: the window that
     this one repeats, where the run was rewound to it. `outputs`: which outputs published the window, and
-    where, as `Outputs.places` says it; None in windows of versions that did not note it.
+    where, as `Outputs.places` says it; None in windows of versions that did not note it. `schemas`: what the
+    states hold (`state_schemas`).
     """
 
     window_id: int
@@ -56,6 +57,7 @@ class Manifest:
     divided: Mapping[str, str] = field(default_factory=dict)
     rewound_to: int | None = None
     outputs: Mapping[str, str] | None = None
+    schemas: Mapping[str, Any] = field(default_factory=dict)
 
     def picture(self) -> dict[str, Any]:
         """As JSON values. Versions are shared, not copied."""
@@ -68,6 +70,8 @@ class Manifest:
             kept["rewound_to"] = self.rewound_to
         if self.outputs is not None:
             kept["outputs"] = self.outputs
+        if self.schemas:
+            kept["schemas"] = self.schemas
         return kept | {
             "window_id": self.window_id,
             "epoch": self.epoch,

@@ -141,6 +141,11 @@ class Planner:
             self._taken_over = window_id
         return (self._dropped, self._renamed) if window_id == self._taken_over else ((), {})
 
+    @property
+    def asked(self) -> tuple[Collection[str], Mapping[str, str]]:
+        """What `taken_over` gives for the first window that it is asked for."""
+        return self._dropped, self._renamed
+
     def changed(self, plan: Plan, edits: Sequence[Edit]) -> Transition:
         """What more edits make of a plan of this run. Raises ValidationError with all faults."""
         return transition(plan, self._make(self._found.values, self._edits, (*self._made, *edits)), edits)

@@ -32,13 +32,14 @@ def rewind(
     clock: Clock,
     context: Callable[[str], PublisherContext],
     settled: Callable[[Manifest], Plan] | None = None,
+    check: Callable[[Plan, Manifest], None] | None = None,
 ) -> Manifest:
     """Let the run that a checkpoint holds go on from after a kept window; returns what is durable now.
 
     `plan`: that of the last committed window. `settled`: gives the plan as of another one, which it may have
-    been changed since. Nothing is done for the last window itself. Raises CheckpointError if the window
-    cannot be gone back to, RidgelineError if an output cannot take back what it has shown since. Nothing has
-    changed then.
+    been changed since. `check`: raises if that plan cannot go on with the states of that window. Nothing is
+    done for the last window itself. Raises CheckpointError if the window cannot be gone back to,
+    RidgelineError if an output cannot take back what it has shown since. Nothing has changed then.
     """
     last = checkpoint.last()
     kept = rewindable(checkpoint)
@@ -59,6 +60,8 @@ def rewind(
         msg = f"{what}, so what it has shown since would stay; start with it, or rewind to a later window"
         raise CheckpointError(msg)
     _check_between(target, checkpoint.kept(), outputs.places)
+    if check is not None:
+        check(plan, target)
     at = _number(plan, target.window_id, last.window_id)
     try:
         outputs.open(context, last.publishers, last.window_id)

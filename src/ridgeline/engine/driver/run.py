@@ -22,6 +22,7 @@ from ridgeline.measure.events import (
     WindowRetried,
     WindowStarted,
 )
+from ridgeline.plan.protocol import WindowReport
 from ridgeline.stram.changes import (
     BeginRecording,
     EndRecording,
@@ -306,6 +307,7 @@ class ApplicationRun(ChangingRun):
             window.reports = reports
             publishers = self._outputs.stage(window_id, reports)
             self.recordings.stage(window_id, reports)
+            self._note_schemas(reports)
             window.staged = window.timeline.now()
             changes.update(report.small_change for report in reports if report.small_change)
         last = windows[-1]
@@ -324,6 +326,7 @@ class ApplicationRun(ChangingRun):
             edits=() if self._planner is None else self._planner.kept_edits,
             divided=self._divisions,
             outputs=self._outputs.places,
+            schemas=self._schemas.picture,
         )
 
         def write() -> ManifestWritten:
@@ -333,6 +336,13 @@ class ApplicationRun(ChangingRun):
             return ManifestWritten(commit.window_id, names)
 
         self._committer.begin(write)
+
+    def _note_schemas(self, reports: Iterable[WindowReport]) -> None:
+        """Note which states hold something from now on, and of what classes."""
+        for report in reports:
+            for one in report.operators:
+                if one.changed:
+                    self._schemas.note(self._state_keys[one.window.operator].rsplit("/", 2)[0], one.changed)
 
     # Between windows, and the end ---------------------------------------------------------------------------
 

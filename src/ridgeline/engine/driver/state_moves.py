@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
+from typing import Any
 
 from ridgeline.api.errors import CheckpointError, StateError, ValidationError
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.manifest import Manifest
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.state import state_files
+from ridgeline.engine.state.converting import convert
 from ridgeline.engine.state.moving import MoveSource, move
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import explain
@@ -20,6 +23,7 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 from ridgeline.plan.state_moves import StatePlan, check_boundary, check_dropped, plan_states
+from ridgeline.plan.state_schemas import Comparison, Conversion, held_states
 
 _NOTHING: Mapping[str, str] = {}
 _NUMBERS = count(1)
@@ -31,7 +35,7 @@ class Beginning:
     """States and finished inputs, by physical id. `stems`: of the files that were written for states.
 
     `publishers`: their states, by the names of operators in the plan. `other`: the window before was of
-    another version of the application.
+    another version of the application. `schemas`: what the states hold.
     """
 
     states: Mapping[int, StateVersion]
@@ -40,34 +44,46 @@ class Beginning:
     stems: tuple[str, ...] = ()
     publishers: Mapping[str, object] = field(default_factory=dict)
     other: bool = False
+    schemas: Mapping[str, Any] = field(default_factory=dict)
 
 
 NOTHING = Beginning({})
 
 
+def check_states(plan: Plan, checkpoint: Checkpoint, planner: Planner | None) -> None:
+    """Refuse a start that would lose a state or read it as another one, before Spark is started.
+
+    Raises CheckpointError.
+    """
+    last = checkpoint.last()
+    if last is not None:
+        _planned(plan, checkpoint, last, *_asked(planner, last))
+
+
+def check_states_of(plan: Plan, checkpoint: Checkpoint, planner: Planner | None, window: Manifest) -> None:
+    """As `check_states`, of a window to which the run is about to be rewound. Raises CheckpointError."""
+    asked = ((), _NOTHING) if planner is None else planner.asked
+    _planned(plan, checkpoint, window, *asked)
+
+
+def _asked(planner: Planner | None, last: Manifest) -> tuple[Collection[str], Mapping[str, str]]:
+    """Whose states are not wanted, and new names."""
+    return ((), _NOTHING) if planner is None else planner.taken_over(last.window_id)
+
+
 def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Planner | None) -> Beginning:
     """What a run begins with after a window, perhaps of another version of the application.
 
-    Raises CheckpointError or StateError if a state would be lost or cannot move.
+    Raises CheckpointError or StateError if a state would be lost, cannot move, or is of other classes.
     """
-    dropped, renamed = ((), _NOTHING) if planner is None else planner.taken_over(last.window_id)
-    _check_dropped(plan, checkpoint, last, dropped)
-    try:
-        divided = {renamed.get(name, name): text for name, text in last.divided.items()}
-        found = plan_states(last.states, plan, dropped=dropped, renamed=renamed, divided=divided)
-        check_boundary(found, plan, last.window_id + 1)
-    except ValidationError as error:
-        faults = "; ".join(str(fault) for fault in error.faults)
-        where = f"checkpoint folder `{checkpoint.storage.uri}`"
-        msg = f"{where} is of another version of the application: {faults}"
-        raise CheckpointError(msg) from None
+    found, conversions = _planned(plan, checkpoint, last, *_asked(planner, last))
     known = {one.state_key: one.id for one in plan.physical.operators}
     stays = all(known.get(key) == found.stays.get(key, -1) for key in last.states)
-    same = stays and not found.moves and not found.ends and not renamed
+    same = stays and not (found.moves or found.ends or found.renamed or any(conversions.by_base.values()))
     try:
-        begin = moved(plan, checkpoint, last, found)
+        begin = moved(plan, checkpoint, last, found, conversions)
     except StateError as error:
-        others = redivided(plan, divided)
+        others = redivided(plan, _divided(last, found.renamed))
         if not others:
             raise
         what = f"{listed(sorted(others))}: another partitioner or key than in the checkpoint"
@@ -77,9 +93,39 @@ def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Plann
     return replace(begin, other=not same)
 
 
+def _planned(
+    plan: Plan,
+    checkpoint: Checkpoint,
+    last: Manifest,
+    dropped: Collection[str],
+    renamed: Mapping[str, str],
+) -> tuple[StatePlan, Conversions]:
+    """What becomes of the states of a window. Raises CheckpointError."""
+    _check_dropped(plan, checkpoint, last, dropped)
+    try:
+        divided = _divided(last, renamed)
+        found = plan_states(last.states, plan, dropped=dropped, renamed=renamed, divided=divided)
+        check_boundary(found, plan, last.window_id + 1)
+        return found, conversions_of(plan, last, found)
+    except ValidationError as error:
+        faults = "; ".join(str(fault) for fault in error.faults)
+        where = f"checkpoint folder `{checkpoint.storage.uri}`"
+        msg = f"{where} is of another version of the application: {faults}"
+        raise CheckpointError(msg) from None
+
+
+def _divided(last: Manifest, renamed: Mapping[str, str]) -> dict[str, str]:
+    return {renamed.get(name, name): text for name, text in last.divided.items()}
+
+
 def _check_dropped(plan: Plan, checkpoint: Checkpoint, last: Manifest, dropped: Collection[str]) -> None:
     """Raise CheckpointError if a state is to be dropped that nothing has."""
-    others = {key.rsplit("/", 2)[0] for key in last.finished} | {*last.publishers}
+    bases = {_base(key) for key in last.states}
+    others = {_base(key) for key in last.finished} | {*last.publishers}
+    for base in bases:
+        others |= {f"{base}.{state}" for state in held_states(last.schemas, base)}
+        if not last.schemas:  # kept by an older version, which did not write down what states there are
+            others |= {name for name in dropped if name.startswith(f"{base}.")}
     try:
         check_dropped(dropped, last.states, others, plan)
     except ValidationError as error:
@@ -88,17 +134,54 @@ def _check_dropped(plan: Plan, checkpoint: Checkpoint, last: Manifest, dropped: 
         raise CheckpointError(msg) from None
 
 
+@dataclass(frozen=True, slots=True)
+class Conversions:
+    """How states become those of a plan, by the first part of their keys in the window before.
+
+    `schemas`: what they hold then.
+    """
+
+    by_base: Mapping[str, Conversion]
+    schemas: Mapping[str, Any]
+
+
+def conversions_of(plan: Plan, last: Manifest, found: StatePlan, *, live: bool = False) -> Conversions:
+    """Compare what the states of a window hold with what a plan declares. `live`: while it runs.
+
+    Raises ValidationError with a fault for each state that would be lost or read as another one.
+    """
+    targets = {_base(key): target for key, target in found.stays.items()}
+    targets |= {_base(key): one.targets[0] for one in found.moves for key in one.sources}
+    comparison = Comparison(
+        last.schemas, plan.physical.operators, found.dropped, found.renamed, last.window_id + 1, live=live
+    )
+    by_base = {
+        base: comparison.compare(base, plan.physical.operator(target)) for base, target in targets.items()
+    }
+    if comparison.faults:
+        raise ValidationError(plan.logical.application, comparison.faults)
+    schemas = {"states": comparison.states} if comparison.states else {}
+    return Conversions(by_base, schemas)
+
+
+def _base(key: str) -> str:
+    return key.rsplit("/", 2)[0]
+
+
 def moved(
     plan: Plan,
     checkpoint: Checkpoint,
     last: Manifest,
     found: StatePlan,
+    conversions: Conversions | None = None,
 ) -> Beginning:
     """Move the states that a window has left to a plan, or leave them as they are.
 
     Files that are written for it are kept until a window names them, or they are given up. Raises StateError,
-    CheckpointError if they cannot be written.
+    ValidationError as `conversions_of`, CheckpointError if they cannot be written.
     """
+    if conversions is None:
+        conversions = conversions_of(plan, last, found, live=True)
     states = {target: last.states[key] for key, target in found.stays.items() if key in last.states}
     files = SegmentFiles(checkpoint.storage, checkpoint.run_id)
     stems: list[str] = []
@@ -110,10 +193,20 @@ def moved(
         stems.append(name)
         return name
 
+    def converted(key: str, operator: PhysicalOperator) -> StateVersion:
+        version, conversion = last.states.get(key, ()), conversions.by_base.get(_base(key))
+        if not conversion:
+            return version
+        return convert(files, key, version, operator, conversion, partial(stem, operator))
+
     try:
+        for key, target in found.stays.items():
+            if key in last.states and conversions.by_base.get(_base(key)):
+                states[target] = converted(key, plan.physical.operator(target))
+                changed.add(target)
         for one in found.moves:
-            sources = [MoveSource(key, last.states.get(key, ())) for key in one.sources]
             targets = [plan.physical.operator(target) for target in one.targets]
+            sources = [MoveSource(key, converted(key, targets[0])) for key in one.sources]
             versions = move(files, sources, targets, stem, one.before)
             states.update(versions)
             changed.update(one.targets)
@@ -129,7 +222,9 @@ def moved(
         for name, state in last.publishers.items()
         if not found.is_dropped(name)
     }
-    return Beginning(states, finished, frozenset(changed), tuple(stems), publishers)
+    return Beginning(
+        states, finished, frozenset(changed), tuple(stems), publishers, schemas=conversions.schemas
+    )
 
 
 def give_up(checkpoint: Checkpoint, stems: Iterable[str]) -> None:

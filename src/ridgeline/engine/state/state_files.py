@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ridgeline.api.cell import Change
 from ridgeline.api.errors import StateError, UntrustedError
-from ridgeline.api.pickling import dumps, loads
+from ridgeline.api.pickling import Classes, dumps, dumps_parts, loads
 from ridgeline.engine.state.sealed import checksum
 from ridgeline.engine.state.storage import Storage
 from ridgeline.plan.protocol import StateVersion
@@ -40,6 +40,7 @@ _NAME = re.compile(r"\d{12}-")
 _EPOCH = re.compile(r"\d{12}-c\d+-e(\d+)-")
 SEGMENT_SIZES = "sizes of runs"
 """In a snapshot: the section with the sizes in bytes of the operator's segments by name (each in a tuple)."""
+_PLAIN = frozenset({int, float, str, bytes, bool, type(None)})
 CellChanges = Mapping[str, Change]
 """Changes of an operator's cells, by the name of the state."""
 
@@ -148,12 +149,27 @@ def base_of(version: StateVersion) -> StateVersion:
 # Content ----------------------------------------------------------------------------------------------------
 
 
-def encode(name: str, sections: Mapping[str, CellChanges]) -> tuple[bytes, dict[str, int]]:
-    """The changes of several operators (by state key) as the content of one file, and the size of each."""
-    parts = {operator: dumps(dict(changes)) for operator, changes in sections.items()}
+def encode(
+    name: str, sections: Mapping[str, CellChanges], classes: dict[str, Classes] | None = None
+) -> tuple[bytes, dict[str, int]]:
+    """The changes of several operators (by state key) as the content of one file, and the size of each.
+
+    `classes`: gets the classes of the values, by state key and name of the state.
+    """
+    parts = {
+        operator: dumps(dict(changes))
+        if classes is None or _plain(changes)
+        else dumps_parts(changes, classes.setdefault(operator, {}))
+        for operator, changes in sections.items()
+    }
     payload = dumps(parts)
     data = _MAGIC + checksum(name, payload).to_bytes(4, "little") + payload
     return data, {operator: len(part) for operator, part in parts.items()}
+
+
+def _plain(changes: CellChanges) -> bool:
+    """True if all that has changed are single values of built-in types."""
+    return all(len(change) == 1 and type(change[0]) in _PLAIN for change in changes.values())
 
 
 def write(storage: Storage, name: str, data: bytes) -> None:
@@ -161,14 +177,14 @@ def write(storage: Storage, name: str, data: bytes) -> None:
     storage.write(f"{FOLDER}/{name}", data)
 
 
-def read(storage: Storage, name: str, key: str) -> dict[str, Change]:
-    """An operator's changes in a state file, empty if it has none there.
+def read(storage: Storage, name: str, key: str, unpickled: Callable[[Any], Any] = loads) -> dict[str, Change]:
+    """An operator's changes in a state file, empty if it has none there. `unpickled` reads its pickle.
 
     Raises StateError naming the file if it is missing or corrupt.
     """
     try:
         section = _sections(storage, name).get(key)
-        changes: dict[str, Change] = {} if section is None else loads(section)
+        changes: dict[str, Change] = {} if section is None else unpickled(section)
     except (StateError, UntrustedError):
         raise
     except Exception as error:

@@ -20,6 +20,7 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import OperatorError, StateError
 from ridgeline.api.loops import has_delayed
 from ridgeline.api.operator import SparkSource
+from ridgeline.api.pickling import Classes
 from ridgeline.api.state import ValueCell
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange.block import Message
@@ -48,6 +49,7 @@ from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow
 from ridgeline.plan.container_spec import ContainerSpec, hears_commits
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
+from ridgeline.plan.state_shapes import class_names
 
 _HOST = socket.gethostname()
 
@@ -457,7 +459,8 @@ class Container:
                 self._operators[operator].spec.state_key: of_operator
                 for operator, of_operator in changes.items()
             }
-            data, sizes = state_files.encode(name, sections) if sections else (b"", {})
+            classes: dict[str, Classes] = {}
+            data, sizes = state_files.encode(name, sections, classes) if sections else (b"", {})
         except Exception as error:
             owners = {operator: self._operators[operator].spec for operator in changes}
             raise unwritable(self.spec.application, owners, changes, request.window_id, error) from error
@@ -469,6 +472,10 @@ class Container:
             operator = operator_report.window.operator
             if operator in changes:
                 operator_report.change = name
+                found = classes.get(self._operators[operator].spec.state_key, {})
+                operator_report.changed = {
+                    state: class_names(found.get(state, ())) for state in changes[operator]
+                }
                 operator_report.window.state_bytes = sizes[self._operators[operator].spec.state_key]
 
     # Tuples -------------------------------------------------------------------------------------------------

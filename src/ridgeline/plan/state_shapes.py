@@ -1,0 +1,259 @@
+"""What a state holds, as JSON: its kind, the types of its values, the fields of their classes.
+
+A type is a text (`int`, `app:Account`) or a list of a type and its arguments, as `["list", "int"]` and `["|",
+"int", "None"]`. A class has its kind and, in order, its fields: name, type, and whether it has a default.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import dataclasses
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from enum import Enum, Flag
+from functools import lru_cache
+from typing import Any
+
+from ridgeline.api.keyed_declaration import KeyedState, Lifetimes
+from ridgeline.api.list_state import ListState
+from ridgeline.api.loops import DelayHead, DelayTail
+from ridgeline.api.operator import Operator, operator_type
+from ridgeline.api.pickling import class_name
+from ridgeline.api.record import is_named_tuple
+from ridgeline.api.schema import Schema
+from ridgeline.api.state import PLATFORM, Declaration, State
+from ridgeline.api.timers import Timers
+from ridgeline.plan.physical import PhysicalOperator
+
+Shape = dict[str, Any]
+ANY = "any"
+WAITING, SLIDES = "_waiting", "_slides"
+"""The states in which tuples of a port are kept: see `ridgeline.engine.worker.gathering`."""
+_GENERATED = frozenset({"dataclasses", "collections", "enum", "typing", "copyreg", "builtins"})
+_WRITES = ("__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__", "__getstate__")
+
+
+# Types ------------------------------------------------------------------------------------------------------
+
+
+def type_shape(kind: Any, classes: dict[str, type]) -> Any:
+    """A type as JSON. Adds the classes of users that it names."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated or hasattr(kind, "__supertype__"):
+        return type_shape(arguments[0] if arguments else kind.__supertype__, classes)
+    if origin is typing.Literal:
+        return type_shape(typing.Union[tuple(map(type, arguments))], classes)  # noqa: UP007  of a tuple
+    if origin in (typing.Union, types.UnionType):
+        return ["|", *(type_shape(one, classes) for one in arguments)]
+    if isinstance(origin, type):
+        return [type_shape(origin, classes), *(_argument(one, classes) for one in arguments)]
+    return _plain_shape(kind, classes)
+
+
+def _plain_shape(kind: Any, classes: dict[str, type]) -> str:
+    if kind is None or kind is type(None):
+        return "None"
+    if not isinstance(kind, type) or kind is object or getattr(kind, "_is_protocol", False):
+        return ANY  # a type variable, a name that cannot be resolved
+    name = class_name(kind)
+    if is_described(kind):
+        classes.setdefault(name, kind)
+    return name
+
+
+def _argument(kind: Any, classes: dict[str, type]) -> Any:
+    if kind is Ellipsis:
+        return "..."
+    return ANY if isinstance(kind, (list, tuple)) else type_shape(kind, classes)
+
+
+def is_described(kind: type) -> bool:
+    """True for a class whose fields are known: a NamedTuple, a dataclass, an Enum."""
+    return is_named_tuple(kind) or dataclasses.is_dataclass(kind) or _is_enum(kind)
+
+
+def _is_enum(kind: type) -> bool:
+    return issubclass(kind, Enum) and not issubclass(kind, Flag)
+
+
+def class_shapes(classes: Mapping[str, type]) -> dict[str, Shape]:
+    """Classes, and those that their fields name, as JSON."""
+    found: dict[str, Shape] = {}
+    waiting = dict(classes)
+    while waiting:
+        name, kind = waiting.popitem()
+        found[name], inside = class_shape(kind)
+        waiting.update((other, one) for other, one in inside.items() if other not in found)
+    return found
+
+
+def with_inner(classes: Mapping[str, type]) -> dict[str, type]:
+    """Classes, and those that their fields name."""
+    found: dict[str, type] = {}
+    waiting = dict(classes)
+    while waiting:
+        name, kind = waiting.popitem()
+        found[name] = kind
+        waiting.update((other, one) for other, one in class_shape(kind)[1].items() if other not in found)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def class_shape(kind: Any) -> tuple[Shape, dict[str, type]]:
+    """A class as JSON, and the classes that its fields name."""
+    inside: dict[str, type] = {}
+    shape: Shape = {"kind": "class"}
+    if is_named_tuple(kind):
+        hints = _hints(kind)
+        fields = [
+            [name, type_shape(hints.get(name, Any), inside), name in kind._field_defaults]
+            for name in kind._fields
+        ]
+        shape = {"kind": "NamedTuple", "fields": fields}
+    elif dataclasses.is_dataclass(kind):
+        hints = _hints(kind)
+        fields = [
+            [
+                one.name,
+                type_shape(hints.get(one.name, Any), inside),
+                one.default is not dataclasses.MISSING or one.default_factory is not dataclasses.MISSING,
+            ]
+            for one in dataclasses.fields(kind)
+        ]
+        shape = {"kind": "dataclass", "fields": fields, "form": form_of(kind)}
+    elif _is_enum(kind):
+        members = [[name, repr(one.value)] for name, one in kind.__members__.items()]
+        shape = {"kind": "Enum", "members": members}
+    if own := _own(kind):
+        shape["own"] = own
+    return shape, inside
+
+
+def form_of(kind: Any) -> str:
+    """How instances of a dataclass are pickled: a `list` of values in order, or by name."""
+    setter = getattr(kind, "__setstate__", None)
+    if getattr(setter, "__module__", "") == "dataclasses":
+        return "list"
+    return "dict" if hasattr(kind, "__dict__") and "__dict__" in dir(kind) else "slots"
+
+
+def _own(kind: type) -> str:
+    """Whether a class says itself how it is pickled: how it is `read`, or only how it is `written`."""
+    if _is_users(getattr(kind, "__setstate__", None)):
+        return "read"
+    written = kind in copyreg.dispatch_table or any(_is_users(getattr(kind, one, None)) for one in _WRITES)
+    return "written" if written else ""
+
+
+def _is_users(method: object) -> bool:
+    return isinstance(method, types.FunctionType) and method.__module__ not in _GENERATED
+
+
+def _hints(kind: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(kind)
+    except Exception:  # noqa: BLE001  names that cannot be resolved here
+        return {}
+
+
+# States -----------------------------------------------------------------------------------------------------
+
+
+def state_shapes(operator: PhysicalOperator, classes: dict[str, type]) -> dict[str, Shape]:
+    """The states that an operator declares, or has, by name. Adds the classes of users that they name."""
+    found: dict[str, Shape] = {}
+    for name, declared in operator_type(type(operator.operator)).states.items():
+        if name not in PLATFORM:
+            found[name] = _state_shape(declared, classes)
+    if operator.unifier and WAITING in found:
+        found[WAITING] = _kept(operator)
+    if isinstance(operator.operator, (DelayTail, DelayHead)):
+        found["kept"] = _kept(operator)
+    if operator.slides:
+        found[SLIDES] = _kept(operator) if operator.unifier else {"kind": "slides"}
+    return found
+
+
+def _state_shape(declared: Declaration, classes: dict[str, type]) -> Shape:
+    """A declared state as JSON. Adds the classes of users that it names."""
+    shape: Shape = {"scope": declared.scope} if declared.scope != "application" else {}
+    if isinstance(declared, Lifetimes):
+        return shape | {"kind": "lifetimes", "of": declared.state}
+    if isinstance(declared, Timers):
+        return shape | {"kind": "timers", "key": type_shape(declared.key, classes)}
+    if isinstance(declared, KeyedState):
+        key = type_shape(declared.key, classes)
+        return shape | {"kind": "keyed", "type": type_shape(declared.type, classes), "key": key}
+    if isinstance(declared, ListState):
+        kind = ANY if declared.type is None else type_shape(declared.type, classes)
+        return shape | {"kind": "list", "type": kind}
+    if isinstance(declared, State):
+        return shape | {"kind": "value", "type": _of_default(declared.default, classes)}
+    return shape | {"kind": class_name(type(declared))}
+
+
+def _of_default(default: object, classes: dict[str, type]) -> Any:
+    """The type of a default, as far as it says something: that of None is any."""
+    return ANY if default is None else type_shape(type(default), classes)
+
+
+def _kept(operator: PhysicalOperator) -> Shape:
+    """The columns of the tuples that are kept of an operator's one port."""
+    schemas = [*operator.inputs.values(), *operator.outputs.values()]
+    return {"kind": "kept", "columns": columns_of(schemas[0])} if schemas else {"kind": "kept"}
+
+
+def ports_of(operator: PhysicalOperator) -> Shape | None:
+    """The columns of the ports of an operator of the library that keeps values of tuples by position."""
+    kind = type(operator.operator)
+    states = operator_type(kind).states.values()
+    keeps = any(isinstance(one, (KeyedState, ListState)) for one in states)
+    if operator.unifier or not keeps or not any(_is_librarys(base) for base in kind.__mro__):
+        return None
+    layout = getattr(operator.operator, "_state_layout", None)
+    if layout is not None:
+        return {"kind": "ports", "ports": {}, "layout": layout}
+    return {"kind": "ports", "ports": {name: columns_of(schema) for name, schema in operator.inputs.items()}}
+
+
+def _is_librarys(kind: type) -> bool:
+    return kind.__module__.startswith("ridgeline.operators") and issubclass(kind, Operator)
+
+
+def columns_of(schema: Schema) -> list[list[str]] | None:
+    """Names and Arrow types of columns; None of pickled tuples."""
+    return None if schema.pickled else [[field.name, str(field.type)] for field in schema.arrow]
+
+
+def class_names(kinds: Iterable[type]) -> tuple[str, ...]:
+    """The names of classes that a restart needs: not Python's own, nor those inside of functions."""
+    return tuple(sorted(class_name(kind) for kind in kinds if _is_noted(kind)))
+
+
+@lru_cache(maxsize=4096)
+def _is_noted(kind: type) -> bool:
+    if "<locals>" in kind.__qualname__ or kind is type:
+        return False
+    return is_described(kind) or kind.__module__.partition(".")[0] not in _KNOWN
+
+
+_KNOWN = frozenset(
+    {
+        "builtins",
+        "datetime",
+        "decimal",
+        "uuid",
+        "collections",
+        "numpy",
+        "pyarrow",
+        "ridgeline",
+        "functools",
+        "types",
+        "fractions",
+        "zoneinfo",
+        "random",
+        "cloudpickle",
+        "abc",
+    }
+)

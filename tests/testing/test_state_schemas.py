@@ -1,0 +1,398 @@
+"""State is matched by name when an application goes on with other code: goes on right, or is refused.
+
+Each version of the application is a module of its own, written and imported anew. What is expected comes from
+a loop over the same numbers.
+"""
+
+import importlib
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ridgeline.api.errors import CheckpointError
+from ridgeline.engine.state import keyed_segments
+from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.plan.edits import ReplaceOperator
+from ridgeline.testing import run_local
+
+KEYS, WIDTH, WINDOWS, FIRST = 40, 10, 40, 30
+TEMPLATE = """
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+from ridgeline import Application, InputOperator, InputPort, KeyedState, ListState
+from ridgeline import Operator, OutputPort, State
+from ridgeline.testing import CollectorSink
+
+class Rec(NamedTuple):
+    key: int
+    n: int
+
+class Out(NamedTuple):
+    key: int
+    count: int
+    total: int
+
+{classes}
+
+class Feed(InputOperator):
+    output = OutputPort(Rec)
+    pos = State(0)
+    def emit_tuples(self):
+        for n in range(self.pos, self.pos + {width}):
+            self.output.emit(Rec(n % {keys}, n))
+        self.pos += {width}
+        if self.pos >= {width} * {windows}:
+            self.finish()
+
+class Sum(Operator):
+    data = InputPort(Rec, key="key")
+    output = OutputPort(Out)
+    {states}
+    @data.process
+    def f(self, r):
+        {body}
+
+def application(parts=1):
+    app = Application("app", window=0)
+    feed, total = app.add_operator("feed", Feed()), app.add_operator("sum", Sum(), partitions=parts)
+    app.add_stream("r", feed.output, total.data)
+    app.add_stream("o", total.output, app.add_operator("sink", CollectorSink(Out)).input)
+    return app
+"""
+KEYED = "acc = KeyedState({kind}, key=int)"
+BODY = """a = self.acc.get(r.key)
+        count, total = (0, 0) if a is None else (a.count, a.total)
+        self.acc[r.key] = a = Acc(count=count + 1, total=total + r.n)
+        self.output.emit(Out(r.key, a.count, a.total))"""
+NAMED = "class Acc(NamedTuple):\n    count: int\n    total: int\n"
+SWAPPED = "class Acc(NamedTuple):\n    total: int\n    count: int\n"
+
+
+@pytest.fixture
+def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Imports a version of a module: `modules(name, classes, states, body)`."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names: set[str] = set()
+
+    def load(
+        name: str, classes: str = NAMED, states: str = KEYED.format(kind="Acc"), body: str = BODY
+    ) -> ModuleType:
+        text = TEMPLATE.format(
+            classes=classes, states=states, body=body, keys=KEYS, width=WIDTH, windows=WINDOWS
+        )
+        for known in names:
+            sys.modules.pop(known, None)
+            (tmp_path / f"{known}.py").unlink(missing_ok=True)
+        names.add(name)
+        (tmp_path / f"{name}.py").write_text(text)
+        importlib.invalidate_caches()
+        sys.dont_write_bytecode = True
+        return importlib.import_module(name)
+
+    yield load
+    for known in names:
+        sys.modules.pop(known, None)
+
+
+def expected() -> list[tuple[int, int, int]]:
+    """What the windows after the first ones give."""
+    counts: Counter[int] = Counter()
+    totals: Counter[int] = Counter()
+    rows = []
+    for n in range(WIDTH * WINDOWS):
+        counts[n % KEYS] += 1
+        totals[n % KEYS] += n
+        if n >= WIDTH * FIRST:
+            rows.append((n % KEYS, counts[n % KEYS], totals[n % KEYS]))
+    return sorted(rows)
+
+
+def first(module: ModuleType, parts: int = 1) -> MemoryStorage:
+    """The checkpoint of the first windows."""
+    storage = MemoryStorage()
+    run_local(module.application(parts), checkpoint=storage, windows=FIRST)
+    return storage
+
+
+def rows(run: Any) -> list[tuple[int, int, int]]:
+    return sorted((row.key, row.count, row.total) for row in run.collected("sink"))
+
+
+def goes_on(module: ModuleType, storage: MemoryStorage, parts: int = 1, **given: Any) -> None:
+    """The rest is right, also if a first start commits a few windows only."""
+    found = rows(run_local(module.application(parts), checkpoint=storage, windows=3, **given))
+    found += rows(run_local(module.application(parts), checkpoint=storage))
+    assert sorted(found) == expected()
+
+
+def refused(module: ModuleType, storage: MemoryStorage, **given: Any) -> str:
+    """The refusal; nothing has changed by it."""
+    with pytest.raises(CheckpointError) as caught:
+        run_local(module.application(), checkpoint=storage, **given)
+    return str(caught.value)
+
+
+DATACLASS = "@dataclass{how}\nclass Acc:\n    count: int\n    total: int\n"
+OTHER_DATACLASS = (
+    "@dataclass{how}\nclass Acc:\n    more: list = field(default_factory=list)\n"
+    "    total: int = 0\n    count: int = 0\n"
+)
+
+
+HOWS = ("", "(slots=True)", "(frozen=True)", "(frozen=True, slots=True)")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (NAMED, "class Acc(NamedTuple):\n    total: int\n    extra: Any = ()\n    count: int = 0\n"),
+        *[
+            (DATACLASS.format(how=how), OTHER_DATACLASS.format(how=other))
+            for how in HOWS
+            for other in dict.fromkeys([how, "", "(frozen=True, slots=True)"])
+        ],
+    ],
+)
+def test_fields_are_matched_by_name(modules: Any, before: str, after: str) -> None:
+    storage = first(modules("versioned_app", before))
+    goes_on(modules("versioned_app", after), storage)
+
+
+@pytest.mark.parametrize("segments", [False, True])
+@pytest.mark.parametrize("parts", [(1, 1), (2, 2), (2, 3), (3, 1)])
+def test_in_segments_and_among_other_partitions_too(
+    modules: Any,
+    parts: tuple[int, int],
+    segments: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if segments:
+        monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4)
+    storage = first(modules("versioned_app", NAMED), parts[0])
+    goes_on(modules("versioned_app", SWAPPED), storage, parts[1])
+
+
+def test_a_module_that_was_renamed_goes_on(modules: Any) -> None:
+    storage = first(modules("old_app"))
+    goes_on(modules("new_app", SWAPPED), storage)
+
+
+OPEN = KEYED.format(kind="object")
+
+
+@pytest.mark.parametrize("states", [OPEN, "acc = KeyedState(tuple)", "acc = KeyedState(Any, key=int)"])
+def test_classes_that_no_declaration_names_are_matched_too(modules: Any, states: str) -> None:
+    storage = first(modules("old_app", NAMED, states))
+    goes_on(modules("new_app", SWAPPED, states), storage)
+
+
+NESTED = """a = self.acc.get(r.key, Deep([Acc(0, 0)], {{}}, None)).first[0]
+        a = Acc(count=a.count + 1, total=a.total + r.n)
+        self.acc[r.key] = Deep([a], {{1: a}}, a)
+        self.output.emit(Out(r.key, a.count, a.total))""".replace("{{", "{").replace("}}", "}")
+DEEP = "\nclass Deep(NamedTuple):\n    first: list[Acc]\n    second: dict[int, Acc]\n    third: Acc | None\n"
+
+
+def test_fields_of_values_within_values_are_matched(modules: Any) -> None:
+    storage = first(modules("versioned_app", NAMED + DEEP, KEYED.format(kind="Deep"), NESTED))
+    goes_on(modules("versioned_app", SWAPPED + DEEP, KEYED.format(kind="Deep"), NESTED), storage)
+
+
+SINGLE = """acc = State({0: Acc(0, 0)})
+    seen = ListState(Acc)"""
+SINGLE_BODY = """a = self.acc.get(r.key, Acc(0, 0))
+        if self.seen:
+            assert self.seen[-1] == self.last(), (self.seen[-1], self.last())
+        self.acc[r.key] = a = Acc(count=a.count + 1, total=a.total + r.n)
+        self.seen.append(Acc(count=r.n, total=-1))
+        self.output.emit(Out(r.key, a.count, a.total))
+    def last(self):
+        return Acc(count=max(one.count for one in self.seen), total=-1)"""
+
+
+def test_single_values_and_lists_are_matched(modules: Any) -> None:
+    storage = first(modules("versioned_app", NAMED, SINGLE, SINGLE_BODY))
+    goes_on(modules("versioned_app", SWAPPED, SINGLE, SINGLE_BODY), storage)
+
+
+KEY = "class Key(NamedTuple):\n    {}: int\n    {}: int\n"
+BY_KEY = BODY.replace("[r.key]", "[Key(one=r.key, two=-r.key)]").replace(
+    "get(r.key)", "get(Key(one=r.key, two=-r.key))"
+)
+
+
+@pytest.mark.parametrize("segments", [False, True])
+@pytest.mark.parametrize("kind", ["Key", "object"])
+def test_fields_of_keys_are_matched(
+    modules: Any,
+    kind: str,
+    segments: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if segments:
+        monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4)
+    states = f"acc = KeyedState(Acc, key={kind})"
+    storage = first(modules("versioned_app", NAMED + KEY.format("one", "two"), states, BY_KEY))
+    goes_on(modules("versioned_app", NAMED + KEY.format("two", "one"), states, BY_KEY), storage)
+
+
+COLORS = "class Color(Enum):\n    {} = 1\n    {} = 2\n    MORE = 3\n"
+COLORED = """count, total, color = self.acc.get(r.key, (0, 0, Color.RED))
+        assert color is (Color.RED if count % 2 == 0 else Color.BLUE), (count, color)
+        self.acc[r.key] = (count + 1, total + r.n, Color.BLUE if count % 2 == 0 else Color.RED)
+        self.output.emit(Out(r.key, count + 1, total + r.n))"""
+
+
+def test_members_are_matched_by_name(modules: Any) -> None:
+    states = KEYED.format(kind="tuple")
+    storage = first(modules("versioned_app", COLORS.format("RED", "BLUE"), states, COLORED))
+    goes_on(modules("versioned_app", COLORS.format("BLUE", "RED"), states, COLORED), storage)
+
+
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        (
+            "class Acc(NamedTuple):\n    count: int\n    total: int\n    more: int\n",
+            "`more` is new, and has no default",
+        ),
+        (
+            "class Acc(NamedTuple):\n    number: int\n    total: int\n",
+            "no field `count` any more; `number` is new",
+        ),
+        ("class Acc(NamedTuple):\n    total: int\n", "no field `count` any more"),
+        ("class Acc(NamedTuple):\n    count: str\n    total: int\n", "field `count` was `int`, and is `str`"),
+        (DATACLASS.format(how=""), "it was a NamedTuple, and is a dataclass"),
+        ("class Acc:\n    pass\n", "it was a NamedTuple, and is a class"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["Acc", "object"])
+@pytest.mark.parametrize("name", ["old_app", "new_app"])
+def test_what_cannot_be_matched_is_refused(modules: Any, after: str, told: str, kind: str, name: str) -> None:
+    states = KEYED.format(kind=kind)
+    storage = first(modules("old_app", NAMED, states))
+    found = refused(modules(name, after, states), storage)
+    assert told in found
+    assert "`old_app.Acc` is another class than in the checkpoint" in found
+    assert "`--drop-state sum.acc` drops the values" in found
+    goes_on(modules("old_app", NAMED, states), storage)
+
+
+@pytest.mark.parametrize(
+    ("states", "told"),
+    [
+        ("acc = KeyedState(int, key=int)", "its values were `old_app.Acc`, and are `int`"),
+        ("acc = KeyedState(Acc, key=str)", "its keys were `int`, and are `str`"),
+        ("acc = State(0)", "it was a `KeyedState`, and is a `State`"),
+        ("acc = KeyedState(Other, key=int)", "its values were `old_app.Acc`, and are `old_app.Other`"),
+    ],
+)
+def test_other_types_are_refused(modules: Any, states: str, told: str) -> None:
+    storage = first(modules("old_app"))
+    other = NAMED + "\nclass Other(NamedTuple):\n    count: int\n    total: int\n"
+    assert told in refused(modules("old_app", other, states), storage)
+    goes_on(modules("old_app"), storage)
+
+
+@pytest.mark.parametrize(
+    "states",
+    ["acc = KeyedState(Acc | None, key=int)", "acc = KeyedState(Acc | int)", OPEN, "acc = KeyedState(Acc)"],
+)
+def test_wider_types_go_on(modules: Any, states: str) -> None:
+    storage = first(modules("old_app"))
+    goes_on(modules("old_app", SWAPPED, states), storage)
+
+
+RENAMED = BODY.replace("self.acc", "self.sums")
+
+
+def test_a_renamed_state_is_refused_unless_it_is_said(modules: Any) -> None:
+    storage = first(modules("old_app"))
+    renamed = modules("old_app", SWAPPED, KEYED.replace("acc", "sums").format(kind="Acc"), RENAMED)
+    found = refused(renamed, storage)
+    assert "`Sum` has no state `acc` any more, but the checkpoint has its values" in found
+    assert "`--rename sum.acc=sum.sums` gives its values to another one" in found
+    assert "`--drop-state sum.acc` drops them" in found
+    assert "has no such state" in refused(renamed, storage, rename={"sum.acc": "sum.sum"})
+    goes_on(renamed, storage, rename={"sum.acc": "sum.sums"})
+
+
+def test_a_state_that_is_gone_can_be_dropped_with_its_class(modules: Any) -> None:
+    storage = first(
+        modules(
+            "old_app",
+            NAMED,
+            KEYED.format(kind="Acc") + "\n    other = KeyedState(object)",
+            BODY + "\n        self.other[r.key] = r.n",
+        )
+    )
+    counting = "n = self.other[r.key] = self.other[r.key] + 1\n        self.output.emit(Out(r.key, n, 0))"
+    without = modules("old_app", "", "other = KeyedState(object)", counting)
+    assert "no state `acc` any more" in refused(without, storage)
+    found = rows(run_local(without.application(), checkpoint=storage, windows=3, drop_state=["sum.acc"]))
+    found += rows(run_local(without.application(), checkpoint=storage))
+    assert sorted(found) == sorted((n % KEYS, count, 0) for n, count in others())
+
+
+def others() -> list[tuple[int, int]]:
+    """By number what `other` counts: from the last number before that had its key."""
+    held = {n % KEYS: n for n in range(WIDTH * FIRST)}
+    found = []
+    for n in range(WIDTH * FIRST, WIDTH * WINDOWS):
+        held[n % KEYS] += 1
+        found.append((n, held[n % KEYS]))
+    return found
+
+
+def live(module: ModuleType, storage: MemoryStorage, spec: str) -> Any:
+    """The rest, in which the operator is replaced at the sixth window."""
+    changes = {FIRST + 5: [ReplaceOperator("sum", {"class": spec})]}
+    return run_local(module.application(), checkpoint=storage, changes=changes)
+
+
+def test_an_operator_that_is_replaced_live_takes_the_state_by_name(modules: Any, tmp_path: Path) -> None:
+    storage = first(modules("old_app"))
+    text = TEMPLATE.format(
+        classes=SWAPPED, states=KEYED.format(kind="Acc"), body=BODY, keys=KEYS, width=WIDTH, windows=WINDOWS
+    ).replace("class Rec(NamedTuple)", "from old_app import Rec, Out\nclass NoRec(NamedTuple)")
+    text = text.replace("class Out(NamedTuple)", "class NoOut(NamedTuple)")
+    (tmp_path / "other_app.py").write_text(text)
+    importlib.invalidate_caches()
+    try:
+        found = live(sys.modules["old_app"], storage, "other_app.Sum")
+        assert [asked.state for asked in found.changes] == ["APPLIED"], found.changes
+        assert rows(found) == expected()
+    finally:
+        sys.modules.pop("other_app", None)
+
+
+@pytest.mark.parametrize(
+    ("classes", "states", "told"),
+    [
+        ("from old_app import Acc", "sums = KeyedState(Acc, key=int)", "no state `acc` any more"),
+        ("class Acc(NamedTuple):\n    count: int\n", KEYED.format(kind="Acc"), "no field `total` any more"),
+    ],
+)
+def test_a_replaced_operator_that_would_lose_state_is_refused(
+    modules: Any, tmp_path: Path, classes: str, states: str, told: str
+) -> None:
+    storage = first(modules("old_app"))
+    text = TEMPLATE.format(
+        classes=classes, states=states, body="pass", keys=KEYS, width=WIDTH, windows=WINDOWS
+    ).replace("class Rec(NamedTuple)", "from old_app import Rec, Out\nclass NoRec(NamedTuple)")
+    text = text.replace("class Out(NamedTuple)", "class NoOut(NamedTuple)")
+    (tmp_path / "other_app.py").write_text(text)
+    importlib.invalidate_caches()
+    try:
+        found = live(sys.modules["old_app"], storage, "other_app.Sum")
+        assert told in found.changes[0].reason
+        assert "remove the operator and add another one" in found.changes[0].reason
+        assert rows(found) == expected()
+    finally:
+        sys.modules.pop("other_app", None)
