@@ -183,6 +183,7 @@ def _check_output(draft: Draft, operator: DraftOperator, name: str) -> None:
     where, schema = operator.port(name), operator.outputs.get(name)
     for what, remedy in unifier_faults(operator.operator, name, schema):
         draft.fault(where, what, remedy)
+    _check_lateness(draft, operator, name)
     column = operator.operator.timestamp_of(name)
     if column is None or schema is None:
         return
@@ -201,3 +202,17 @@ def _check_output(draft: Draft, operator: DraftOperator, name: str) -> None:
     elif not pa.types.is_timestamp(schema.arrow.field(column).type):
         what = f"the timestamp column `{column}` is {schema.arrow.field(column).type}, not a time"
         draft.fault(where, what, "declare it as `datetime`")
+
+
+def _check_lateness(draft: Draft, operator: DraftOperator, name: str) -> None:
+    """Refuse a promise that nobody reads: watermarks begin at input operators, and not at error ports."""
+    if operator.operator.lateness_of(name) is None:
+        return
+    where = operator.port(name)
+    if not operator.is_input:
+        what = f"`{operator.kind}` promises a `lateness`, but it is no input: watermarks come from inputs"
+        remedy = "declare it at the input operators upstream, and leave it out here; `timestamp` may stay"
+        draft.fault(where, what, remedy)
+    elif operator.declared.outputs[name].error:
+        what = "an error port promises a `lateness`, but no watermark follows from errors"
+        draft.fault(where, what, "leave it out")

@@ -240,13 +240,20 @@ class _Expander:
                 "key": entry.key,
                 "codec": entry.declared_codec,
                 "parallel": entry.parallel,
+                "order": entry.order,
             }
             self.useless(module, name, options)
             if entry.methods:
                 what = f"`{module.kind}` has a method for the tuples of `{name}`, which is never called"
                 self.draft.fault(module.port(name), what, "process tuples in an operator inside")
         for name, leaving in declared.outputs.items():
-            options = {"unifier": leaving.unifier, "error": leaving.error, "timestamp": leaving.timestamp}
+            options = {
+                "unifier": leaving.unifier,
+                "error": leaving.error,
+                "timestamp": leaving.timestamp,
+                "lateness": leaving.lateness_seconds is not None,
+                "divided_by": bool(leaving.divided_by),
+            }
             self.useless(module, name, options)
         return len(self.draft.faults) == before
 

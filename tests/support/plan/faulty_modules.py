@@ -261,7 +261,7 @@ def names_that_cannot_be() -> Application:
 
 class Handling(Module):
     payments = InputPort(Payment, key="account")
-    valid = OutputPort(Payment, error=True)
+    valid = OutputPort(Payment, error=True, lateness=0, divided_by="account")
     count = State(0)
 
     @payments.process
@@ -276,7 +276,7 @@ class Handling(Module):
     "declare it on the port of the operator inside",
     "`m.payments`: `Handling` has a method for the tuples of `payments`, which is never called; "
     "process tuples in an operator inside",
-    "`m.valid`: `error` would do nothing on a port of a module; "
+    "`m.valid`: `error`, `lateness`, `divided_by` would do nothing on a port of a module; "
     "declare it on the port of the operator inside",
 )
 def a_module_that_thinks_it_is_an_operator() -> Application:

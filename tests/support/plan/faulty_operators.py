@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from ridgeline.api import Application, Operator
+from ridgeline.api import Application, InputPort, Operator, OutputPort
 from support.plan.faulty import Listing
-from support.plan.parts import Balances, Check, Source, Store
+from support.plan.parts import Balances, Check, Payment, Source, Store
 
 faulty = Listing()
 
@@ -317,3 +317,31 @@ def operator_attributes() -> Application:
         locality="NODE_LOCAL",
         windows_kept=1,
     )
+
+
+class Promising(Operator):
+    payments = InputPort(Payment)
+    valid = OutputPort(Payment, timestamp="time", lateness="0s")
+
+    @payments.process
+    def one(self, payment: Payment) -> None: ...
+
+
+class Erring(Source):
+    errors = OutputPort(Payment, error=True, lateness="5s")
+
+
+@faulty(
+    "`source.errors`: an error port promises a `lateness`, but no watermark follows from errors; "
+    "leave it out",
+    "`promising.valid`: `Promising` promises a `lateness`, but it is no input: watermarks come from inputs; "
+    "declare it at the input operators upstream, and leave it out here; `timestamp` may stay",
+)
+def a_lateness_that_nobody_reads() -> Application:
+    app = Application("test")
+    source = app.add_operator("source", Erring())
+    promising = app.add_operator("promising", Promising())
+    store = app.add_operator("store", Store())
+    app.add_stream("payments", source.payments, promising.payments)
+    app.add_stream("valid", promising.valid, store.input)
+    return app
