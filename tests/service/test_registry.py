@@ -5,6 +5,7 @@ import os
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
@@ -141,6 +142,48 @@ def test_of_several_one_has_to_be_chosen():
     with pytest.raises(RidgelineError, match=r"several applications are running; .* `rates-1` \(rates\)"):
         find()
     assert find("payments-2").url == "http://127.0.0.1:4041"
+
+
+def test_of_several_the_nearest_is_meant(tmp_path, monkeypatch):
+    for name in ("shop", "shop/deep/er", "bank", "elsewhere"):
+        (tmp_path / name).mkdir(parents=True)
+    for number, (place, more) in enumerate(
+        [
+            ("shop", {}),
+            ("bank", {}),
+            ("elsewhere", {"checkpoint": str(tmp_path / "bank" / "state")}),
+            ("elsewhere", {"folders": [str(tmp_path / "shop" / "deep" / "er")]}),
+        ]
+    ):
+        monkeypatch.chdir(tmp_path / place)
+        register(entry(id=f"payments-{number}", port=4040 + number, **more))
+    found = {}
+    for place in ("shop", "shop/deep", "shop/deep/er", "bank"):
+        monkeypatch.chdir(tmp_path / place)
+        assert find() == find("payments")
+        found[place] = find().id
+    assert found == {
+        "shop": "payments-0",
+        "shop/deep": "payments-0",
+        "shop/deep/er": "payments-3",
+        "bank": "payments-1",
+    }
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(RidgelineError, match=r"say which by its id: `payments-2` \(payments\), `payments-3`"):
+        find()
+
+
+def test_entries_of_before_and_of_other_hosts_are_far(tmp_path, monkeypatch):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    mine = entry()
+    register(mine)
+    old = register(entry(id="payments-2", port=4041)).path
+    kept = json.loads(old.read_text())
+    del kept["folders"]
+    old.write_text(json.dumps(kept))
+    register(replace(entry(id="payments-3", port=4042), host="another"))
+    assert find() == find("payments") == mine
 
 
 def test_where_it_is(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.launch import Options, Outcome, launch
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.run import ApplicationRun
+from ridgeline.engine.worker.user_modules import is_users, root_of
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent, StateWarning
 from ridgeline.measure.slot_events import SlotMisplaced, SlotsReduced
 from ridgeline.operators.sql_query import SqlQuery
@@ -39,6 +41,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 Started = Callable[[ApplicationRun, Watch, str | None], None]
+
+
+def _folders(plan: Plan) -> list[str]:
+    """Where the modules of the plan's operators are, as far as they are the user's."""
+    names = {type(operator.operator).__module__ for operator in plan.logical.operators}
+    files = [(name, getattr(sys.modules.get(name), "__file__", None) or "") for name in sorted(names)]
+    return [root_of(name, path) for name, path in files if is_users(path)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +227,7 @@ class _Measured:
                 started=at,
                 user=event.info["user"],
                 checkpoint=event.info["checkpoint"],
+                folders=_folders(self._plan),
             )
             surroundings.callback(register(entry).close)
         except RidgelineError as error:

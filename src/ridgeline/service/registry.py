@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import re
 import socket
@@ -31,7 +32,7 @@ class Entry:
     `url` is where its web service answers, without a slash at the end; `token` what it asks for.
 
     `process`: distinguishes the driver's process from a later one with the same `pid`; empty: not known.
-    `started`: seconds since 1970.
+    `started`: seconds since 1970. `folders`: where it was started, and where its modules are.
     """
 
     id: str
@@ -44,6 +45,7 @@ class Entry:
     user: str = ""
     checkpoint: str = ""
     process: str = ""
+    folders: tuple[str, ...] = ()
 
 
 _ENTRY = pydantic.TypeAdapter(Entry)
@@ -70,8 +72,9 @@ def own_entry(
     started: float,
     user: str = "",
     checkpoint: str = "",
+    folders: Iterable[str] = (),
 ) -> Entry:
-    """The entry of an application that this process runs."""
+    """The entry of an application that this process runs. `folders`: where its modules are."""
     pid = os.getpid()
     return Entry(
         id,
@@ -84,6 +87,7 @@ def own_entry(
         user,
         checkpoint,
         process_identity(pid) or "",
+        tuple(dict.fromkeys([os.path.realpath(Path.cwd()), *folders])),
     )
 
 
@@ -149,6 +153,7 @@ def running() -> list[Entry]:
 def find(text: str = "") -> Entry:
     """The running application of that id, name or URL; without a text the only one that runs.
 
+    Of several that one is meant whose checkpoint folder or project is nearest to where the command runs.
     A URL that is not registered is taken as it is: the application may run elsewhere.
 
     Raises:
@@ -161,9 +166,36 @@ def find(text: str = "") -> Entry:
     chosen = [entry for entry in entries if text in {"", entry.id}] or [
         entry for entry in entries if entry.name == text
     ]
+    if len(chosen) > 1:
+        chosen = _nearest(chosen, Path(os.path.realpath(Path.cwd())))
     if len(chosen) == 1:
         return chosen[0]
     raise RidgelineError(_not_one(text, entries, chosen))
+
+
+def _nearest(entries: list[Entry], here: Path) -> list[Entry]:
+    """Those of the nearest folder; all of them if none is of this one, of one above or below it."""
+    steps = {entry.id: _steps(entry, here) for entry in entries}
+    least = min(steps.values())
+    return [entry for entry in entries if steps[entry.id] == least]
+
+
+def _steps(entry: Entry, here: Path) -> float:
+    """How many folders lie between this one and the nearest of an application's; infinite if none.
+
+    Of two that are as near, the folder above counts.
+    """
+    if entry.host != socket.gethostname():
+        return math.inf
+    found = [math.inf]
+    for path in (*entry.folders, *([entry.checkpoint] if entry.checkpoint.startswith("/") else [])):
+        place = Path(os.path.realpath(path))
+        steps = len(here.parts) - len(place.parts)
+        if here.is_relative_to(place):
+            found.append(steps)
+        elif place.is_relative_to(here):
+            found.append(0.5 - steps)
+    return min(found)
 
 
 def process_identity(pid: int) -> str | None:

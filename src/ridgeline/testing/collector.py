@@ -95,7 +95,29 @@ class Collector(Publisher):
         # `list` first: a running application may add windows meanwhile.
         chosen = [window] if window is not None else sorted(list(self.windows))  # noqa: C414
         batches = [batch for window_id in chosen for batch in self.windows.get(window_id, [])]
-        return [row for batch in batches for row in (self.schema or schema_of(batch)).decode(batch)]
+        return [row for batch in batches for row in self._decode(batch)]
+
+    def ends(self, most: int) -> tuple[int, list[Any], list[Any]]:
+        """How many tuples there are, the first ones, and the last ones that are not among them.
+
+        `most`: of each. Only these are decoded.
+        """
+        batches = [batch for window_id in sorted(self.windows) for batch in self.windows[window_id]]
+        count = sum(batch.num_rows for batch in batches)
+        first: list[Any] = []
+        for batch in batches:
+            if len(first) < most:
+                first += self._decode(batch.slice(0, most - len(first)))
+        last: list[Any] = []
+        wanted = min(most, count - len(first))
+        for batch in reversed(batches):
+            if len(last) < wanted:
+                rows = min(batch.num_rows, wanted - len(last))
+                last[:0] = self._decode(batch.slice(batch.num_rows - rows))
+        return count, first, last
+
+    def _decode(self, batch: pa.RecordBatch) -> list[Any]:
+        return list((self.schema or schema_of(batch)).decode(batch))
 
 
 def collected(publishers: Mapping[str, Publisher], operator: str, window: int | None) -> list[Any]:

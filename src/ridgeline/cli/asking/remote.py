@@ -10,6 +10,7 @@ from rich.text import Text
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.masking import printable_json
+from ridgeline.cli import errors
 from ridgeline.cli.asking.client import Client
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import Output, write
@@ -20,7 +21,9 @@ WIDE = 160
 
 
 def connect(app: str | None, url: str | None, token: str | None) -> Client:
-    """A client of the application with this name, id or URL; of the only one that runs if none is given.
+    """A client of the application with this name, id or URL; of the nearest one if none is given.
+
+    Says on standard error which one that is, if others run.
 
     Raises CommandError.
     """
@@ -33,6 +36,8 @@ def connect(app: str | None, url: str | None, token: str | None) -> Client:
         entry = registry.find(url or app or "")
     except RidgelineError as error:
         raise CommandError(str(error)) from None
+    if app is None and url is None and len(registry.running()) > 1:
+        errors.make_console().print(Text(f"`{entry.id}` ({entry.name}), the nearest of several"))
     return Client(entry.url, entry.token or token)
 
 

@@ -14,6 +14,7 @@ from ridgeline.cli.output import Output, OutputGoneError
 from ridgeline.cli.running.live import LiveView
 from ridgeline.cli.running.profile import Profile
 from ridgeline.cli.running.report import read_report
+from ridgeline.cli.running.results import results
 from ridgeline.cli.running.stopping import Stopper, in_thread
 from ridgeline.cli.running.summary import WIDEST, print_going_on, print_summary, say
 from ridgeline.cli.running.view import PlainView, View, service_line
@@ -48,6 +49,7 @@ class Run:
             self._console.width = _WIDE  # nothing to wrap for
         self._profile = self._make_profile(plan)
         self._watch: Watch | None = None
+        self._run: ApplicationRun | None = None
         self._view = self._make_view()
         self._stopper = Stopper(self._view.stopping, self._killed)
         self._checkpoint = ""
@@ -73,7 +75,8 @@ class Run:
             figures = None
             if self._watch is not None:
                 figures = self._watch.summary(), read_report(self._watch, self._clock.wall())
-            print_summary(self._console, outcome, figures, settings, self._stopper.stopped_by)
+            found = () if self._run is None else results(self._run.publishers)
+            print_summary(self._console, outcome, figures, settings, self._stopper.stopped_by, found)
             self._print_profile()
         if self._unread:
             if not outcome.ended:
@@ -141,7 +144,7 @@ class Run:
     def _started(self, run: ApplicationRun, watch: Watch, url: str | None) -> None:
         """Show where the run begins and what it goes on with; `run_measured` calls it."""
         self._checkpoint = run.checkpoint.storage.uri
-        self._watch = watch
+        self._watch, self._run = watch, run
         if self._profile is not None:
             if run.plan is not self._plan:  # made anew with what a checkpoint keeps that only Spark can read
                 self._profile = self._make_profile(run.plan) or self._profile

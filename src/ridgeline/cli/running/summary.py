@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
@@ -45,12 +45,15 @@ def print_summary(
     figures: tuple[RunSummaryAnswer, Report] | None,
     settings: RunSettings,
     stopped_by: str,
+    collected: Iterable[Text] = (),
 ) -> None:
-    """Print how it ended, what operators did, where time went, and how to go on."""
+    """Print how it ended, what operators did, where time went, what was `collected`, and how to go on."""
     console.print()
     say(console, Text(ended_line(outcome, stopped_by), "bold green" if outcome.ended else "bold"))
     if figures is not None:
         print_figures(console, *figures)
+    for line in collected:
+        say(console, line)
     print_going_on(console, settings, outcome.checkpoint, ended=outcome.ended)
 
 

@@ -1,0 +1,79 @@
+"""What sinks have collected is printed at the end of a run, and not all of it."""
+
+from typing import NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from ridgeline.api.schema import Schema
+from ridgeline.cli.running.results import results
+from ridgeline.testing import CountSink, FirstLastSink
+from ridgeline.testing.collector import Collector
+
+
+class Word(NamedTuple):
+    word: str
+
+
+def collector(count, a_batch=7, a_window=3):
+    """A collector with words of numbers, in many batches."""
+    schema = Schema(Word)
+    made = Collector(schema)
+    batches = [
+        schema.encode([Word(str(number)) for number in range(at, min(at + a_batch, count))])
+        for at in range(0, count, a_batch)
+    ]
+    for window in range(0, len(batches), a_window):
+        made.windows[window] = batches[window : window + a_window]
+    return made
+
+
+def lines(publishers):
+    return [str(line) for line in results(publishers)]
+
+
+@pytest.mark.parametrize("count", [1, 7, 10, 11, 19, 20])
+def test_few_tuples_are_printed_as_they_are(count):
+    expected = [f"  Word(word='{number}')" for number in range(count)]
+    plural = "tuples" if count > 1 else "tuple"
+    assert lines({"sink": collector(count)}) == ["", f"sink collected {count} {plural}:", *expected]
+
+
+@pytest.mark.parametrize("count", [21, 22, 100, 12345])
+def test_of_many_the_first_and_the_last_are_printed(count):
+    found = lines({"sink": collector(count)})
+    assert found[1] == f"sink collected {count:,} tuples:"
+    assert found[2:12] == [f"  Word(word='{number}')" for number in range(10)]
+    assert found[12] == f"  ... {count - 20:,} more"
+    assert found[13:] == [f"  Word(word='{number}')" for number in range(count - 10, count)]
+
+
+def test_nothing_was_collected():
+    assert lines({"sink": collector(0), "other": object()}) == ["", "sink collected 0 tuples"]
+
+
+def test_many_sinks_and_long_or_hostile_values():
+    made = Collector(Schema(Word))
+    made.windows[0] = [Schema(Word).encode([Word("x" * 100_000), Word("\x1b[31m\nred")])]
+    found = lines({str(number): made for number in range(100)})
+    assert max(map(len, found)) < 1_000
+    assert not any("\x1b" in line or "\n" in line for line in found)
+    assert found[-1] == "and 80 sinks more"
+
+
+def test_sinks_with_a_result():
+    counted = CountSink().publisher()
+    counted.stage(0, [2, 1])
+    counted.publish(0)
+    assert lines({"count": counted, "ends": FirstLastSink().publisher()}) == [
+        "",
+        "count: 3",
+        "",
+        "ends: None",
+    ]
+
+
+def test_batches_without_a_schema():
+    made = Collector(None)
+    made.windows[3] = [pa.record_batch({"n": list(range(30))})]
+    assert lines({"sink": made})[2] == "  {'n': 0}"
