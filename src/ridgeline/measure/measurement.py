@@ -42,6 +42,7 @@ from ridgeline.measure.answers.windows import (
 from ridgeline.measure.changes import ChangeFold
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.deciding.fold import DecidingFold
+from ridgeline.measure.deciding.past import PastWindows
 from ridgeline.measure.decisions import DecisionFold
 from ridgeline.measure.events import (
     ApplicationChanged,
@@ -118,6 +119,7 @@ class Measurement:
         """Those that operators declare."""
         self.deciding: DecidingFold | None = None
         """Figures over periods, if somebody decides by them."""
+        self._past = PastWindows()
         self._totals = RunTotals()
         self._started = 0.0
         self._ended: ApplicationEnded | None = None
@@ -309,9 +311,17 @@ class Measurement:
         times = assemble(topology, events, self._clocks)
         width = self.plan.window_seconds if self.plan is not None else 0.0
         self._latency.add(topology, times, window_seconds=width, behind=self.windows_behind(times.published))
-        if self.deciding is not None:
-            folded = self._latency.last
-            self.deciding.add(folded.topology, times, folded.figures, folded.path, folded.phases)
+        if self.deciding is None:
+            self._past.add(times, self._latency.last)
+        else:
+            self.deciding.add(times, self._latency.last)
+
+    def keep_figures(self) -> None:
+        """Keep figures over periods from now on, for those who decide; they begin with the last windows."""
+        if self.deciding is None:
+            self.deciding = DecidingFold()
+            for times, folded in self._past.take():
+                self.deciding.add(times, folded)
 
     def _publish_output(self, event: OutputPublished) -> None:
         self._ages.published(event)

@@ -5,27 +5,32 @@ from __future__ import annotations
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.measure.answers.advice import AdviceAnswer
+from ridgeline.measure.deciding.fold import KEPT_SECONDS
 from ridgeline.plan.edits import Repartition
 from ridgeline.policies.advice import LEAST_WINDOWS, Advice, advise, unknown
 from ridgeline.stram.watch import Watch
 
-_SECONDS = 60.0
+_PERIODS = (60.0, 300.0, KEPT_SECONDS)
+"""Figures are of the first of these that has enough windows."""
 
 
 def advice_answer(watch: Watch, application: str, run: ApplicationRun | None = None) -> AdviceAnswer:
-    """What would help, by the figures of the last minute; figures are kept from the first call on.
+    """What would help, by the figures of the last minute, or of a longer time if windows take long.
 
-    What the run would refuse is not advised.
+    The first call begins with the last windows; from then on all are kept. What the run would refuse is not
+    advised.
     """
     watch.keep_figures()
     changes = watch.changes()
     waiting = any(row["state"] == "QUEUED" and row["edits"] for row in changes)
     slots = None if run is None else run.slots
-    figures = watch.application_figures(_SECONDS, changing=waiting, slots=slots)
+    figures = watch.application_figures(_PERIODS[0], changing=waiting, slots=slots)
     applied = (row for row in changes if row["state"] == "APPLIED" and row["planVersion"] is not None)
     since = figures.at - max((row["since"] for row in applied), default=0.0)
-    if since < _SECONDS:  # of this plan only
-        figures = figures.for_seconds(max(since, 0.0))
+    for seconds in _PERIODS:
+        figures = figures.for_seconds(max(0.0, min(seconds, since)))  # of this plan only
+        if figures.windows >= LEAST_WINDOWS:
+            break
     advice, refused = [], []
     for one in advise(figures):
         why = "" if run is None else _refusal(run, one)
@@ -37,6 +42,7 @@ def advice_answer(watch: Watch, application: str, run: ApplicationRun | None = N
         "seconds": figures.seconds,
         "windows": figures.windows,
         "enough": figures.windows >= LEAST_WINDOWS,
+        "needed": LEAST_WINDOWS,
         "latencySeconds": figures.window_latency.p50_seconds if figures.window_latency.count else None,
         "unknown": [*unknown(figures), *refused],
         "blame": dict(figures.blame),

@@ -38,7 +38,6 @@ from ridgeline.measure.answers.windows import (
     WindowSummaryAnswer,
 )
 from ridgeline.measure.deciding.figures import ApplicationFigures, PromiseState
-from ridgeline.measure.deciding.fold import DecidingFold
 from ridgeline.measure.deciding.period import Keys
 from ridgeline.measure.deciding.present import application_figures
 from ridgeline.measure.events import ApplicationEnded, ContainerWindow, RunEvent, WindowCommitted
@@ -310,9 +309,9 @@ class Watch:
             return figures.operator_totals()
 
     def keep_figures(self) -> None:
-        """Keep figures over periods from now on, for `application_figures`."""
+        """Keep figures over periods from now on, for `application_figures`; some windows were kept before."""
         with self._settled() as figures:
-            figures.deciding = figures.deciding or DecidingFold()
+            figures.keep_figures()
 
     def application_figures(
         self,

@@ -15,6 +15,8 @@ from ridgeline.cli.asking.commands import AsJson, Token, Url
 from ridgeline.cli.errors import make_console, reporting_errors
 
 _ASK_AGAIN_SECONDS = 0.5
+_PATIENCE_SECONDS = 30.0
+"""After so long without a window, what is known must do."""
 _SHOWN_BLAME = 4
 
 
@@ -26,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def advise(
     app: App,
     seconds: Annotated[
-        float, typer.Option("--for", min=0, help="Watch the application for so long, in seconds.")
+        float, typer.Option("--for", min=0, help="Watch for so long, in seconds; 0: by what is known.")
     ] = 10.0,
     url: Url = None,
     token: Token = None,
@@ -34,7 +36,7 @@ def advise(
 ) -> None:
     """Say what would lower latency or raise throughput, by how much, and which command does it.
 
-    Nothing is changed. Figures are kept from the first time on that somebody asks, so it watches for a while.
+    Nothing is changed. The last windows are known; it watches until there are enough of them.
 
     Example: `ridgeline advise payments`
     """
@@ -49,6 +51,15 @@ def advise(
         while answer["seconds"] < seconds and clock.monotonic() < until:
             clock.wait(min(_ASK_AGAIN_SECONDS, max(0.0, until - clock.monotonic())))
             answer = client.get("/advice")
+        if not answer["enough"] and seconds:
+            text = f"{answer['windows']} windows are known, watching until {answer['needed']} are ..."
+            make_console().print(text, highlight=False)
+        known, came = answer["windows"], clock.monotonic()
+        while not answer["enough"] and seconds and clock.monotonic() < came + max(seconds, _PATIENCE_SECONDS):
+            clock.wait(_ASK_AGAIN_SECONDS)
+            answer = client.get("/advice")
+            if answer["windows"] != known:
+                known, came = answer["windows"], clock.monotonic()
         remote.show(answer, lambda _width: advice_parts(answer), as_json=as_json)
 
 

@@ -18,11 +18,12 @@ class AdviceItemAnswer(TypedDict):
 
 
 class AdviceAnswer(TypedDict):
-    """Advice of the last minute's figures."""
+    """Advice by the figures of the last minute, or of a longer time if windows take long."""
 
     seconds: Annotated[float, "How much of the run the figures are of."]
     windows: Annotated[int, "How many windows they are of."]
     enough: Annotated[bool, "False if these are too few to say anything."]
+    needed: Annotated[int, "How many windows are enough."]
     unknown: Annotated[list[str], "What cannot be said, and why."]
     latencySeconds: Annotated[float | None, "Median from trigger to commit."]
     blame: Annotated[dict[str, float], "Seconds of the mean window by what they were spent on."]

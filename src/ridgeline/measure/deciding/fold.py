@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ridgeline.measure.latency.fold import FoldedWindow
 from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import Topology
 
@@ -98,19 +99,9 @@ class DecidingFold:
         self._last: tuple[int, float] | None = None
         """The last window, and when it was committed."""
 
-    def add(
-        self,
-        topology: Topology,
-        times: WindowTimes,
-        figures: Floats,
-        path: tuple[int, ...],
-        phases: Sequence[tuple[str, float]],
-    ) -> None:
-        """Take a window in; one that came before changes nothing.
-
-        `figures`: as in `LatencyColumns`, NaN where an operator did not report. `path`: the critical path.
-        `phases`: the blame chain's seconds.
-        """
+    def add(self, times: WindowTimes, folded: FoldedWindow) -> None:
+        """Take a window in, with what it was found to be; one that came before changes nothing."""
+        topology, figures, path, phases = folded
         if self._last is not None and times.window_id <= self._last[0]:
             return
         now = times.committed
