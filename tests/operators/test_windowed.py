@@ -243,6 +243,9 @@ def test_a_window_comes_when_the_watermark_has_passed_its_end() -> None:
     run = windowed(STREAM, tumbling(60), lateness=5, values=COUNT)
     assert {window: counts(run, window) for window in range(5)} == BY_HAND
     assert run.collected("late") == [click("b", 59)]
+    rows = run.watch.operators()
+    assert [row["lateRecords"] for row in rows if row["lateRecords"]] == [1]
+    assert not any(row["errors"] or row["errorTuples"] for row in rows)
 
 
 def test_open_windows_survive_the_driver() -> None:

@@ -11,6 +11,7 @@ from ridgeline.sla import (
     Observation,
     caught_up_within,
     error_share,
+    late_share,
     latency,
     throughput,
     window_latency,
@@ -105,3 +106,10 @@ def test_clocks_that_are_set_back_forget_nothing() -> None:
 def test_promises_of_one_name_are_refused() -> None:
     with pytest.raises(ValueError, match="`latency_p99:store` is given 2 times"):
         Keeping([latency("store", p99="2s"), latency("store", p99="3s")])
+
+
+def test_late_records_break_their_own_promise_and_no_other() -> None:
+    keeping = Keeping([error_share("store", at_most=0.1), late_share("store", at_most=0.1)])
+    seen = Observation(1.0, {}, {"store": 10}, {"store": 0}, {"store": 2})
+    keeping.on_window(seen, at=1.0, wall=1.0)
+    assert [(state.kept, state.figure) for state in keeping.states] == [(True, 0.0), (False, 0.2)]

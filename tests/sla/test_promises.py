@@ -9,6 +9,7 @@ from ridgeline.sla import (
     alert_rules,
     caught_up_within,
     error_share,
+    late_share,
     latency,
     throughput,
     window_latency,
@@ -22,9 +23,10 @@ def test_durations_are_read_and_names_differ() -> None:
         window_latency(p90=1),
         caught_up_within("10m"),
         error_share("parse", at_most=0.001),
+        late_share("parse", at_most=0.001),
         throughput("parse", at_least=1000),
     ]
-    assert [promise.limit for promise in promises] == [2.0, 0.5, 1.0, 600.0, 0.001, 1000.0]
+    assert [promise.limit for promise in promises] == [2.0, 0.5, 1.0, 600.0, 0.001, 0.001, 1000.0]
     assert promises[1].over == 300.0
     assert len({promise.name for promise in promises}) == len(promises)
     assert [Promise.model_validate_json(promise.model_dump_json()) for promise in promises] == promises
@@ -37,6 +39,8 @@ def test_what_makes_no_promise_is_refused() -> None:
         latency("store", p50="1s", p99="2s")
     with pytest.raises(ValueError, match="a share is a number from 0 to 1"):
         error_share("parse", at_most=5)
+    with pytest.raises(ValueError, match="a share is a number from 0 to 1"):
+        late_share("parse", at_most=-1)
     with pytest.raises(ValidationError, match="less than or equal to 900"):
         latency("store", p99="2s", over="1h")
 

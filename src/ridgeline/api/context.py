@@ -198,7 +198,8 @@ class OperatorContext:
     def count_late(self, records: int = 1) -> None:
         """Count records that came too late, by the watermark, for what they belong to.
 
-        The sum is shown with the operator's watermark. Raises nothing.
+        What is emitted at a port with `late=True` is counted without it. The sum is shown with the
+        operator's watermark. Raises nothing.
         """
         self._late += records
 

@@ -230,7 +230,8 @@ class OutputPort(Port, Generic[T]):
     `schema`: as of an `InputPort`. `unifier`: the class or instance that merges the outputs of partitions,
     `"self"` for an operator that merges its own results; default: they pass through. `optional=False`: must
     be connected. `optional=True`: need not be. None: at least one of the operator's outputs must be, unless
-    all are optional. `error`: an error port; its tuples are counted as errors. `timestamp`: the column that
+    all are optional. `error`: an error port; its tuples are counted as errors. `late`: an error port for
+    records that came too late; they are counted as late, and not as errors. `timestamp`: the column that
     holds the tuples' times.
 
     `lateness`, of an input operator, promises that no record is older by more than the newest before it.
@@ -262,6 +263,7 @@ class OutputPort(Port, Generic[T]):
         unifier: Unifier | type[Unifier] | Literal["self"] | None = None,
         optional: bool | None = None,
         error: bool = False,
+        late: bool = False,
         timestamp: str | None = None,
         lateness: float | str | None = None,
         divided_by: str | Sequence[str] = (),
@@ -274,6 +276,7 @@ class OutputPort(Port, Generic[T]):
         unifier: Unifier | type[Unifier] | Literal["self"] | None = None,
         optional: bool | None = None,
         error: bool = False,
+        late: bool = False,
         timestamp: str | None = None,
         lateness: float | str | None = None,
         divided_by: str | Sequence[str] = (),
@@ -286,6 +289,7 @@ class OutputPort(Port, Generic[T]):
         unifier: Unifier | type[Unifier] | Literal["self"] | None = None,
         optional: bool | None = None,
         error: bool = False,
+        late: bool = False,
         timestamp: str | None = None,
         lateness: float | str | None = None,
         divided_by: str | Sequence[str] = (),
@@ -297,6 +301,7 @@ class OutputPort(Port, Generic[T]):
         unifier: Unifier | type[Unifier] | Literal["self"] | None = None,
         optional: bool | None = None,
         error: bool = False,
+        late: bool = False,
         timestamp: str | None = None,
         lateness: float | str | None = None,
         divided_by: str | Sequence[str] = (),
@@ -304,7 +309,8 @@ class OutputPort(Port, Generic[T]):
         super().__init__(schema, optional=bool(optional))
         self.required = optional is False
         self.unifier = unifier
-        self.error = error
+        self.error = error or late
+        self.late = late
         self.timestamp = timestamp
         self.lateness_seconds = None if lateness is None else parse_duration(lateness)
         self.divided_by = (divided_by,) if isinstance(divided_by, str) else tuple(divided_by)

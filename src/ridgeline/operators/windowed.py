@@ -102,7 +102,7 @@ class Windowed(Operator):
 
     input = InputPort(Any)
     output = OutputPort(Any)
-    late = OutputPort(Any, error=True, optional=True)
+    late = OutputPort(Any, late=True, optional=True)
 
     windows: Sliding | Session
     key: str | tuple[str, ...]
@@ -213,7 +213,6 @@ class Windowed(Operator):
         there = timed & (ends > self._closed)
         if not there.all():
             self.late.emit_batch(vectors.filtered(batch, ~there), rows=~there)
-            self.context.count_late(len(batch) - int(there.sum()))
             batch, times, starts = vectors.filtered(batch, there), times[there], starts[there]
         if len(times):
             codes, keys = vectors.key_codes([batch.column(name) for name in self._keys])

@@ -63,6 +63,7 @@ class PromisingThread:
         self._names: dict[int, str] = {}
         self._tuples: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
+        self._late: Counter[str] = Counter()
         self._planned: dict[int, float] = {}
         self._paused = False
         self._over = threading.Event()
@@ -129,6 +130,7 @@ class PromisingThread:
             counts = event.tuples_in or event.tuples_out
             self._tuples[name] += sum(counts.values())
             self._errors[name] += event.errors
+            self._late[name] += event.late
 
     def _commit(self, at: float, event: WindowCommitted) -> None:
         """Judge with a window that is committed."""
@@ -142,10 +144,16 @@ class PromisingThread:
         if "caught_up_within" in self._kinds:
             behind = _caught_up_in(self._watch.progress(), self._clock.wall())
         seen = Observation(
-            event.published - event.began, latency, dict(self._tuples), dict(self._errors), behind
+            event.published - event.began,
+            latency,
+            dict(self._tuples),
+            dict(self._errors),
+            dict(self._late),
+            behind,
         )
         self._tuples.clear()
         self._errors.clear()
+        self._late.clear()
         self._names.clear()  # the plan may be another one in the next window
         for window in [one for one in self._planned if one <= event.window_id]:
             del self._planned[window]

@@ -18,6 +18,7 @@ class Observation:
     latency: Mapping[str, float] = field(default_factory=dict)
     tuples: Mapping[str, int] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
+    late: Mapping[str, int] = field(default_factory=dict)
     caught_up_in: float | None = None
 
 
@@ -94,7 +95,7 @@ class _Kept:
         else:
             gone = operator not in seen.tuples
             of = seen.tuples.get(operator, 0)
-            count = seen.errors.get(operator, 0)
+            count = (seen.late if kind == "late_share" else seen.errors).get(operator, 0)
         if gone:
             self._windows.clear()
             self._of = self._count = 0
@@ -129,7 +130,7 @@ class _Kept:
                 return None, None
             rate = self._of / promise.over
             return rate >= promise.limit, rate
-        if promise.kind == "error_share":
+        if promise.kind in ("error_share", "late_share"):
             share = self._count / self._of if self._of else None
             return (None if share is None else share <= promise.limit), share
         if promise.kind == "window_latency" and self._began is not None and overdue > promise.limit:

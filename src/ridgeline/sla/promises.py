@@ -8,12 +8,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from ridgeline.api.duration import parse_duration
 
-Kind = Literal["latency", "window_latency", "caught_up_within", "error_share", "throughput"]
+Kind = Literal["latency", "window_latency", "caught_up_within", "error_share", "late_share", "throughput"]
 UNITS: dict[Kind, str] = {
     "latency": "s",
     "window_latency": "s",
     "caught_up_within": "s",
     "error_share": "share",
+    "late_share": "share",
     "throughput": "tuples/s",
 }
 LONGEST = 900.0
@@ -32,7 +33,7 @@ class Promise(BaseModel):
 
     `on_broken` is told when it is broken, `on_kept` when it is kept again. A URL gets the state posted; a
     command, as a list of its arguments, reads it.
-    Made by `latency`, `window_latency`, `caught_up_within`, `error_share` and `throughput`.
+    Made by `latency`, `window_latency`, `caught_up_within`, `error_share`, `late_share` and `throughput`.
     `operator` is empty for promises of the whole application.
     """
 
@@ -97,18 +98,33 @@ def caught_up_within(limit: Any, **hooks: Unpack[Hooks]) -> Promise:
 
 
 def error_share(operator: str, *, at_most: float, over: Any = "1m", **hooks: Unpack[Hooks]) -> Promise:
-    """Promise that at most this share of the tuples of an operator are errors, over the period."""
-    if not 0 <= at_most <= 1:
-        msg = (
-            f"`at_most` is {at_most}, but a share is a number from 0 to 1: write 0.001 for one in a thousand"
-        )
-        raise ValueError(msg)
-    return Promise(kind="error_share", operator=operator, limit=at_most, over=parse_duration(over), **hooks)
+    """Promise that at most this share of the tuples of an operator are errors, over the period.
+
+    Late records are no errors: see `late_share`.
+    """
+    limit = _share(at_most)
+    return Promise(kind="error_share", operator=operator, limit=limit, over=parse_duration(over), **hooks)
+
+
+def late_share(operator: str, *, at_most: float, over: Any = "1m", **hooks: Unpack[Hooks]) -> Promise:
+    """Promise that at most this share of the tuples of an operator come too late, over the period."""
+    limit = _share(at_most)
+    return Promise(kind="late_share", operator=operator, limit=limit, over=parse_duration(over), **hooks)
 
 
 def throughput(operator: str, *, at_least: float, over: Any = "1m", **hooks: Unpack[Hooks]) -> Promise:
     """Promise that an operator takes at least so many tuples a second, over the period."""
     return Promise(kind="throughput", operator=operator, limit=at_least, over=parse_duration(over), **hooks)
+
+
+def _share(at_most: float) -> float:
+    """Raises ValueError for what is no share."""
+    if not 0 <= at_most <= 1:
+        msg = (
+            f"`at_most` is {at_most}, but a share is a number from 0 to 1: write 0.001 for one in a thousand"
+        )
+        raise ValueError(msg)
+    return at_most
 
 
 def _quantile(p50: Any, p90: Any, p99: Any) -> tuple[Literal[50, 90, 99], float]:

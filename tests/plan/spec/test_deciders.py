@@ -11,7 +11,7 @@ from ridgeline.plan.spec.reader import read_specification
 from ridgeline.plan.spec.texts import read_document
 from ridgeline.plan.spec.writer import specification_of, write_specification
 from ridgeline.policies import CriticalPathPolicy, Schedule, SkewPolicy, StatsListener
-from ridgeline.sla import caught_up_within, error_share, latency, throughput, window_latency
+from ridgeline.sla import caught_up_within, error_share, late_share, latency, throughput, window_latency
 
 
 class MoreWhenLate(StatsListener):
@@ -36,6 +36,7 @@ def application():
         window_latency(p50=0.5, over="5m"),
         caught_up_within("10m"),
         error_share("sink", at_most=0.001),
+        late_share("sink", at_most=0.5),
         throughput("dice", at_least=100),
     )
     return app

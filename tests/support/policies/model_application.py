@@ -163,6 +163,7 @@ def _operator(step: Step, taken: float, window: float) -> OperatorFigures:
             true_rate=None,
             queue=None,
             errors=0,
+            late_records=0,
             state_bytes=0,
             critical_path_share=1.0,
         )

@@ -1,4 +1,4 @@
-"""The tuples that an operator has sent to its error ports in a window."""
+"""The tuples that an operator has sent to its error ports in a window, and those that came too late."""
 
 from __future__ import annotations
 
@@ -12,14 +12,19 @@ from ridgeline.plan.physical import PhysicalOperator
 
 def rejected_tuples(
     emitted: Mapping[str, Sequence[Tuples]], outputs: Mapping[str, OutputPoint], spec: PhysicalOperator
-) -> tuple[int, list[str]]:
-    """How many tuples went to error ports, and the first `error_tuples_kept` of them as text."""
+) -> tuple[int, int, list[str]]:
+    """How many tuples went to error ports and to those for late records, and some of the first as text.
+
+    Of errors `error_tuples_kept` are text. Late records are no errors.
+    """
     keep = spec.attributes["error_tuples_kept"]
-    count, kept = 0, list[str]()
+    count, late, kept = 0, 0, list[str]()
     for name, parts in emitted.items():
-        if outputs[name].port.error:
+        if outputs[name].port.late:
+            late += sum(map(len, parts))
+        elif outputs[name].port.error:
             for part in parts:
                 count += len(part)
                 if len(kept) < keep:
                     kept += [shorten(row) for row in part.rows[: keep - len(kept)]]
-    return count, kept
+    return count, late, kept

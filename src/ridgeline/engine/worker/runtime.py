@@ -316,7 +316,7 @@ class OperatorRuntime:
             for point in self.outputs.values():
                 point.discard()
             self._undeclared.forget(window_id)
-        window.errors, rejected = rejected_tuples(emitted, self.outputs, self.spec)
+        window.errors, window.late, rejected = rejected_tuples(emitted, self.outputs, self.spec)
         if delivery is not None:
             window.errors += len(delivery.left_out)
             rejected += delivery.left_out[: max(1, self.spec.attributes["error_tuples_kept"]) - len(rejected)]

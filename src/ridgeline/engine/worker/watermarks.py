@@ -53,7 +53,7 @@ class Watermark:
         entered, left = self.cell.get()
         _, idle = self._marks.get(self._id, (EARLIEST, False))
         window.watermark = WatermarkReading(entered, left, idle, self._ahead)
-        window.late = context.take_late()
+        window.late += context.take_late()
 
     def advance(self, context: OperatorContext, *, ends: bool, gathers: bool) -> None:
         """All tuples of a streaming window have come; what `end_window` emits comes before the new watermark.

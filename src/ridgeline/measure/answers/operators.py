@@ -62,6 +62,7 @@ class OperatorAnswer(TypedDict):
     heldBytes: Annotated[int, "Bytes of tuples that it keeps in memory for sliding application windows."]
     errors: Annotated[int, "Tuples that it emitted at error ports or left out, since the start."]
     errorTuples: Annotated[list[str], "The last of them, as text."]
+    lateRecords: Annotated[int, "Records that came too late, since the start; they are no errors."]
     droppedWindows: Annotated[int, "Windows that it lost, with `AT_MOST_ONCE`."]
     queueSizeMA: Annotated[float | None, "Tuples that waited when its turn came, averaged."]
     ports: Annotated[list[PortAnswer], "Its ports."]
@@ -212,6 +213,7 @@ def operator_answer(status: OperatorStatus, container: ContainerStatus, moment: 
         "heldBytes": status.held_bytes,
         "errors": status.counts.errors,
         "errorTuples": list(status.error_tuples),
+        "lateRecords": status.counts.late,
         "droppedWindows": status.counts.dropped_windows,
         "queueSizeMA": status.queue,
         "ports": _ports(status, totals, rates),

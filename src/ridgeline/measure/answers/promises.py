@@ -9,7 +9,9 @@ class PromiseAnswer(TypedDict):
     """A promise, and whether it is kept."""
 
     promise: Annotated[str, "Its name, such as `latency_p99:store`."]
-    kind: Annotated[str, "`latency`, `window_latency`, `caught_up_within`, `error_share` or `throughput`."]
+    kind: Annotated[
+        str, "`latency`, `window_latency`, `caught_up_within`, `error_share`, `late_share` or `throughput`."
+    ]
     operator: Annotated[str, "The operator that it is of; empty: the application."]
     kept: Annotated[bool | None, "Whether it is kept; null if nothing can be said of it."]
     since: Annotated[float, "Since when, seconds since 1970."]

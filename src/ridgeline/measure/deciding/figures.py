@@ -50,6 +50,7 @@ class PartitionFigures:
     true_rate: float | None
     queue: float | None
     errors: int
+    late_records: int
     state_bytes: int
     critical_path_share: float
 
@@ -88,6 +89,7 @@ class OperatorFigures(ABC):
     record_age: Spread
     queue: float | None
     errors: int
+    late_records: int
     critical_path_share: float
     slack_seconds: float | None
     metrics: Mapping[str, Any]

@@ -31,8 +31,8 @@ Floats = npt.NDArray[np.float64]
 class Column:
     """The columns of a slice's sums: what each physical operator did in its windows."""
 
-    TUPLES_IN, TUPLES_OUT, COMPUTE, TRANSFER, TURN, QUEUE, ERRORS, ON_PATH, WINDOWS = range(9)
-    COUNT = 9
+    TUPLES_IN, TUPLES_OUT, COMPUTE, TRANSFER, TURN, QUEUE, ERRORS, LATE, ON_PATH, WINDOWS = range(10)
+    COUNT = 10
 
 
 class _Window(NamedTuple):
@@ -129,6 +129,7 @@ class DecidingFold:
                     0.0,
                     found.queue,
                     found.errors,
+                    found.late,
                     0.0,
                     1.0,
                 )

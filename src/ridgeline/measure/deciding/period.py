@@ -158,6 +158,7 @@ class Period(ApplicationFigures):
             true_rate=float(worked) / useful if useful > 0 and worked else None,
             queue=float(sums[Column.QUEUE]) / windows if windows else None,
             errors=int(sums[Column.ERRORS]),
+            late_records=int(sums[Column.LATE]),
             state_bytes=0 if last is None else int(last.state_bytes[last.topology.places[node.id]]),
             critical_path_share=float(sums[Column.ON_PATH]) / self.windows if self.windows else 0.0,
         )
@@ -215,6 +216,7 @@ class Period(ApplicationFigures):
             record_age=self._now.ages.get(name, Spread()),
             queue=float(whole[Column.QUEUE]) / self.windows if self.windows else None,
             errors=int(whole[Column.ERRORS]),
+            late_records=int(whole[Column.LATE]),
             critical_path_share=on_path / self.windows if self.windows else 0.0,
             metrics=self._now.metrics.get(name, {}),
             by_partition=parts,

@@ -19,11 +19,13 @@ _PROMISES: dict[Kind, Callable[..., Promise]] = {
     "window_latency": sla.window_latency,
     "caught_up_within": sla.caught_up_within,
     "error_share": sla.error_share,
+    "late_share": sla.late_share,
     "throughput": sla.throughput,
 }
 _LIMITS: dict[Kind, str] = {
     "caught_up_within": "limit",
     "error_share": "at_most",
+    "late_share": "at_most",
     "throughput": "at_least",
 }
 

@@ -31,14 +31,17 @@ class PromiseSpec(_Section):
     """What the application keeps, in the words of the functions of `ridgeline.sla`."""
 
     kind: str = Field(
-        description="`latency`, `window_latency`, `caught_up_within`, `error_share` or `throughput`."
+        description="`latency`, `window_latency`, `caught_up_within`, `error_share`, `late_share` or "
+        "`throughput`."
     )
     operator: str | None = Field(default=None, description="Which operator it is of.")
     p50: float | int | str | None = Field(default=None, description='The limit of this quantile: `"2s"`.')
     p90: float | int | str | None = Field(default=None, description='The limit of this quantile: `"2s"`.')
     p99: float | int | str | None = Field(default=None, description='The limit of this quantile: `"2s"`.')
     limit: float | int | str | None = Field(default=None, description="Of `caught_up_within`.")
-    at_most: float | int | None = Field(default=None, description="Of `error_share`: from 0 to 1.")
+    at_most: float | int | None = Field(
+        default=None, description="Of `error_share` and `late_share`: from 0 to 1."
+    )
     at_least: float | int | None = Field(default=None, description="Of `throughput`: tuples a second.")
     over: float | int | str | None = Field(default=None, description='The period that counts: `"1m"`.')
     on_broken: str | list[str] | None = Field(
