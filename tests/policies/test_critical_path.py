@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+from typing import Any, NamedTuple
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort
 from ridgeline.policies import CriticalPathPolicy
+from ridgeline.testing import CollectorSink, LocalRun, SteppingClock, run_local
 from support.policies.model_application import Model, Step
 
 
@@ -100,3 +106,107 @@ def test_never_oscillates_under_constant_load(
     model.run(CriticalPathPolicy(max_slots=8), 1500)
     late = [entry for entry in model.log if entry[0] > 1000]
     assert not late, model.log
+
+
+class Item(NamedTuple):
+    key: int
+
+
+class Items(InputOperator):
+    """`busy` windows of eight items, then none."""
+
+    output = OutputPort(Item)
+    busy: int = 0
+
+    def emit_tuples(self) -> None:
+        if self.context.window_id < self.busy:
+            for key in range(8):
+                self.output.emit(Item(key))
+
+
+class Worker(Operator):
+    data = InputPort(Item, key="key")
+    output = OutputPort(Item)
+    milliseconds: float = 15.0
+
+    @data.process
+    def work(self, item: Item) -> None:
+        self.context.clock.wait(self.milliseconds / 1e3)
+        self.output.emit(item)
+
+
+def _linear(busy: int, partitions: int) -> LocalRun:
+    """A chain that really runs, on a clock that only its operators and the schedule move."""
+    app = Application("linear", window="200ms")
+    items = app.add_operator("items", Items(busy=busy))
+    work = app.add_operator("work", Worker(), partitions=partitions)
+    sink = app.add_operator("sink", CollectorSink(Item))
+    app.add_stream("items", items.output, work.data)
+    app.add_stream("work", work.output, sink.input)
+    app.add_policy(CriticalPathPolicy(max_slots=partitions, cooldown="1s", patience="5s"))
+    return run_local(app, windows=400, clock=SteppingClock())
+
+
+def test_a_linear_application_that_idles_gives_all_its_partitions_back() -> None:
+    run = _linear(0, 5)
+    assert all("slack" in row["note"] for row in run.decisions().to_pylist())
+    assert len(run.decisions()) == 4
+    assert len(run.watch.topology.partitions_of("work")) == 1
+
+
+def test_one_that_works_keeps_them_until_the_load_is_gone() -> None:
+    run = _linear(300, 3)
+    given_back = [row for row in run.decisions().to_pylist() if "slack" in row["note"]]
+    assert given_back
+    busy_until = run.windows().to_pylist()[300]["triggered_at"]
+    assert all(row["at"] >= busy_until for row in given_back)
+
+
+def test_what_helped_is_not_taken_back() -> None:
+    model = Model(_chain(cost=0.0015, unifier=0.3), lambda _: 300)
+    policy = CriticalPathPolicy(max_slots=4)
+    for second in range(1000):
+        answer = policy.decide(model.figures(second))
+        if answer is not None:
+            model.log.append((second, answer.note))
+            model.version += model._apply(answer)
+            policy.told(answer, "HELPED")
+    assert not any("back to" in note for _, note in model.log), model.log
+
+
+class _Stalled(Model):
+    """A sink was blocked for most of the period; lately it is as busy as it is with its load."""
+
+    def figures(self, second: int) -> Any:
+        lately = super().figures(second)
+        figures = copy.copy(lately)
+        sink = copy.copy(lately.operators["sink"])
+        sink.utilization, sink.by_partition = 0.98, [replace(sink.by_partition[0], utilization=0.98)]
+        figures.operators = {**lately.operators, "sink": sink}
+        figures.for_seconds = lambda seconds: figures if seconds > 30 else lately
+        return figures
+
+
+def test_a_block_that_has_ended_is_no_reason_for_partitions() -> None:
+    model = _Stalled(_chain(cost=0.00001), lambda _: 200)
+    model.run(CriticalPathPolicy(max_slots=8), 100)
+    assert model.log == []
+
+
+def test_each_slot_must_bring_what_it_costs() -> None:
+    # from 8 ms to 2 ms with four: 4 ms for the first slot more, below what one is worth
+    model = Model(_chain(cost=0.00008, unifier=0.0), lambda _: 200)
+    model.run(CriticalPathPolicy(max_slots=4, worth_seconds=0.005), 100)
+    assert model.log == []
+
+
+def test_nothing_is_given_where_all_processors_are_busy() -> None:
+    steps = [
+        Step("source", 0.00001, is_input=True),
+        Step("one", 0.0009),
+        Step("other", 0.00095),
+        Step("sink", 0.00001),
+    ]
+    model = Model(steps, lambda _: 1000, slots=2)
+    model.run(CriticalPathPolicy(), 100)
+    assert model.log == []

@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import threading
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
+from ridgeline import Application, InputPort, Operator
 from ridgeline.plan import edits as plan_edits
 from ridgeline.policies import Decision, Expectation, Repartition, SetAttribute, SetProperty
 from ridgeline.policies.deciding import Deciders
+from ridgeline.testing import END_WINDOW, ListInput, run_local
 
 
 class Figures(SimpleNamespace):
@@ -200,3 +202,32 @@ def test_an_operator_that_is_gone_has_no_listener_and_no_figure():
 def test_a_figure_that_there_is_not_is_refused():
     with pytest.raises(ValueError, match="there is no figure `latency`; there are latency_p50_seconds"):
         Expectation("latency", 1.0, 0.5)
+
+
+class Number(NamedTuple):
+    value: int
+
+
+class Watching(Operator):
+    """Observes itself: asks for a higher limit, and notes the one that it sees."""
+
+    data = InputPort(Number)
+    limit: int = 1
+
+    @data.process
+    def work(self, number: Number) -> None:
+        pass
+
+    def observe(self, figures: Any) -> Any:
+        return SetProperty("limit", self.limit + 1, note=f"{self.limit}")
+
+
+def test_an_operator_that_observes_itself_sees_its_properties_of_now() -> None:
+    app = Application("watching")
+    numbers = app.add_operator("numbers", ListInput(Number, [(1,), END_WINDOW, (2,), END_WINDOW, (3,)]))
+    watching = app.add_operator("watching", Watching(limit=4))
+    app.add_stream("numbers", numbers.output, watching.data)
+    notes = [row["note"] for row in run_local(app, properties={"watching.limit": 7}).decisions().to_pylist()]
+    assert len(notes) > 1
+    assert notes == [str(limit) for limit in range(7, 7 + len(notes))]
+    assert watching.limit == 4  # the author's is as it was

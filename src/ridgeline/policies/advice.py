@@ -168,14 +168,15 @@ def _to_give_back(figures: ApplicationFigures) -> Iterator[Advice]:
     """Partitions that nobody would miss."""
     for name, one in figures.operators.items():
         fewer = one.partitions - 1
-        if fewer < 1 or one.is_input or one.critical_path_share >= MOSTLY or one.slack_seconds is None:
+        if fewer < 1 or one.is_input or one.slack_seconds is None:
             continue
         after = predicted_latency(one, fewer)
-        slower = 0.0 if after is None else after - one.latency.p50_seconds
-        if after is not None and predicted_busy(one, fewer) < _IDLE and one.slack_seconds > 2 * slower:
+        slower = 0.0 if after is None else max(after - one.latency.p50_seconds, 0.0)
+        little = max(one.slack_seconds, _WORTH * figures.window_latency.p50_seconds)
+        if after is not None and predicted_busy(one, fewer) < _IDLE and little > 2 * slower:
             why = (
-                f"it is busy {busy_share(one):.0%} of the time, and could be "
-                f"{shown('_seconds', one.slack_seconds)} slower without anybody waiting"
+                f"it is busy {busy_share(one):.0%} of the time; with one less it is "
+                f"{shown('_seconds', slower)} slower, and it has {shown('_seconds', one.slack_seconds)}"
             )
             what = f"`{name}` could give a partition back, it has {one.partitions}"
             yield Advice(what, why, "utilization", busy_share(one), predicted_busy(one, fewer), name, fewer)

@@ -8,10 +8,13 @@ from itertools import islice
 from typing import Any
 
 from ridgeline.api.partitioner import Partitioner
-from ridgeline.measure.deciding.figures import ApplicationFigures
+from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
 from ridgeline.plan import edits as plan_edits
 from ridgeline.plan.edits import Edit, edit_of, edit_to_json
 from ridgeline.plan.spec.partitioners import write_partitioner
+
+ASKED, APPLIED, REFUSED, HELPED, MISSED = "ASKED", "APPLIED", "REFUSED", "HELPED", "MISSED"
+"""The states of a decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +93,15 @@ def _latency(figures: ApplicationFigures, operator: str, quantile: str) -> float
     return getattr(spread, quantile) if spread.count else None
 
 
+def _rate(operator: OperatorFigures) -> float:
+    return operator.tuples_out_per_second if operator.is_input else operator.tuples_in_per_second
+
+
 FIGURES: Mapping[str, Any] = {
     "latency_p50_seconds": lambda figures, name: _latency(figures, name, "p50_seconds"),
     "latency_p99_seconds": lambda figures, name: _latency(figures, name, "p99_seconds"),
     "record_age_p99_seconds": lambda figures, name: figures.operators[name].record_age.p99_seconds or None,
-    "tuples_per_second": lambda figures, name: figures.operators[name].tuples_in_per_second,
+    "tuples_per_second": lambda figures, name: _rate(figures.operators[name]),
     "true_rate": lambda figures, name: figures.operators[name].true_rate,
     "utilization": lambda figures, name: figures.operators[name].utilization,
     "imbalance": lambda figures, name: figures.operators[name].imbalance,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic import Field, PrivateAttr
 
-from ridgeline.measure.deciding.figures import ApplicationFigures
-from ridgeline.policies.answers import Decision, Expectation
+from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
+from ridgeline.policies.answers import HELPED, Decision, Expectation
 from ridgeline.policies.model import (
     MOSTLY,
+    all_busy,
     behind,
     busy_share,
     partitions_for,
@@ -21,7 +23,9 @@ from ridgeline.policies.model import (
 from ridgeline.policies.steering import Seconds, SteeringPolicy
 
 _MORE = 1.05  # by less than this the load is said to stay
-_SELDOM = 0.1
+_LESS = 0.9  # of what an operator is busy; what leaves more is no gain
+_FULL = 0.9  # of all processors; more cannot be had
+_FEW = 3  # windows; of fewer nothing is said about what was lately
 _OTHER_LOAD = 0.25  # what was learned at one load says nothing beyond this share of it
 
 
@@ -42,10 +46,11 @@ class CriticalPathPolicy(SteeringPolicy):
 
     Too little throughput comes first: all operators that are busier than `busy` get as many partitions as
     bring them to `target`, in one change. An operator that cannot have enough limits all others with it. Then
-    latency: the operator with the most on the critical path, if the application is expected to gain at least
-    the share `worth_it`. What did not bring a quarter of that is taken back, and is tried again only once the
-    load is another by a quarter. Partitions are taken back one at a time, never from what is busy, on the
-    critical path or behind. The operator must have had room for all of `patience`. `divides`: inputs that may
+    latency: the operator with the most on the critical path. The application must be expected to gain at
+    least the share `worth_it` for each slot more. What did not bring a quarter of that is taken back, and is
+    tried again only once the load is another by a quarter. Partitions are taken back one at a time, never
+    from what is busy or behind. Windows may get slower by less than half of what a slot must bring.
+    The operator must have had room for all of `patience`. `divides`: inputs that may
     have more partitions; others never get any. `keep`: operators that stay as they are.
     """
 
@@ -59,6 +64,7 @@ class CriticalPathPolicy(SteeringPolicy):
     divides: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     _tried: _Try | None = PrivateAttr(default=None)
+    _tried_note: str = PrivateAttr(default="")
     _vain: dict[tuple[str, int], float] = PrivateAttr(default_factory=dict)
     _needed: dict[str, tuple[int, float]] = PrivateAttr(default_factory=dict)
     _needed_at: dict[str, float] = PrivateAttr(default_factory=dict)
@@ -78,6 +84,11 @@ class CriticalPathPolicy(SteeringPolicy):
             or self._back(settled)
         )
 
+    def told(self, decision: Decision, state: str) -> None:
+        """What has helped is not taken back; other states change nothing."""
+        if state == HELPED and decision.note == self._tried_note:
+            self._tried = None
+
     def limit(self, figures: ApplicationFigures, name: str) -> int:
         """As of others; inputs that are not known to divide, and what `keep` names, stay as they are."""
         operator = figures.operators[name]
@@ -94,9 +105,23 @@ class CriticalPathPolicy(SteeringPolicy):
 
     def _remember_needed(self, figures: ApplicationFigures) -> None:
         for name, one in figures.operators.items():
-            busy = predicted_busy(one, max(one.partitions - 1, 1)) > self.idle
-            if name not in self._needed_at or busy or one.critical_path_share > _SELDOM or behind(figures):
+            fewer = max(one.partitions - 1, 1)
+            busy = predicted_busy(one, fewer) > self.idle
+            if name not in self._needed_at or busy or behind(figures) or self._missed(figures, name, fewer):
                 self._needed_at[name] = figures.at
+
+    def _missed(self, figures: ApplicationFigures, name: str, fewer: int) -> bool:
+        """Whether windows would notice that an operator has fewer partitions: half of what one is worth."""
+        one = figures.operators[name]
+        after = predicted_latency(one, fewer)
+        if after is None or one.slack_seconds is None:
+            return True
+        slower = max(after - one.latency.p50_seconds, 0.0)
+        return 2 * slower > max(one.slack_seconds, self._worth(figures))
+
+    def _worth(self, figures: ApplicationFigures) -> float:
+        """What a slot more must bring, in seconds of a window: slots have a price."""
+        return float(max(self.worth_it * figures.window_latency.p50_seconds, self.worth_seconds))
 
     def _judged(self, figures: ApplicationFigures) -> Decision | None:
         """Take the last change for latency back if it did not help, and remember that; `decide` calls it."""
@@ -118,11 +143,27 @@ class CriticalPathPolicy(SteeringPolicy):
         )
         return self._change(figures, {tried.operator: tried.before}, note, ())
 
+    def _full(self, figures: ApplicationFigures) -> bool:
+        """Whether all processors are busy: partitions more would only share them."""
+        known = [one for one in (self.max_slots, figures.slots) if one is not None]
+        return bool(known) and all_busy(figures) > _FULL * min(known)
+
+    def _tight(self, figures: ApplicationFigures, load: float) -> list[OperatorFigures]:
+        """The operators that are too busy, over the period and lately: what was in their way may be gone."""
+        lately = figures.for_seconds(figures.seconds / 4)
+        if lately.windows < _FEW:
+            lately = figures
+        return [
+            one
+            for name, one in figures.operators.items()
+            if min(busy_share(one), busy_share(lately.operators[name])) * load > self.busy
+        ]
+
     def _for_throughput(self, figures: ApplicationFigures) -> Decision | None:
         """Give all that are too busy what they need, as far as what cannot be divided lets tuples through."""
         load = wanted_load(figures, self.catch_up)
-        tight = [one for one in figures.operators.values() if busy_share(one) * load > self.busy]
-        if not tight:
+        tight = self._tight(figures, load)
+        if not tight or self._full(figures):
             return None
         limited = ""
         for name, one in figures.operators.items():
@@ -138,6 +179,7 @@ class CriticalPathPolicy(SteeringPolicy):
             if (
                 busy_share(one) * load > self.busy
                 and number > one.partitions
+                and predicted_busy(one, number) <= _LESS * busy_share(one)
                 and not self._was_vain(figures, one.name, number)
             ):
                 wanted[one.name] = number
@@ -148,30 +190,26 @@ class CriticalPathPolicy(SteeringPolicy):
         )
         busiest = max(wanted, key=lambda name: busy_share(figures.operators[name]))
         operator = figures.operators[busiest]
-        after = predicted_busy(operator, wanted[busiest], load)
+        expects = _expected(figures, wanted, busiest, load)
+        if expects is None:
+            return None
         note = f"throughput: {parts} partitions; {busiest} is busy {busy_share(operator):.0%} of the time"
         if load > _MORE:
             note += f", and {load:.2f} times as much is due"
         if limited:
             note += f"; `{limited}` allows no more"
-        expects = (Expectation("utilization", busy_share(operator), after, busiest),)
         for name in wanted:
             self._needed[name] = (figures.operators[name].partitions, _load(figures, name) * load)
-        return self._change(figures, wanted, note, expects)
+        return self._change(figures, wanted, note, (expects,))
 
     def _for_latency(self, figures: ApplicationFigures) -> Decision | None:
         """Give partitions to the operator on the critical path from which the application gains most."""
         latency = figures.window_latency.p50_seconds
         if not latency or behind(figures):
             return None
-        cores = self.max_slots or figures.slots
-        if (
-            cores
-            and sum(one.utilization for each in figures.operators.values() for one in each.by_partition)
-            > 0.9 * cores
-        ):
+        if self._full(figures):
             return None  # no processor is left that another partition could use
-        best: tuple[float, str, int] | None = None
+        best: tuple[float, str, int, float] | None = None
         for name, one in figures.operators.items():
             if one.critical_path_share < MOSTLY:
                 continue
@@ -180,17 +218,12 @@ class CriticalPathPolicy(SteeringPolicy):
                 if after is None or self._was_vain(figures, name, number):
                     break
                 gain = reachable_gain(figures, name, one.latency.p50_seconds - after)
-                enough = max(self.worth_it * latency, self.worth_seconds)
-                step = gain - (best[0] if best and best[1] == name else 0.0)
-                if gain >= enough and (
-                    best is None
-                    or (best[1] == name and step >= enough)
-                    or (best[1] != name and gain > best[0])
-                ):
-                    best = (gain, name, number)
+                price = self._worth(figures) * (number - one.partitions)
+                if gain >= price and (best is None or gain - price > best[3]):
+                    best = (gain, name, number, gain - price)
         if best is None:
             return None
-        gain, name, number = best
+        gain, name, number, _ = best
         one = figures.operators[name]
         note = (
             f"latency: {name} {one.partitions} -> {number} partitions; it is on the critical path of "
@@ -199,6 +232,7 @@ class CriticalPathPolicy(SteeringPolicy):
         load = _load(figures, name)
         expects = (Expectation("latency_p50_seconds", latency, latency - gain),)
         self._tried = _Try(name, one.partitions, number, latency, gain, load)
+        self._tried_note = note
         self._needed[name] = (one.partitions, load)
         return self._change(figures, {name: number}, note, expects)
 
@@ -217,13 +251,12 @@ class CriticalPathPolicy(SteeringPolicy):
             low, load = self._needed.get(name, (0, 0.0))
             if fewer <= low and _load(figures, name) > 0.75 * load:
                 continue  # it was given this partition at such a load
-            after, before = predicted_latency(one, fewer), one.latency.p50_seconds
-            if after is None or one.slack_seconds is None:
-                continue
-            if one.slack_seconds > 2 * max(after - before, 0.0):
+            if not self._missed(figures, name, fewer):
+                after = predicted_latency(one, fewer) or 0.0
+                slower = max(after - one.latency.p50_seconds, 0.0)
                 note = (
-                    f"slack: {name} {one.partitions} -> {fewer} partitions; it could be "
-                    f"{one.slack_seconds:.3g} s slower, and is busy {busy_share(one):.0%} of the time"
+                    f"slack: {name} {one.partitions} -> {fewer} partitions; that makes it {slower:.3g} s "
+                    f"slower, it has {one.slack_seconds:.3g} s, and is busy {busy_share(one):.0%} of the time"
                 )
                 busy = Expectation("utilization", busy_share(one), predicted_busy(one, fewer), name)
                 return self._change(figures, {name: fewer}, note, (busy,))
@@ -238,6 +271,23 @@ class CriticalPathPolicy(SteeringPolicy):
     ) -> Decision | None:
         self._asked = dict(wanted)
         return self.repartition(figures, wanted, note, expects)
+
+
+def _expected(
+    figures: ApplicationFigures, wanted: Mapping[str, int], busiest: str, load: float
+) -> Expectation | None:
+    """What these partitions are to bring: more tuples, or room; None if it would bring nothing."""
+    operator = figures.operators[busiest]
+    if load > _MORE:
+        can = min(
+            1.0 / max(predicted_busy(one, wanted.get(name, one.partitions)), 1e-9)
+            for name, one in figures.operators.items()
+        )
+        rate = operator.tuples_out_per_second if operator.is_input else operator.tuples_in_per_second
+        more = min(load, can)
+        return Expectation("tuples_per_second", rate, rate * more, busiest) if more > _MORE else None
+    before, after = busy_share(operator), predicted_busy(operator, wanted[busiest], load)
+    return Expectation("utilization", before, after, busiest) if after <= _LESS * before else None
 
 
 def _alike(load: float, other: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +10,24 @@ from typing import Any, Protocol
 
 from ridgeline.api.errors import described
 from ridgeline.api.masking import mask_text
+from ridgeline.api.operator import Operator, operator_type
 from ridgeline.measure.deciding.figures import ApplicationFigures
 from ridgeline.measure.events import PolicyDecided
 from ridgeline.plan.edit_texts import edits_text
 from ridgeline.plan.edits import Edit
-from ridgeline.policies.answers import Decision, decisions_of, shown
+from ridgeline.plan.logical import LogicalPlan
+from ridgeline.policies.answers import (
+    APPLIED,
+    ASKED,
+    HELPED,
+    MISSED,
+    REFUSED,
+    Decision,
+    decisions_of,
+    shown,
+)
 
 _log = logging.getLogger(__name__)
-ASKED, APPLIED, REFUSED, HELPED, MISSED = "ASKED", "APPLIED", "REFUSED", "HELPED", "MISSED"
 _FAULTS_KEPT = 100
 
 
@@ -67,6 +78,11 @@ class _Made:
         return max((one.seconds for one in self.decision.expects), default=0.0)
 
 
+def _own(one: Any) -> Any:
+    """The listener itself; of an operator that observes itself a copy: its author's does not change."""
+    return copy.copy(one) if isinstance(one, Operator) else one
+
+
 class Deciders:
     """All that decide on one application. One thread at a time.
 
@@ -81,7 +97,7 @@ class Deciders:
         tell: Callable[[PolicyDecided], None],
     ) -> None:
         self._deciders = [
-            _Decider(f"listener {type(one).__name__} of {operator}", one, operator)
+            _Decider(f"listener {type(one).__name__} of {operator}", _own(one), operator)
             for operator, several in listeners.items()
             for one in several
         ]
@@ -91,6 +107,21 @@ class Deciders:
         self._count = 0
         self._faults: set[tuple[str, str]] = set()
         self._last: int | None = None
+        self._plan: LogicalPlan | None = None
+
+    def planned(self, plan: LogicalPlan) -> None:
+        """Operators that observe themselves see their properties as this plan has them.
+
+        What an operator remembers stays.
+        """
+        if plan is self._plan:
+            return
+        self._plan, operators = plan, {one.name: one.operator for one in plan.operators}
+        for decider in self._deciders:
+            now = operators.get(decider.operator)
+            if isinstance(decider.one, Operator) and type(now) is type(decider.one):
+                for name in operator_type(type(now)).properties.keys() & vars(now).keys():
+                    setattr(decider.one, name, copy.deepcopy(getattr(now, name)))
 
     def __bool__(self) -> bool:
         return bool(self._deciders)

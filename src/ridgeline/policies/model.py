@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
+import math
+from collections.abc import Mapping, Sequence
+
+from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures, PartitionFigures
 
 MOSTLY = 0.5
 """On the critical path of so many windows, an operator is what the application waits for."""
@@ -22,15 +25,67 @@ def divided(part: float, imbalance: float, partitions: int, wanted: int) -> floa
     return part * (hot + (1 - hot) / wanted) / share
 
 
+def lanes(operator: OperatorFigures) -> int:
+    """How many of an operator's partitions can run at the same time: those of one slot take turns."""
+    if operator.slots is None or not operator.by_partition:
+        return operator.partitions
+    return len(_by_slot(operator))
+
+
+def _by_slot(operator: OperatorFigures) -> Mapping[object, Sequence[PartitionFigures]]:
+    """The partitions by the process that they live in; one that lives nowhere yet is by itself."""
+    found: dict[object, list[PartitionFigures]] = {}
+    for one in operator.by_partition:
+        place = one.partition if one.process is None else (one.host, one.process)
+        found.setdefault(place, []).append(one)
+    return found
+
+
+def _lanes_with(operator: OperatorFigures, wanted: int) -> int:
+    """How many could run at the same time with `wanted` partitions.
+
+    If there are fewer lanes now than slots would allow, more partitions are not expected to get more.
+    """
+    if operator.slots is None:
+        return wanted
+    now = lanes(operator)
+    most = max(operator.slots, 1)
+    return min(wanted, most if now >= min(operator.partitions, most) else now)
+
+
+def _crowding(operator: OperatorFigures) -> float:
+    """The tuples of the busiest lane as a multiple of the mean."""
+    number = lanes(operator)
+    if number == operator.partitions:
+        return operator.imbalance
+    loads = [
+        sum(one.tuples_out if operator.is_input else one.tuples_in for one in several)
+        for several in _by_slot(operator).values()
+    ]
+    return max(loads) * number / sum(loads) if sum(loads) else 1.0
+
+
 def busy_share(operator: OperatorFigures) -> float:
-    """The utilization of the busiest partition: a mean would promise room that skew does not leave."""
-    busiest = operator.busiest
-    return max(operator.utilization, busiest.utilization if busiest else 0.0)
+    """The utilization of the busiest slot by this operator: a mean would promise room that skew leaves not.
+
+    Partitions that share a slot are added up.
+    """
+    share = max((one.utilization for one in operator.by_partition), default=0.0)
+    if operator.slots is not None:
+        shares = (sum(one.utilization for one in several) for several in _by_slot(operator).values())
+        share = min(1.0, max(shares, default=0.0))
+    return max(operator.utilization, share)
 
 
 def predicted_busy(operator: OperatorFigures, wanted: int, load: float = 1.0) -> float:
-    """The utilization of the busiest partition with `wanted` partitions, if `load` times as much comes."""
-    return divided(busy_share(operator) * load, operator.imbalance, operator.partitions, wanted)
+    """The utilization of the busiest slot with `wanted` partitions, if `load` times as much comes."""
+    after = _lanes_with(operator, wanted)
+    return divided(busy_share(operator) * load, _crowding(operator), lanes(operator), after)
+
+
+def all_busy(figures: ApplicationFigures) -> float:
+    """How many processors all operators keep busy, on average over the period."""
+    return sum(one.utilization for each in figures.operators.values() for one in each.by_partition)
 
 
 def partitions_for(operator: OperatorFigures, load: float, target: float, limit: int) -> int:
@@ -55,8 +110,9 @@ def predicted_latency(operator: OperatorFigures, wanted: int) -> float | None:
     latency, compute = operator.latency.p50_seconds, operator.compute.p50_seconds
     if not operator.latency.count:
         return None
-    compute = min(compute, latency)
-    after = divided(compute, operator.imbalance, operator.partitions, wanted)
+    now, then = lanes(operator), _lanes_with(operator, wanted)
+    compute = min(compute * math.ceil(operator.partitions / now), latency)  # those of a slot take turns
+    after = divided(compute, _crowding(operator), now, then)
     transfer = operator.transfer.p50_seconds
     unifier = operator.unifier_seconds
     if operator.partitions > 1:

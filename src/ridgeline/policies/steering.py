@@ -17,6 +17,8 @@ from ridgeline.policies.model import behind
 
 _FEWEST = 3
 """Windows that are enough to decide while the application is behind: they take long then."""
+_LONGEST = 900.0
+"""Figures are over a longer period than usual, up to this, where windows take long."""
 _SOONEST = 1.0
 """Seconds after which it can be seen at the earliest what came of a change."""
 Seconds = Annotated[Any, BeforeValidator(parse_duration)]
@@ -47,12 +49,18 @@ class SteeringPolicy(Policy):
             self._version = figures.plan_version
         if figures.changing:
             return None
+        longest = _LONGEST
         if self._changed_at is not None:
             since = figures.at - self._changed_at
             if since < self.cooldown:
                 return None
-            figures = figures.for_seconds(max(min(since, figures.seconds), figures.window_seconds))
+            longest = max(since, figures.window_seconds)
+            figures = figures.for_seconds(min(longest, max(figures.seconds, figures.window_seconds)))
         enough = min(self.min_windows, _FEWEST) if behind(figures) else self.min_windows
+        seconds = figures.seconds
+        while figures.windows < enough and 0 < seconds < longest:  # windows may take long
+            seconds = min(2 * seconds, longest)
+            figures = figures.for_seconds(seconds)
         return figures if figures.windows >= enough else None
 
     def limit(self, figures: ApplicationFigures, name: str) -> int:

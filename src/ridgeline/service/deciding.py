@@ -62,6 +62,7 @@ class DecidingThread:
                 return
             changing = any(not asked.done.is_set() for asked in self._run.changes.all())
             try:
+                self._deciders.planned(self._run.plan.logical)
                 self._deciders.look(
                     self._watch.application_figures(
                         changing=changing, keys=self._run.keys.load, slots=self._slots()

@@ -430,6 +430,7 @@ def _drive(
         due = sorted(one for one in edits if one <= master.next_window)
         result.changes += [run.changes.ask(PlanChange(edits.pop(one)), "test") for one in due]
         if deciders:
+            deciders.planned(run.plan.logical)
             deciders.look(result.watch.application_figures(keys=run.keys.load))
         run.take_changes(wait=True)
         if run.may_begin and (end is None or master.next_window < end):

@@ -96,6 +96,8 @@ class OperatorFigures(ABC):
     by_partition: Sequence[PartitionFigures]
     unifier_seconds: float
     """Useful time of its unifiers in a window, mean: what another partition costs."""
+    slots: int | None = None
+    """How many slots the application could have; None where containers do not live in slots."""
 
     @abstractmethod
     def for_seconds(self, seconds: float) -> OperatorFigures:

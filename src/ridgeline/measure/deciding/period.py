@@ -221,6 +221,7 @@ class Period(ApplicationFigures):
             metrics=self._now.metrics.get(name, {}),
             by_partition=parts,
             unifier_seconds=unifying / reported if reported else 0.0,
+            slots=self.slots,
         )
 
 
