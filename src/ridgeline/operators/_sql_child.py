@@ -25,8 +25,9 @@ _SETTINGS = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
-    "lock_configuration": "true",
 }
+_THEN = ("SET TimeZone = 'UTC'", "SET Calendar = 'gregorian'", "SET lock_configuration = true")
+"""The zone of the host would be taken else: the same SQL would mean other days on another host."""
 _LENGTH = struct.Struct("<Q")
 _SPARE_BYTES = 256 * 2**20
 """What Python and Arrow may take beside DuckDB."""
@@ -40,6 +41,8 @@ def main() -> None:
     os.nice(5)
     _limit(memory_mb)
     connection = duckdb.connect(":memory:", config={**_SETTINGS, "memory_limit": f"{memory_mb}MB"})
+    for setting in _THEN:
+        connection.execute(setting)
     while (question := _read(questions)) is not None:
         head, parts = question
         signal.alarm(int(head["seconds"]) + 2)  # nobody may be left who could end it
