@@ -151,8 +151,8 @@ def test_times_are_utc_whatever_the_zone_of_the_host(zone, monkeypatch):
     time = datetime(2026, 7, 1, 0, 30, tzinfo=UTC)
     made = SqlEngine(memory_mb=128, rows=100)
     sql = """select cast(t as varchar) as text, cast(t as date) as day, extract(hour from t) as hour,
-             cast(date_trunc('day', t) as varchar) as start, cast(timestamp '2026-07-01 00:30:00' as timestamptz) = t
-             as same from times"""
+             cast(date_trunc('day', t) as varchar) as start,
+             cast(timestamp '2026-07-01 00:30:00' as timestamptz) = t as same from times"""
     [row] = made.run(sql, {"times": pa.table({"t": [time]})}, 10.0).table.to_pylist()
     made.close()
     assert row == {

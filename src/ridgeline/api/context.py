@@ -94,6 +94,7 @@ class OperatorContext:
         self.attempt = 0
         self.container_attempt = ""
         self._handed_over: list[object] = []
+        self._left_out: list[tuple[str, str]] = []
         self.idle_seconds = 0.0
         """In `handle_idle_time`: seconds until the window's width is over."""
         self._watermark = EARLIEST
@@ -168,6 +169,19 @@ class OperatorContext:
         It is published if and only if the window is committed. Call it in a window. Raises nothing.
         """
         self._handed_over.append(value)
+
+    def leave_out(self, record: str, error: str) -> None:
+        """Leave out a record that cannot be read: of an input operator with `leaves_out_records`.
+
+        It counts as an error of the window, and becomes a dead letter. `record` is shown as it is, shortened.
+        Call it in a window, where `attributes["on_error"]` is `SKIP`. Raises nothing.
+        """
+        self._left_out.append((record, error))
+
+    def take_left_out(self) -> list[tuple[str, str]]:
+        """The records of `leave_out` since the last call; the engine calls it at the window's end."""
+        records, self._left_out = self._left_out, []
+        return records
 
     @property
     def handed_over_count(self) -> int:

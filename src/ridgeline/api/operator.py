@@ -465,6 +465,9 @@ class InputOperator(Operator):
     progress_unit: ClassVar[str] = "units"
     """What `progress` counts, in the plural: `records`, `bytes`, `files`, `windows`, `seconds`."""
 
+    leaves_out_records: ClassVar[bool] = False
+    """True: with `on_error=SKIP` it leaves records out that it cannot read, by `context.leave_out`."""
+
     if TYPE_CHECKING:  # so that an `__init__` of a subclass may pass its properties on
 
         def __init__(self, *values: Any, **properties: Any) -> None: ...

@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from ridgeline.operators._replay_files import Chunk, Position, Reader, ReplayFile
+from ridgeline.operators._replay_files import Chunk, Position, Reader, ReplayFile, Unread
+
+
+class Parsed(NamedTuple):
+    """The next `size` rows of a file: those that were read, with their numbers, and those that cannot be.
+
+    `batch` is None if none was read.
+    """
+
+    batch: pa.RecordBatch | None
+    rows: npt.NDArray[np.int64]
+    unread: list[Unread]
+    size: int
+
+    def after(self, passed: int) -> Parsed | None:
+        """What is left after some rows; None if nothing is."""
+        if passed >= self.size:
+            return None
+        first = int(np.searchsorted(self.rows, passed))
+        batch = None if self.batch is None else self.batch.slice(first)
+        unread = [one._replace(row=one.row - passed) for one in self.unread if one.row >= passed]
+        return Parsed(batch, self.rows[first:] - passed, unread, self.size - passed)
 
 
 class ReplayCursor:
@@ -19,7 +43,7 @@ class ReplayCursor:
         self._open_reader = open_reader
         self._files: Sequence[ReplayFile] = ()
         self._reader: Reader | None = None
-        self._parsed: pa.RecordBatch | None = None
+        self._parsed: Parsed | None = None
         self._done: list[int] = [0]
         self.position = Position()
 
@@ -47,10 +71,20 @@ class ReplayCursor:
             self.position = Position(self.position.file + 1, 0, self.position.row)
         return None
 
-    def peek_parsed(self, rows: int) -> pa.RecordBatch | None:
-        """As `peek`, but parsed. Rows that are not passed by `advance` are kept for the next call."""
+    def peek_parsed(self, rows: int, *, sifts: bool) -> Parsed | None:
+        """As `peek`, but parsed. Rows that are not passed by `advance` are kept for the next call.
+
+        `sifts`: rows that cannot be read are no error.
+        """
         if self._parsed is None and (chunk := self.peek(rows)) is not None:
-            self._parsed = chunk.read(0, 1)
+            if sifts:
+                batches, numbers, unread = chunk.sift(0, 1)
+                table = pa.Table.from_batches(batches) if batches else None
+                parts = [] if table is None else table.unify_dictionaries().combine_chunks().to_batches()
+                batch = parts[0] if parts else None
+                self._parsed = Parsed(batch, numbers, unread, len(chunk))
+            else:
+                self._parsed = Parsed(chunk.read(0, 1), np.arange(len(chunk)), [], len(chunk))
         return self._parsed
 
     def advance(self, rows: int) -> None:
@@ -59,7 +93,7 @@ class ReplayCursor:
             self._reader.skip(rows)
             self.position = Position(self.position.file, self._reader.place, self.position.row + rows)
         if self._parsed is not None:
-            self._parsed = self._parsed.slice(rows) if rows < self._parsed.num_rows else None
+            self._parsed = self._parsed.after(rows)
 
     @property
     def at_end(self) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import glob
 import json
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.fs
 
@@ -15,6 +18,10 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.files import is_local, resolve
 
 _WILDCARDS = frozenset("*?[")
+_MARKERS = ("_SUCCESS", "_metadata", "_common_metadata", "_committed_", "_started_")
+"""What Spark and others write beside data."""
+_REMEDY = "name it, or give a pattern that begins so (`data/_*.csv`), to have it read"
+_log = logging.getLogger(__name__)
 
 
 class ReplayFile(NamedTuple):
@@ -47,9 +54,10 @@ class ReplayFile(NamedTuple):
         if found is None:
             found = resolve(self.entry)[0].get_file_info(self.path).size
         if found != self.bytes:
+            grows = " (a file that is still written cannot be replayed)" if (found or 0) > self.bytes else ""
             message = (
                 f"file `{self.path}` has {found or 'no'} bytes, it had {self.bytes} when the replay began; "
-                "bring it back, or start on a fresh checkpoint"
+                f"bring it back, or start on a fresh checkpoint{grows}"
             )
             raise RidgelineError(message)
 
@@ -66,6 +74,22 @@ class Position(NamedTuple):
     row: int = 0
 
 
+class Unread(NamedTuple):
+    """A row that cannot be read: its number in the chunk, what it is, and what is wrong with it."""
+
+    row: int
+    text: str
+    error: str
+
+
+class Sifted(NamedTuple):
+    """The rows of a chunk that can be read, and those that cannot. `rows`: the numbers of the former."""
+
+    batches: list[pa.RecordBatch]
+    rows: npt.NDArray[np.int64]
+    unread: list[Unread]
+
+
 class Chunk(Protocol):
     """The next rows of a file, not yet parsed."""
 
@@ -75,6 +99,12 @@ class Chunk(Protocol):
         """Parse every `step`-th row from row `first` on, in the schema of the replay.
 
         Raises RidgelineError that names file and line.
+        """
+
+    def sift(self, first: int, step: int) -> Sifted:
+        """As `read`, but without the rows that cannot be read.
+
+        Raises RidgelineError where rows cannot be told apart.
         """
 
 
@@ -98,6 +128,33 @@ class Reader(Protocol):
         """Close the file."""
 
 
+def sift(
+    numbers: npt.NDArray[np.int64],
+    parse: Callable[[int, int], pa.RecordBatch],
+    describe: Callable[[int], tuple[str, str]],
+    wrong: tuple[type[Exception], ...],
+) -> Sifted:
+    """Parse rows that have these numbers, by halves where they fail.
+
+    `parse(begin, end)` parses some of them, and raises one of `wrong`. `describe` gives text and error of one
+    that cannot be parsed.
+    """
+    batches, rows, unread = [], [], []
+    todo = [(0, len(numbers))]
+    while todo:
+        begin, end = todo.pop()
+        try:
+            batches.append(parse(begin, end))
+            rows.append(numbers[begin:end])
+        except wrong:
+            if end - begin <= 1:
+                unread.append(Unread(int(numbers[begin]), *describe(begin)))
+                continue
+            middle = (begin + end) // 2
+            todo += [(middle, end), (begin, middle)]
+    return Sifted(batches, np.concatenate([np.empty(0, np.int64), *rows]), unread)
+
+
 def dump_files(files: Sequence[ReplayFile]) -> str:
     """Encode the files as text for the checkpoint."""
     return json.dumps(files)
@@ -111,8 +168,8 @@ def load_files(text: str) -> list[ReplayFile]:
 def find_files(entries: Sequence[str]) -> list[ReplayFile]:
     """Find the files of all entries, in the entries' order; those of one folder or pattern by name.
 
-    Names that begin with `.` or `_` are ignored in folders and patterns. Raises RidgelineError for an entry
-    without any file.
+    Names that begin with `.` or `_` are left out of folders and patterns, with a line in the log, unless the
+    pattern itself begins so (`data/_*.csv`). Raises RidgelineError for an entry without any file.
     """
     return [found for entry in entries for found in _find(entry)]
 
@@ -136,7 +193,16 @@ def _find(entry: str) -> list[ReplayFile]:
             f"`{entry}` cannot be read: {error}; let the user that runs it read there, or give another `path`"
         )
         raise RidgelineError(message) from error
-    shown = [info for info in infos if info.type == kinds.File and not info.base_name.startswith((".", "_"))]
+    plain = [info for info in infos if info.type == kinds.File]
+    named = PurePosixPath(path).name[:1] if _WILDCARDS & set(path) else ""
+    hidden = tuple({".", "_"} - {named})
+    shown = [info for info in plain if not info.base_name.startswith(hidden)]
+    if left_out := sorted(info.base_name for info in plain if info.base_name.startswith(hidden)):
+        data = [name for name in left_out if name.startswith("_") and not name.startswith(_MARKERS)]
+        if shown and data:
+            _log.warning("left out of `%s`: %s, since it begins with `_`; %s", entry, _some(data), _REMEDY)
+        what = f"there is only {_some(left_out)}, and names that begin with `.` or `_` are left out"
+        what += f"; {_REMEDY}"
     found = [ReplayFile(entry, info.path, info.size) for info in shown]
     if not found:
         message = (
@@ -145,6 +211,12 @@ def _find(entry: str) -> list[ReplayFile]:
         )
         raise RidgelineError(message)
     return sorted(found, key=lambda file: file.path)
+
+
+def _some(names: Sequence[str]) -> str:
+    """The first of these names, and how many more there are."""
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"`{names[0]}`{more}"
 
 
 def _matches(files: pyarrow.fs.FileSystem, pattern: str, *, local: bool) -> list[pyarrow.fs.FileInfo]:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
 import re
-from typing import NoReturn, Protocol
+import zlib
+from typing import IO, NoReturn, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError, shorten
-from ridgeline.operators._replay_files import ReplayFile
+from ridgeline.operators._replay_files import ReplayFile, Sifted, sift
 
 BLOCK_BYTES = 2**18
 HEAD_BYTES = 2**12
 CHUNK_BYTES = 64 * 2**20
 Offsets = npt.NDArray[np.int64]
+_WRONG = (pa.ArrowException, ValueError, TypeError)
 _NEWLINE, _RETURN = 10, 13
 _BOM = b"\xef\xbb\xbf"
 
@@ -56,9 +59,8 @@ class LineReader:
         self.file = file
         self.parser = parser
         self._raw = file.open()
-        codec = compression(file.path)
-        self._source = pa.CompressedInputStream(self._raw, codec) if codec else self._raw
-        self._compressed = codec is not None
+        self._compressed = compression(file.path) is not None
+        self._source = decompressed(self._raw, file.path)
         self._forget(0)
         if place and not self._compressed and place > self._raw.size():
             self._changed(place)
@@ -143,7 +145,7 @@ class LineReader:
         wanted = max(least or BLOCK_BYTES, len(rest), (rows - seen) * (len(rest) // seen + 1) if seen else 0)
         try:
             block = self._source.read(min(wanted, CHUNK_BYTES))
-        except (OSError, pa.ArrowException) as error:
+        except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
             message = (
                 f"file `{self.file.path}` is corrupt or cannot be read, "
                 f"after byte {self._base + len(self._data)}{' of its text' if self._compressed else ''}: "
@@ -153,6 +155,9 @@ class LineReader:
         self._ended = not block
         if self._ended:
             self.file.check_size()
+        elif self._raw.tell() > self.file.bytes:  # it would never end
+            self.file.check_size()
+            self.file.check_size(self._raw.tell())
         self._data, self._base = rest + block, self._base + keep
         self._index(0)
 
@@ -196,8 +201,22 @@ class LineChunk:
         starts, ends = self._starts[first::step], self._ends[first::step]
         try:
             return self._parse(starts, ends, whole=step == 1)
-        except (pa.ArrowException, ValueError, TypeError) as error:
+        except _WRONG as error:
             raise self._misfit(starts, ends, error) from error
+
+    def sift(self, first: int, step: int) -> Sifted:
+        """As `read`, without the lines that do not fit; each of these with its place in the file."""
+        starts, ends = self._starts[first::step], self._ends[first::step]
+
+        def parse(begin: int, end: int) -> pa.RecordBatch:
+            return self._parse(starts[begin:end], ends[begin:end], whole=step == 1)
+
+        def describe(row: int) -> tuple[str, str]:
+            line, reason = self._reason(starts[row], ends[row], "it cannot be parsed")
+            place = f"byte {self._base + int(starts[row])} of `{self._file.path}`"
+            return line, f"{place} is not {self._parser.describe()}: {reason}"
+
+        return sift(np.arange(first, len(self), step), parse, describe, _WRONG)
 
     def _parse(self, starts: Offsets, ends: Offsets, *, whole: bool) -> pa.RecordBatch:
         if not len(ends):
@@ -217,34 +236,48 @@ class LineChunk:
             try:
                 self._parse(starts[:middle], ends[:middle], whole=False)
                 good = middle
-            except (pa.ArrowException, ValueError, TypeError):
+            except _WRONG:
                 bad = middle
-        line = self._data[starts[bad - 1] : ends[bad - 1]].removesuffix(b"\r")
-        try:
-            self._parser.parse(line, 1)
-            reason = str(error)
-        except (pa.ArrowException, ValueError, TypeError) as cause:
-            reason = str(cause)
+        line, reason = self._reason(starts[bad - 1], ends[bad - 1], str(error))
         place = self._base + int(starts[bad - 1])
-        reason = re.sub(r"^(CSV parse error: |JSON parse error: |Row #\d+: )+| in row 0$", "", reason).strip()
         message = (
             f"line {self._line_number(place)} (byte {place}) of `{self._file.path}` is not "
             f"{self._parser.describe()}: {reason}; "
-            f"got {shorten(line.decode(errors='backslashreplace'))}; "
+            f"got {shorten(line)}; "
             "mend or remove the line, or change `schema`"
         )
         return RidgelineError(message)
 
+    def _reason(self, start: int, end: int, error: str) -> tuple[str, str]:
+        """A line as text, and why it cannot be parsed; `error` if it can be, by itself."""
+        line = self._data[start:end].removesuffix(b"\r")
+        try:
+            self._parser.parse(line, 1)
+        except _WRONG as cause:
+            error = str(cause)
+        reason = re.sub(r"^(CSV parse error: |JSON parse error: |Row #\d+: )+| in row 0$", "", error).strip()
+        return line.decode(errors="backslashreplace"), reason
+
     def _line_number(self, place: int) -> int:
         """The number of the line at an offset. Reads the file from its start, so only for an error."""
         with self._file.open() as raw:
-            codec = compression(self._file.path)
-            source = pa.CompressedInputStream(raw, codec) if codec else raw
+            source = decompressed(raw, self._file.path)
             number = 1
             while place > 0 and (block := source.read(min(place, BLOCK_BYTES))):
                 number += block.count(b"\n")
                 place -= len(block)
         return number
+
+
+def decompressed(raw: pa.NativeFile, path: str) -> IO[bytes] | pa.NativeFile:
+    """The decompressed bytes of a file that is open; the file itself if its name has no such ending.
+
+    Several gzip members may follow each other, with zeros between and after them, as tapes and blocks have.
+    """
+    codec = compression(path)
+    if codec == "gzip":
+        return gzip.GzipFile(fileobj=raw, mode="rb")
+    return pa.CompressedInputStream(raw, codec) if codec else raw
 
 
 def compression(path: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +22,7 @@ from ridgeline.api.casting import (
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.schema import Schema
-from ridgeline.operators._replay_files import ReplayFile
+from ridgeline.operators._replay_files import ReplayFile, Sifted, sift
 
 _BATCH_ROWS = 65_536
 _MOST_SECONDS = 2**63 // 10**6 - 1
@@ -191,6 +192,45 @@ class ParquetChunk:
         table = pa.Table.from_batches(batches)
         if first or step > 1:
             table = table.take(pa.array(np.arange(first, table.num_rows, step)))
+        return self._converted(table, first, step)
+
+    def sift(self, first: int, step: int) -> Sifted:
+        """As `read`, without rows that have a value which the schema cannot hold.
+
+        Raises RidgelineError for a column whose type cannot be that of the schema, whatever its values are.
+        """
+        batches = self._reader.decode(self._place, self._rows)
+        if not batches:
+            return Sifted([], np.empty(0, np.int64), [])
+        table = pa.Table.from_batches(batches)
+        numbers = np.arange(first, table.num_rows, step)
+        table = table.take(pa.array(numbers)) if first or step > 1 else table
+
+        def parse(begin: int, end: int) -> pa.RecordBatch:
+            try:
+                return self._converted(table.slice(begin, end - begin), first + step * begin, step)
+            except RidgelineError as error:
+                if isinstance(error.__cause__, pa.ArrowNotImplementedError):
+                    raise
+                raise _MisfitError(error) from error
+
+        def describe(row: int) -> tuple[str, str]:
+            one = table.slice(row, 1)
+            try:
+                text = str(one.to_pylist()[0])
+            except (ArithmeticError, ValueError):  # a time that Python does not have
+                text = str([column[0] for column in one.columns])
+            try:
+                self._converted(one, int(numbers[row]), step)
+            except RidgelineError as error:
+                reason = str(error).partition("; change `schema`")[0].removesuffix(", or mend the file")
+                return text, re.sub(r"\(rows \d+ to \d+\)$", f"(row {self._place + numbers[row]})", reason)
+            return text, "it cannot be converted"
+
+        return sift(numbers, parse, describe, (_MisfitError,))
+
+    def _converted(self, table: pa.Table, first: int, step: int) -> pa.RecordBatch:
+        """Cast rows to the schema. `first`: the number of their first one in the chunk."""
         arrays = []
         for field in self._schema.arrow:
             column = table.column(field.name)
@@ -271,6 +311,10 @@ def _numbers(times: pa.Array) -> Any:
 
 def _mask(nulls: pa.Array | None) -> Any:
     return None if nulls is None else nulls.to_numpy(zero_copy_only=False)
+
+
+class _MisfitError(Exception):
+    """Some rows have a value that the schema cannot hold."""
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

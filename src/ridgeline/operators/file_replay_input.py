@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 from typing_extensions import TypeVar
 
+from ridgeline.api.attributes import OnError
 from ridgeline.api.cache import Cache
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.duration import duration_faults, parse_duration
@@ -22,7 +24,15 @@ from ridgeline.api.ports import OutputPort
 from ridgeline.api.schema_types import SchemaType
 from ridgeline.api.state import State
 from ridgeline.operators._replay_cursor import ReplayCursor
-from ridgeline.operators._replay_files import Position, Reader, ReplayFile, dump_files, find_files, load_files
+from ridgeline.operators._replay_files import (
+    Chunk,
+    Position,
+    Reader,
+    ReplayFile,
+    dump_files,
+    find_files,
+    load_files,
+)
 from ridgeline.operators._replay_lines import LineParser, LineReader
 from ridgeline.operators._replay_parquet import ParquetReader
 from ridgeline.operators._replay_parsers import CsvParser, JsonParser, TextParser, csv_reads
@@ -75,6 +85,12 @@ class FileReplayInput(InputOperator, Generic[T]):
     does a column that is missing or doubled, and a file whose size has changed since the first window. With
     `jsonl` the first 256 KiB of a file are searched for a misspelt name of an optional field.
 
+    With `on_error=SKIP` such a line, or row of Parquet, is left out: it counts as an error of the window, and
+    is a dead letter with its place in the file. What concerns a whole file still ends the application.
+
+    Names that begin with `.` or `_` are left out of folders and patterns, with a line in the log. A pattern
+    that begins so itself (`data/_*.csv`) and a path that names the file take them.
+
     A time without a zone is UTC. `timestamp` names the column that holds the records' times, a `datetime`.
     `lateness` ("5s", or seconds) promises that no record is older by more than the newest before it in its
     partition: watermarks follow from it. A partition without a record for `idle_after` holds no watermark up.
@@ -116,6 +132,7 @@ class FileReplayInput(InputOperator, Generic[T]):
     """
 
     progress_unit = "bytes"
+    leaves_out_records = True
     partitioner_default = SameStatePartitioner()
     output = OutputPort[T](Any)
 
@@ -227,6 +244,7 @@ class FileReplayInput(InputOperator, Generic[T]):
     def setup(self, context: OperatorContext) -> None:
         """Make the cursor; files are opened when rows are read."""
         self._cursor = ReplayCursor(self._open)
+        self._skips = context.attributes.get("on_error") is OnError.SKIP
 
     def teardown(self) -> None:
         """Close the file that is open."""
@@ -267,11 +285,22 @@ class FileReplayInput(InputOperator, Generic[T]):
             if chunk is None:
                 return
             if turn == 1:
-                self.output.emit_batch(chunk.read((self.context.partition - row) % of, of))
+                self._emit(chunk, (self.context.partition - row) % of, of)
             elif row // turn % of == self.context.partition:
-                self.output.emit_batch(chunk.read(0, 1))
+                self._emit(chunk, 0, 1)
             self._cursor.advance(len(chunk))
             rows -= len(chunk)
+
+    def _emit(self, chunk: Chunk, first: int, step: int) -> None:
+        """Emit every `step`-th row of a chunk; with `on_error=SKIP` those that can be read."""
+        if not self._skips:
+            self.output.emit_batch(chunk.read(first, step))
+            return
+        sifted = chunk.sift(first, step)
+        for batch in sifted.batches:
+            self.output.emit_batch(batch)
+        for one in sifted.unread:
+            self.context.leave_out(one.text, one.error)
 
     def _emit_until(self, due_seconds: float) -> None:
         """Emit this partition's rows with event times up to `due_seconds` after the first one's.
@@ -280,7 +309,9 @@ class FileReplayInput(InputOperator, Generic[T]):
         that has a time.
         """
         rows = MOST_ROWS
-        while rows > 0 and (batch := self._cursor.peek_parsed(_LOOK_AHEAD_ROWS)) is not None:
+        cursor = self._cursor
+        while rows > 0 and (parsed := cursor.peek_parsed(_LOOK_AHEAD_ROWS, sifts=self._skips)) is not None:
+            batch = self._nothing if parsed.batch is None else parsed.batch
             times = _microseconds(batch.column(batch.schema.get_field_index(str(self.event_time))))
             if self.pace.first is None and times.null_count < len(times):
                 self.pace = self.pace._replace(first=times.drop_null()[0].as_py())
@@ -290,17 +321,33 @@ class FileReplayInput(InputOperator, Generic[T]):
                     False  # noqa: FBT003  a value
                 )
                 due = later.index(True).as_py() if pc.any(later, min_count=0).as_py() else due
+            passed = parsed.size if due == len(batch) else int(parsed.rows[due])
             own = batch.slice(0, due)
-            if (of := self.context.partitions) > 1:
-                numbers = np.arange(due) + self._cursor.position.row
-                whose = numbers // self.rows_in_turn % of
-                own = own.take(pa.array(np.flatnonzero(whose == self.context.partition)))
+            if self.context.partitions > 1:
+                own = own.take(pa.array(np.flatnonzero(self._is_own(parsed.rows[:due]))))
             self.output.emit_batch(own)
-            if due:
-                self._cursor.advance(due)
-            rows -= due
+            for one in parsed.unread:
+                if one.row < passed and self._is_own(np.array([one.row]))[0]:
+                    self.context.leave_out(one.text, one.error)
+            if passed:
+                cursor.advance(passed)
+            rows -= passed
             if due < len(batch):
                 return
+
+    def _is_own(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Which of the next rows are this partition's."""
+        numbers = rows + self._cursor.position.row
+        own: npt.NDArray[np.bool_] = numbers // self.rows_in_turn % self.context.partitions == (
+            self.context.partition
+        )
+        return own
+
+    @property
+    def _nothing(self) -> pa.RecordBatch:
+        schema = port_schema(self, "output")
+        assert schema is not None  # noqa: S101  a file was opened with it
+        return schema.encode([])
 
     def _rows_due(self) -> int:
         if self.rows_per_second is None:

@@ -137,7 +137,7 @@ def check_unused(draft: Draft) -> None:
             ),
             (
                 "on_error",
-                values["on_error"] is OnError.SKIP and operator.is_input,
+                values["on_error"] is OnError.SKIP and not operator.may_leave_out,
                 "an input operator gets no tuples to leave out",
             ),
             (

@@ -61,7 +61,7 @@ def _connect(draft: Draft, taker: DraftOperator, port: str) -> None:
 
 def _leaves_out(operator: DraftOperator) -> bool:
     """True if it may leave tuples out, and has a port for them that is not its author's."""
-    skips = operator.attributes.get("on_error") is OnError.SKIP and not operator.is_input
+    skips = operator.attributes.get("on_error") is OnError.SKIP and operator.may_leave_out
     return skips and NAME in operator.declared.every_output and NAME not in operator.declared.outputs
 
 

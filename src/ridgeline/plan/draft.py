@@ -74,6 +74,11 @@ class DraftOperator:
         """True if it is an input operator."""
         return isinstance(self.operator, InputOperator)
 
+    @property
+    def may_leave_out(self) -> bool:
+        """True if `on_error=SKIP` can leave something out: tuples that come in, or records that it reads."""
+        return not isinstance(self.operator, InputOperator) or self.operator.leaves_out_records
+
     def port(self, name: str) -> str:
         """A port as errors name it."""
         return f"{self.name}.{name}"

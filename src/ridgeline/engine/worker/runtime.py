@@ -14,6 +14,7 @@ import pyarrow as pa
 from ridgeline.api.attributes import OnError, ProcessingMode, RecordingLevel
 from ridgeline.api.clock import Timeline
 from ridgeline.api.context import OperatorContext
+from ridgeline.api.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.errors import (
     CallbackInterrupt,
     ContainerAbortError,
@@ -52,7 +53,7 @@ from ridgeline.engine.worker.one_by_one import one_by_one
 from ridgeline.engine.worker.own_metrics import OwnMetrics
 from ridgeline.engine.worker.pauses import collect_after
 from ridgeline.engine.worker.running import Handler, Running
-from ridgeline.engine.worker.skipping import Delivery, Skips
+from ridgeline.engine.worker.skipping import Delivery, Skips, write_letters
 from ridgeline.engine.worker.sliding import Sliding
 from ridgeline.engine.worker.time_order import in_time_order
 from ridgeline.engine.worker.timing import Ends, Timing, begin_states, let_time_pass
@@ -294,6 +295,7 @@ class OperatorRuntime:
         self._idle = False
         vars(operator)["_finished"] = self.spec.id in request.finished
         context.take_handed_over()  # what a failed attempt left
+        context.take_left_out()
         timeline = timeline or Timeline(context.clock)
         self._meter.begin(timeline)
         try:
@@ -308,6 +310,7 @@ class OperatorRuntime:
             self._refuse_strays()
             if self._inspection is not None:
                 self._call("end of window", self._inspection.check)
+            unread = self._call("emit", write_letters, self)
             self._count(window)
             emitted = {name: self._call("emit", point.drain) for name, point in self.outputs.items()}
             self._spans[window_id] = span
@@ -316,11 +319,7 @@ class OperatorRuntime:
             for point in self.outputs.values():
                 point.discard()
             self._undeclared.forget(window_id)
-        window.errors, window.late, rejected = rejected_tuples(emitted, self.outputs, self.spec)
-        if delivery is not None:
-            window.errors += len(delivery.left_out)
-            rejected += delivery.left_out[: max(1, self.spec.attributes["error_tuples_kept"]) - len(rejected)]
-        window.error_tuples = tuple(rejected)
+        self._count_errors(window, emitted, unread if delivery is None else delivery.left_out)
         if vars(operator).get("_finished"):
             window.finished = True
             self.timing.finished()
@@ -330,6 +329,15 @@ class OperatorRuntime:
             self._report_source(operator, report, emitted, read)
         window.compute_seconds, window.end_seconds = self.running.compute_seconds, self.running.end_seconds
         return report, emitted
+
+    def _count_errors(
+        self, window: OperatorWindow, emitted: Mapping[str, Sequence[Tuples]], left_out: Sequence[str]
+    ) -> None:
+        """Note the tuples that went to error ports, and those that were left out."""
+        window.errors, window.late, rejected = rejected_tuples(emitted, self.outputs, self.spec)
+        window.errors += len(left_out)
+        most = max(1, self.spec.attributes["error_tuples_kept"]) if left_out else 0
+        window.error_tuples = tuple(rejected + list(left_out[: max(0, most - len(rejected))]))
 
     def _end_window(self, *, ends: bool) -> Mapping[str, float]:
         """What follows the callbacks that may emit; returns the metrics if the application window ends."""
@@ -349,7 +357,7 @@ class OperatorRuntime:
         self, source: InputOperator, report: OperatorReport, emitted: Mapping[str, list[Tuples]], read: float
     ) -> None:
         """Note the ages of what an input operator has emitted by then, its watermark and its progress."""
-        ports = [name for name in emitted if not self.outputs[name].port.error]
+        ports = [name for name in emitted if not self.outputs[name].port.error and name != DEAD_LETTERS]
         parts = [part for name in ports for part in emitted[name]]
         self._meter.emitted(parts, read)
         if self.watermark is not None:

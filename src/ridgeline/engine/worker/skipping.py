@@ -190,6 +190,22 @@ class Delivery:
         self._context.take_back(marks[-1])
 
 
+def write_letters(runtime: OperatorRuntime) -> list[str]:
+    """Write the dead letters of records that an input left out; returns what was wrong with each."""
+    context, spec = runtime.context, runtime.spec
+    declared = operator_type(type(runtime.operator)).outputs
+    point = None if DEAD_LETTERS in declared else runtime.outputs.get(DEAD_LETTERS)
+    at = datetime.fromtimestamp(context.clock.wall(), UTC)
+    found = []
+    for record, error in context.take_left_out():
+        shown, text = (printable(mask_text(one[:_TUPLE_LIMIT])) for one in (record, error))
+        if point is not None:
+            port = next(iter(declared), "")
+            point.emit(DeadLetter(context.window_id, spec.name, spec.partition, port, shown, text, "", at))
+        found.append(f"{shorten(shown)}: {text}")
+    return found
+
+
 def _takes(point: OutputPoint, schema: Schema) -> bool:
     """True if an output takes tuples of a schema; one declared as `Any` that no stream reads has none."""
     try:

@@ -1,0 +1,259 @@
+"""Lines and rows that `FileReplayInput` cannot read, files that grow, names that are left out."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import logging
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ridgeline import Application, DeadLetter, OnError, RidgelineError
+from ridgeline.operators import FileReplayInput
+from ridgeline.testing import CollectorSink, LocalRun, run_local
+
+
+class Row(NamedTuple):
+    id: int
+    day: int
+
+
+class Text(NamedTuple):
+    line: str
+
+
+class At(NamedTuple):
+    id: int
+    at: datetime
+
+
+def application(source: FileReplayInput[Any], schema: type, *, letters: bool = True) -> Application:
+    app = Application("rows")
+    rows = app.add_operator("source", source)
+    sink = app.add_operator("sink", CollectorSink(schema))
+    app.add_stream("rows", rows.output, sink.input)
+    if letters:
+        app.dead_letters(CollectorSink(DeadLetter))
+    return app
+
+
+def run(source: FileReplayInput[Any], schema: type, partitions: int, **options: Any) -> LocalRun:
+    attributes = {"source.on_error": "SKIP", "source.partitions": partitions}
+    return run_local(application(source, schema), attributes=attributes, **options)
+
+
+def is_row(line: bytes, format: str) -> bool:
+    """A plain judgement of a line: one that a person would make."""
+    try:
+        if format == "text":
+            line.decode()
+            return True
+        value = (
+            json.loads(line) if format == "jsonl" else dict(zip(("id", "day"), line.split(b","), strict=True))
+        )
+        if not isinstance(value, dict):
+            return False
+        numbers = [int(value[name]) for name in ("id", "day")]
+    except (ValueError, KeyError, TypeError):
+        return False
+    return all(abs(number) < 2**63 for number in numbers)
+
+
+def lines(random: Random, format: str, count: int) -> list[bytes]:
+    bad = {
+        "text": [b"\xff\xfe", b"caf\xe9"],
+        "csv": [b"x,1", b"1", b"1,2,3", b'"1,2', b"99999999999999999999,1", b"1.5,2", b"\xff,1"],
+        "jsonl": [b"{", b"[]", b'{"id": 1}', b'{"id": "x", "day": 1}', b"null", b"{} {}", b'{"id": \xff}'],
+    }[format]
+    found = []
+    for number in range(count):
+        good = {
+            "text": f"line {number}",
+            "csv": f"{number},{number % 7}",
+            "jsonl": json.dumps({"id": number, "day": number % 7}),
+        }[format].encode()
+        found.append(random.choice(bad) if random.random() < 0.2 else good)
+    return found
+
+
+@pytest.mark.parametrize("format", ["text", "csv", "jsonl"])
+@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+def test_lines_that_cannot_be_read_are_left_out_and_told(
+    tmp_path: Path, format: str, partitions: int
+) -> None:
+    random = Random(partitions)
+    written = lines(random, format, 200)
+    head = b"id,day\n" if format == "csv" else b""
+    suffix, packed = random.choice([("", bytes), (".gz", gzip.compress), (".bz2", bz2.compress)])
+    half = len(written) // 2
+    for number, part in enumerate((written[:half], written[half:])):
+        data = head + b"".join(line + b"\n" for line in part)
+        (tmp_path / f"{number}.{format}{suffix}").write_bytes(packed(data))
+    schema = Text if format == "text" else Row
+    source = FileReplayInput(
+        path=tmp_path,
+        format=format,
+        schema=schema,
+        rows_per_window=random.choice([None, 13]),
+        rows_in_turn=random.choice([1, 4]),
+    )
+    found = run(source, schema, partitions)
+    good = [line for line in written if is_row(line, format)]
+    if format == "text":
+        assert sorted(row.line for row in found.collected("sink")) == sorted(line.decode() for line in good)
+    else:
+        wanted = [json.loads(line)["id"] if format == "jsonl" else int(line.split(b",")[0]) for line in good]
+        assert sorted(row.id for row in found.collected("sink")) == sorted(wanted)
+    letters = found.collected("dead_letters")
+    assert len(letters) == len(written) - len(good)
+    assert {letter.operator for letter in letters} == {"source"}
+    assert all(letter.error.startswith("byte ") and f".{format}" in letter.error for letter in letters)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+def test_a_restart_leaves_out_no_more_and_no_less(tmp_path: Path, partitions: int) -> None:
+    written = lines(Random(7), "jsonl", 60)
+    (tmp_path / "a.jsonl").write_bytes(b"\n".join(written))
+    source = FileReplayInput(path=tmp_path / "a.jsonl", format="jsonl", schema=Row, rows_per_window=7)
+    rows: list[int] = []
+    letters = 0
+    while True:
+        found = run(source, Row, partitions, windows=2, checkpoint=tmp_path / "state")
+        rows += [row.id for row in found.collected("sink")]
+        letters += len(found.collected("dead_letters"))
+        if found.windows_committed < 2:
+            break
+    good = [json.loads(line)["id"] for line in written if is_row(line, "jsonl")]
+    assert sorted(rows) == sorted(good)
+    assert letters == len(written) - len(good)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_rows_by_their_time_are_left_out_once(tmp_path: Path, partitions: int, format: str) -> None:
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    random = Random(partitions)
+    ids = [None if random.random() < 0.3 else number for number in range(100)]
+    times = [begin + timedelta(seconds=number // 4) for number in range(100)]
+    if format == "parquet":
+        path = tmp_path / "a.parquet"
+        pq.write_table(pa.table({"id": pa.array(ids, pa.int64()), "at": times}), path, row_group_size=17)
+    else:
+        path = tmp_path / "a.csv"
+        text = [
+            f"{'x' if one is None else one},{time.isoformat()}" for one, time in zip(ids, times, strict=True)
+        ]
+        path.write_text("\n".join(["id,at", *text]))
+    source = FileReplayInput(path=path, format=format, schema=At, event_time="at", speed_up=3)
+    found = run(source, At, partitions)
+    assert sorted(row.id for row in found.collected("sink")) == [one for one in ids if one is not None]
+    assert len(found.collected("dead_letters")) == ids.count(None)
+    if partitions == 1:
+        assert len(found.window_ids) > 5
+
+
+def test_rows_of_parquet_with_values_out_of_range_are_left_out(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [pa.field("id", pa.int8(), nullable=False), pa.field("day", pa.int64(), nullable=False)]
+    )
+    pq.write_table(pa.table({"id": [1, 300, 3, -200], "day": [1, 2, 3, None]}), tmp_path / "a.parquet")
+    source = FileReplayInput(path=tmp_path / "a.parquet", format="parquet", schema=schema)
+    app = Application("rows")
+    rows = app.add_operator("source", source, on_error=OnError.SKIP)
+    sink = app.add_operator("sink", CollectorSink(schema))
+    app.add_stream("rows", rows.output, sink.input)
+    app.dead_letters(CollectorSink(DeadLetter))
+    found = run_local(app)
+    assert [row["id"] if isinstance(row, dict) else row[0] for row in found.collected("sink")] == [1, 3]
+    letters = found.collected("dead_letters")
+    assert ["300" in letters[0].tuple, "-200" in letters[1].tuple] == [True, True]
+
+
+def test_what_concerns_a_file_still_ends_the_application(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("number,day\n1,2\n")
+    with pytest.raises(RidgelineError, match="has no column `id`"):
+        run(FileReplayInput(path=tmp_path, format="csv", schema=Row), Row, 1)
+    broken = gzip.compress(b"id,day\n" + b"1,2\n" * 1000)
+    (tmp_path / "a.csv").unlink()
+    (tmp_path / "a.csv.gz").write_bytes(broken[:-20])
+    with pytest.raises(RidgelineError, match="is corrupt or cannot be read, after byte"):
+        run(FileReplayInput(path=tmp_path, format="csv", schema=Row), Row, 1)
+
+
+def test_without_skip_a_line_ends_the_application_as_before(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,day\n1,2\nx,3\n")
+    app = application(FileReplayInput(path=tmp_path, format="csv", schema=Row), Row, letters=False)
+    with pytest.raises(RidgelineError, match=r"line 3 \(byte 11\)"):
+        run_local(app)
+    found = run_local(app, attributes={"on_error": "SKIP"})
+    assert found.collected("sink") == [Row(1, 2)]
+
+
+@pytest.mark.parametrize("zeros", [1, 511, 100_000])
+@pytest.mark.parametrize("between", [False, True])
+def test_gzip_members_may_be_padded_with_zeros(tmp_path: Path, zeros: int, between: bool) -> None:
+    first, second = gzip.compress(b"1\n2\n"), gzip.compress(b"3\n")
+    padding = bytes(zeros)
+    data = first + (padding if between else b"") + second + padding
+    (tmp_path / "a.gz").write_bytes(data)
+    found = run_local(application(FileReplayInput(path=tmp_path, schema=Text), Text, letters=False))
+    assert [row.line for row in found.collected("sink")] == ["1", "2", "3"]
+    (tmp_path / "a.gz").write_bytes(data + b"more")
+    with pytest.raises(RidgelineError, match="is corrupt or cannot be read"):
+        run_local(application(FileReplayInput(path=tmp_path, schema=Text), Text, letters=False))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_a_file_that_grows_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    data = Random(1).randbytes(1 << 20).hex().encode()
+    block = b"\n".join(data[at : at + 64] for at in range(0, len(data), 64)) + b"\n"
+    block = gzip.compress(block) if name.endswith("gz") else block
+    path.write_bytes(block)
+    ended = threading.Event()
+
+    def grow() -> None:
+        with path.open("ab") as file:
+            while not ended.is_set() and file.tell() < 1 << 28:
+                file.write(block)
+                file.flush()
+
+    writer = threading.Thread(target=grow)
+    source = FileReplayInput(path=path, schema=Text, rows_per_window=1000)
+    app = application(source, Text, letters=False)
+    run_local(app, windows=1, checkpoint=tmp_path / "state")
+    writer.start()
+    try:
+        with pytest.raises(RidgelineError, match="a file that is still written cannot be replayed"):
+            run_local(app, checkpoint=tmp_path / "state")
+    finally:
+        ended.set()
+        writer.join()
+
+
+def test_names_that_begin_with_an_underscore(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for number, name in enumerate(("a.txt", "_b.txt", ".c.txt", "_SUCCESS")):
+        (tmp_path / name).write_text(f"{number}\n")
+
+    def read(path: Path) -> list[str]:
+        app = application(FileReplayInput(path=path, schema=Text), Text, letters=False)
+        return sorted(row.line for row in run_local(app).collected("sink"))
+
+    with caplog.at_level(logging.WARNING):
+        assert read(tmp_path / "*.txt") == ["0"]
+        assert read(tmp_path) == ["0"]
+    assert sum("left out of" in line and "`_b.txt`" in line for line in caplog.messages) == 2
+    assert read(tmp_path / "_*.txt") == ["1"]
+    assert read(tmp_path / ".*.txt") == ["2"]
+    assert read(tmp_path / "_b.txt") == ["1"]
+    (tmp_path / "a.txt").unlink()
+    with pytest.raises(RidgelineError, match=r"there is only `.c.txt` and 2 more, and names that begin with"):
+        read(tmp_path)
