@@ -168,8 +168,8 @@ def load_files(text: str) -> list[ReplayFile]:
 def find_files(entries: Sequence[str]) -> list[ReplayFile]:
     """Find the files of all entries, in the entries' order; those of one folder or pattern by name.
 
-    Names that begin with `.` or `_` are left out of folders and patterns, with a line in the log, unless the
-    pattern itself begins so (`data/_*.csv`). Raises RidgelineError for an entry without any file.
+    Names that begin with `.` or `_` are left out of folders and patterns, with a line in the log. A pattern
+    that begins so itself (`data/_*.csv`) takes them. Raises RidgelineError for an entry without any file.
     """
     return [found for entry in entries for found in _find(entry)]
 

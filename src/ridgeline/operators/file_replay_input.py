@@ -85,8 +85,8 @@ class FileReplayInput(InputOperator, Generic[T]):
     does a column that is missing or doubled, and a file whose size has changed since the first window. With
     `jsonl` the first 256 KiB of a file are searched for a misspelt name of an optional field.
 
-    With `on_error=SKIP` such a line, or row of Parquet, is left out: it counts as an error of the window, and
-    is a dead letter with its place in the file. What concerns a whole file still ends the application.
+    With `on_error=SKIP` such a line, or row of Parquet, is left out. It counts as an error of the window, and
+    becomes a dead letter with its place in the file. What concerns a whole file still ends the application.
 
     Names that begin with `.` or `_` are left out of folders and patterns, with a line in the log. A pattern
     that begins so itself (`data/_*.csv`) and a path that names the file take them.
