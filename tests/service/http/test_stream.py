@@ -227,11 +227,33 @@ def test_clients_that_are_gone_are_forgotten(wait_until):
 
 
 def test_there_are_not_too_many_clients(monkeypatch):
-    monkeypatch.setattr("ridgeline.service.http.web.MOST_CLIENTS", 1)
+    monkeypatch.setattr("ridgeline.service.http.stream.MOST_CLIENTS", 1)
     watch, plan, _, _ = watched()
     with serving(watch, plan) as client, listening(client) as events:
         events.window()
         assert client.get("/events", 503)["error"] == "1 clients read events already"
+
+
+def test_there_are_not_too_many_clients_in_a_burst(wait_until):
+    watch, plan, _, _ = watched()
+    with serving(watch, plan) as client:
+        burst = [socket.create_connection((client.host, client.port)) for _ in range(120)]
+        for line in burst:
+            line.sendall(f"GET {BASE}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        answers = [line.recv(12) for line in burst]
+        assert answers.count(b"HTTP/1.1 200") == 100
+        assert answers.count(b"HTTP/1.1 503") == 20
+        for line in burst[:50]:
+            line.close()
+
+        def some_place():
+            with socket.create_connection((client.host, client.port)) as line:
+                line.sendall(f"GET {BASE}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+                return line.recv(12) == b"HTTP/1.1 200"
+
+        wait_until(some_place, "a place of a client that has left")
+        for line in burst[50:]:
+            line.close()
 
 
 def test_frames_go_on_when_the_plan_changes():

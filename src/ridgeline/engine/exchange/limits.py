@@ -33,10 +33,18 @@ class Limits:
     answer_seconds: float = 120.0
 
 
-def half_the_descriptors() -> int:
-    """Half of the files that this process may open: the other half is the application's."""
+def share_of_descriptors(parts: int) -> int:
+    """One of so many equal parts of the files that this process may open."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return sys.maxsize if limit == resource.RLIM_INFINITY else limit // 2
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit // parts
+
+
+def descriptors_are_few(newest: int) -> bool:
+    """True if a descriptor just opened, which has the lowest free number, is one of the last eighth.
+
+    Those are for the journal, the state and Spark: no stranger gets them.
+    """
+    return newest >= share_of_descriptors(8) * 7
 
 
 class Refusals:

@@ -22,7 +22,7 @@ from ridgeline.engine.exchange.connection import Connection, EndedError
 from ridgeline.engine.exchange.dialing import Dialing, UnreachableError
 from ridgeline.engine.exchange.frames import Frame, encode
 from ridgeline.engine.exchange.handshake import NONCE_BYTES, Handshake
-from ridgeline.engine.exchange.limits import Limits, Refusals, half_the_descriptors
+from ridgeline.engine.exchange.limits import Limits, Refusals, descriptors_are_few, share_of_descriptors
 from ridgeline.engine.exchange.listening import Listen, Listener, listeners
 from ridgeline.engine.exchange.network import (
     BROKEN,
@@ -74,7 +74,7 @@ class Sockets:
         self._secret = secret
         self._clock = clock
         self._limits = limits
-        self._most_strangers = min(limits.strangers, half_the_descriptors())
+        self._most_strangers = min(limits.strangers, share_of_descriptors(4))
         self._peers: dict[Peer, Connection | Dialing] = {}
         self._connections: dict[Connection, int] = {}
         """What the selector waits for, for each."""
@@ -340,7 +340,8 @@ class Sockets:
                 for other in self._listeners:
                     self._poller.forget(other.socket)
                 return
-            if len(self._strangers) >= self._most_strangers:
+            few = descriptors_are_few(accepted.fileno())
+            if self._strangers and (few or len(self._strangers) >= self._most_strangers):
                 oldest = next(iter(self._strangers))
                 self._end(oldest, RefusedError(TOO_MANY, "others have come since"))
             where = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(listener.way)

@@ -15,11 +15,14 @@ import uvicorn
 from starlette.applications import Starlette
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.service.http.connections import ACCEPTED_AT_ONCE, Connections
 from ridgeline.service.http.hosts import Hosts
 
 START_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
 _GREATEST_PORT = 65_535
+_BACKLOG = 1024
+"""Connections that wait to be accepted."""
 
 
 class WebServer:
@@ -67,7 +70,8 @@ class WebServer:
         config = uvicorn.Config(
             app,
             access_log=False,
-            http="h11",
+            backlog=ACCEPTED_AT_ONCE,
+            http=Connections().protocol,  # type: ignore[arg-type]  # called as a class is
             lifespan="off",
             log_config=None,
             log_level="critical",
@@ -115,6 +119,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        for listening in sockets or ():
+            listening.listen(_BACKLOG)  # asyncio accepts at once as many as may wait: that is too many here
         self.up.set()
 
 

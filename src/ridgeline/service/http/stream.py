@@ -17,6 +17,7 @@ from ridgeline.measure.events import (
     RunEvent,
     WindowCommitted,
 )
+from ridgeline.service.http.connections import most_connections
 from ridgeline.service.http.encoding import to_json
 
 if TYPE_CHECKING:
@@ -25,7 +26,12 @@ if TYPE_CHECKING:
 KEEP_ALIVE_SECONDS = 15.0
 _OVER = {"FINISHED", "STOPPED", "FAILED"}
 MOST_CLIENTS = 100
-"""Clients at a time; each holds at most one frame."""
+"""Clients at a time, where the service holds twice as many connections; each holds at most one frame."""
+
+
+def most_clients() -> int:
+    """How many clients may read events at a time: half of the connections at most."""
+    return min(MOST_CLIENTS, most_connections() // 2)
 
 
 class Frames:
@@ -43,6 +49,7 @@ class Frames:
         self._keep_alive = keep_alive_seconds
         self._lock = threading.Lock()
         self._clients: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
+        self._places = 0
         self._version = 0
         self._rendering = threading.Lock()
         self._rendered: tuple[int, int | None, bytes] = (-1, None, b"")
@@ -53,6 +60,16 @@ class Frames:
     def clients(self) -> int:
         """How many clients read now."""
         return len(self._clients)
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[bool]:
+        """A place for one client, as long as the block runs. False if there is none; of one event loop."""
+        free = self._places < most_clients()
+        self._places += free
+        try:
+            yield free
+        finally:
+            self._places -= free
 
     def close(self) -> None:
         """End all streams and listen no more. From any thread."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.application import FrameAnswer
@@ -25,7 +27,7 @@ from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
 from ridgeline.service.http.guard import Guard
 from ridgeline.service.http.openapi import describe
 from ridgeline.service.http.querying import querying_endpoints
-from ridgeline.service.http.stream import MOST_CLIENTS, Frames
+from ridgeline.service.http.stream import Frames, most_clients
 from ridgeline.stram import identity
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from ridgeline.stram.watch import Watch
 
 _LARGEST_BODY = 1_000_000
+BODY_SECONDS = 30.0
+"""How long the body of a request may take to come."""
 StackOf = Callable[[str, int], str | None]
 
 _EVENTS = Endpoint(
@@ -105,14 +109,9 @@ def create_app(
         if request.method == "HEAD":
             return Response(headers=headers, media_type=_EVENTS.media_type)
         _EVENTS.parse(request)
-        if frames.clients >= MOST_CLIENTS:
-            raise AnswerError(
-                503, f"{MOST_CLIENTS} clients read events already", "close some of them, or read `/metrics`"
-            )
         seen = request.headers.get("last-event-id")
         last_seen = _LAST_EVENT.parse(seen) if seen else None
-        stream: AsyncIterator[bytes] = frames.events(last_seen if isinstance(last_seen, int) else None)
-        return StreamingResponse(stream, headers=headers, media_type=_EVENTS.media_type)
+        return _EventStream(frames, last_seen if isinstance(last_seen, int) else None, headers)
 
     def metrics(_request: Request) -> Response:
         return Response(exposition.render(), headers={"content-type": MEDIA_TYPE})
@@ -143,6 +142,24 @@ def create_app(
     return app
 
 
+class _EventStream(StreamingResponse):
+    """Frames for one client; 503 if there are as many clients as there may be."""
+
+    def __init__(self, frames: Frames, last_seen: int | None, headers: Mapping[str, str]) -> None:
+        super().__init__(frames.events(last_seen), headers=headers, media_type=_EVENTS.media_type)
+        self._frames = frames
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take a place before the first byte, so that a burst of clients cannot take more than there are."""
+        with self._frames.place() as free:
+            if free:
+                await super().__call__(scope, receive, send)
+                return
+        hint = "close some of them, or read `/metrics`"
+        full = _json({"error": f"{most_clients()} clients read events already", "hint": hint}, 503)
+        await full(scope, receive, send)
+
+
 def _route(endpoint: Endpoint, handler: Handler, watch: Watch, stack_of: StackOf | None) -> Route:
     """The route of an endpoint that answers JSON: its handler runs in a thread."""
 
@@ -156,17 +173,28 @@ def _route(endpoint: Endpoint, handler: Handler, watch: Watch, stack_of: StackOf
         return result(request, {})
 
     async def act(request: Request) -> Response:
-        document = b""
-        async for chunk in request.stream():
-            document += chunk
-            if len(document) > _LARGEST_BODY:
-                raise AnswerError(413, f"the body has more than {_LARGEST_BODY:,} bytes", "send less")
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                document = await _document(request)
+        except TimeoutError:
+            late = f"the body was not there within {BODY_SECONDS:g} s"
+            raise AnswerError(408, late, "send it at once", {"connection": "close"}) from None
         body = endpoint.parse_body(document, request.headers.get("content-type", ""))
         return await run_in_threadpool(result, request, body)
 
     if endpoint.method == "GET":
         return Route(endpoint.path, answer)
     return Route(endpoint.path, act, methods=[endpoint.method])
+
+
+async def _document(request: Request) -> bytes:
+    """The body of a request."""
+    document = b""
+    async for chunk in request.stream():
+        document += chunk
+        if len(document) > _LARGEST_BODY:
+            raise AnswerError(413, f"the body has more than {_LARGEST_BODY:,} bytes", "send less")
+    return document
 
 
 def _index(call: Call, version: str) -> IndexAnswer:

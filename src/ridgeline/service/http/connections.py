@@ -1,0 +1,195 @@
+"""How many connections the web service holds, and for how long one may keep it waiting.
+
+Whoever reaches the port can connect, also without a token. Each connection takes a descriptor of the driver,
+which needs some for its journal and its state. So their number and their time are bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.engine.exchange.limits import Refusals, descriptors_are_few, share_of_descriptors
+from ridgeline.engine.exchange.network import LATE, TOO_MANY
+
+MOST_CONNECTIONS = 256
+"""Connections at a time, where the process may open at least four times as many files."""
+REQUEST_SECONDS = 10.0
+"""Until the head of a request is there; it begins with the connection, or with the answer before."""
+READ_SECONDS = 30.0
+"""How long a client may take nothing of an answer that waits for it."""
+ACCEPTED_AT_ONCE = 32
+_LOOK_SECONDS = 0.5
+_BUSY = (
+    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: application/json\r\n"
+    b"content-length: %d\r\n\r\n%b"
+)
+_FULL = b'{"error":"all connections of this service are in use","hint":"close some of them, or try again"}'
+
+
+def most_connections() -> int:
+    """How many connections one service holds: a quarter of the descriptors at most."""
+    return min(MOST_CONNECTIONS, share_of_descriptors(4))
+
+
+class Connections:
+    """The connections of one server. Of its event loop alone.
+
+    A new one takes the place of the one that has been without a request for longest. If all have requests,
+    the new one is answered with 503.
+
+    Args:
+        most: How many connections there may be.
+        request_seconds: Until the head of a request must be there.
+        read_seconds: How long a client may take nothing of its answer.
+    """
+
+    def __init__(
+        self,
+        most: int | None = None,
+        request_seconds: float = REQUEST_SECONDS,
+        read_seconds: float = READ_SECONDS,
+    ) -> None:
+        self.refusals = Refusals(SystemClock())
+        self._most = most_connections() if most is None else most
+        self._request_seconds = request_seconds
+        self._read_seconds = read_seconds
+        self._idle: dict[BoundedProtocol, float] = {}
+        """Connections without a request, and since when; the one that waits for longest is the first."""
+        self._stalled: dict[BoundedProtocol, tuple[float, int]] = {}
+        """Where an answer waits for the client: when it last took some, and the bytes that are left."""
+        self._number = 0
+        self._look: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return self._number
+
+    def protocol(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> BoundedProtocol:
+        """The protocol of one connection, as uvicorn asks for it."""
+        return BoundedProtocol(self, config, server_state, app_state, _loop)
+
+    def enter(self, connection: BoundedProtocol) -> None:
+        """Take a new connection, in the place of an idle one if there are too many."""
+        self._number += 1
+        number = connection.transport.get_extra_info("socket").fileno()
+        if self._number > self._most or descriptors_are_few(number):
+            oldest = next(iter(self._idle), None)
+            if oldest is None:
+                self._refuse(connection, TOO_MANY, "all connections have requests")
+                connection.transport.write(_BUSY % (len(_FULL), _FULL))
+                connection.transport.close()
+                return
+            self._end(oldest, TOO_MANY, "others have come since")
+        self.idle(connection)
+
+    def idle(self, connection: BoundedProtocol) -> None:
+        """A connection waits for a request of its client."""
+        self._idle[connection] = connection.loop.time()
+        self._look_later(connection.loop)
+
+    def busy(self, connection: BoundedProtocol) -> None:
+        """The head of a request is there."""
+        self._idle.pop(connection, None)
+
+    def stalled(self, connection: BoundedProtocol) -> None:
+        """An answer waits for its client."""
+        self._stalled[connection] = connection.loop.time(), connection.transport.get_write_buffer_size()
+        self._look_later(connection.loop)
+
+    def reads(self, connection: BoundedProtocol) -> None:
+        """The client takes what waited."""
+        self._stalled.pop(connection, None)
+
+    def leave(self, connection: BoundedProtocol) -> None:
+        """A connection is over."""
+        self._number -= 1
+        self._idle.pop(connection, None)
+        self._stalled.pop(connection, None)
+
+    def _end(self, connection: BoundedProtocol, reason: str, detail: str) -> None:
+        self._idle.pop(connection, None)
+        self._stalled.pop(connection, None)
+        self._refuse(connection, reason, detail)
+        connection.transport.abort()
+
+    def _refuse(self, connection: BoundedProtocol, reason: str, detail: str) -> None:
+        client = connection.client
+        where = f"{client[0]}:{client[1]}" if client else "a client that is gone"
+        self.refusals.add(reason, where, f"the web service: {detail}")
+
+    def _look_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._look is None:
+            self._look = loop.call_later(_LOOK_SECONDS, self._end_late, loop)
+
+    def _end_late(self, loop: asyncio.AbstractEventLoop) -> None:
+        """End connections that keep the service waiting."""
+        self._look = None
+        now = loop.time()
+        for connection, idle_since in list(self._idle.items()):
+            if now - idle_since <= self._request_seconds:
+                break
+            if connection.transport.get_write_buffer_size():  # the answer before is still on its way
+                if connection not in self._stalled:
+                    self.stalled(connection)
+            else:
+                self._end(connection, LATE, f"no request within {self._request_seconds:g} s")
+        for connection, (since, left) in list(self._stalled.items()):
+            unsent = connection.transport.get_write_buffer_size()
+            if unsent != left:
+                self._stalled[connection] = now, unsent
+            elif now - since > self._read_seconds:
+                self._end(connection, LATE, f"nothing was read of an answer within {self._read_seconds:g} s")
+        if self._idle or self._stalled:
+            self._look_later(loop)
+
+
+class BoundedProtocol(H11Protocol):
+    """One connection of the web service, which says what it is at."""
+
+    def __init__(self, connections: Connections, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._bounds = connections
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """As asyncio says."""
+        super().connection_made(transport)
+        self._bounds.enter(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """As asyncio says."""
+        self._bounds.leave(self)
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """As uvicorn has it; afterwards a request may have begun."""
+        super().handle_events()
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            self._bounds.busy(self)
+
+    def on_response_complete(self) -> None:
+        """As uvicorn has it: what follows is the next request."""
+        if not self.transport.is_closing():
+            self._bounds.idle(self)
+        super().on_response_complete()
+
+    def pause_writing(self) -> None:
+        """As asyncio says: the client does not read."""
+        self._bounds.stalled(self)
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """As asyncio says: the client reads."""
+        self._bounds.reads(self)
+        super().resume_writing()
