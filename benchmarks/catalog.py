@@ -31,6 +31,7 @@ _NAMES = (
     "policies",
     "skew",
     "queries",
+    "strangers",
     "scale",
     "measurement",
 )

@@ -124,19 +124,23 @@ def cpu_seconds() -> float:
     return sum(taken.get(one, 0) for one in mine) / _TICKS
 
 
-def _phase(handle: Handle, seconds: float) -> dict[str, Any]:
-    """Watch windows for so long."""
-    before, began = cpu_seconds(), time.time()
+def windows_of(handle: Handle, seconds: float) -> list[float]:
+    """The times of the windows of the next seconds."""
+    began = time.time()
     times: dict[int, float] = {}
     while time.time() - began < seconds:
         time.sleep(0.5)
         for row in handle.windows().to_pylist():
             if row["triggered_at"].timestamp() >= began:
                 times[row["window_id"]] = row["latency_ms"] / 1000
-    return {
-        "windows": list(times.values()),
-        "cpu": (cpu_seconds() - before) / (time.time() - began),
-    }
+    return list(times.values())
+
+
+def _phase(handle: Handle, seconds: float) -> dict[str, Any]:
+    """Watch windows for so long."""
+    before, began = cpu_seconds(), time.time()
+    windows = windows_of(handle, seconds)
+    return {"windows": windows, "cpu": (cpu_seconds() - before) / (time.time() - began)}
 
 
 def _asked(handle: Handle, sql: str, until: Callable[[], bool]) -> dict[str, Any]:

@@ -15,6 +15,10 @@ from ridgeline.engine.exchange.network import REASONS
 
 _log = logging.getLogger(__name__)
 _REPORT_SECONDS = 1.0
+PAUSE_SECONDS = 0.1
+"""How long nobody is let in after strangers have come too fast."""
+_MOST_REFUSALS = 10
+"""Connections refused in `PAUSE_SECONDS`: about a millisecond of work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +58,25 @@ class Refusals:
         self.totals = dict.fromkeys(REASONS, 0)
         self._clock = clock
         self._logged: dict[str, float] = {}
+        self._counted_from = -math.inf
+        self._counted = 0
+
+    @property
+    def too_fast(self) -> bool:
+        """True if so much was refused just now that the next connection has to wait for `PAUSE_SECONDS`.
+
+        Whoever connects again and again takes no more than that of the time of those who work.
+        """
+        recent = self._clock.monotonic() - self._counted_from < PAUSE_SECONDS
+        return recent and self._counted >= _MOST_REFUSALS
 
     def add(self, reason: str, where: str, detail: str) -> None:
         """A connection from `where` was refused."""
         self.totals[reason] += 1
         now = self._clock.monotonic()
+        if now - self._counted_from >= PAUSE_SECONDS:
+            self._counted_from, self._counted = now, 0
+        self._counted += 1
         if now - self._logged.get(reason, -math.inf) >= _REPORT_SECONDS:
             self._logged[reason] = now
             total = self.totals[reason]

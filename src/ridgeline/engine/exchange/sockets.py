@@ -22,7 +22,13 @@ from ridgeline.engine.exchange.connection import Connection, EndedError
 from ridgeline.engine.exchange.dialing import Dialing, UnreachableError
 from ridgeline.engine.exchange.frames import Frame, encode
 from ridgeline.engine.exchange.handshake import NONCE_BYTES, Handshake
-from ridgeline.engine.exchange.limits import Limits, Refusals, descriptors_are_few, share_of_descriptors
+from ridgeline.engine.exchange.limits import (
+    PAUSE_SECONDS,
+    Limits,
+    Refusals,
+    descriptors_are_few,
+    share_of_descriptors,
+)
 from ridgeline.engine.exchange.listening import Listen, Listener, listeners
 from ridgeline.engine.exchange.network import (
     BROKEN,
@@ -44,7 +50,7 @@ from ridgeline.engine.exchange.streams import PlainStream, Stream, TlsStream, pr
 
 _SCRATCH_BYTES = 64 << 10
 _TICK_SECONDS = 0.5
-_ACCEPTED_AT_ONCE = 64
+_ACCEPTED_AT_ONCE = 16
 _LIMITS = Limits()
 
 
@@ -97,7 +103,8 @@ class Sockets:
         """Time as `_look` has it."""
         self._looked = clock.monotonic()
         self._next_look = 0.0
-        self._deaf = False
+        self._deaf_until: float | None = None
+        """Until when nobody new is let in; None: everybody is."""
         self._listeners = [*listeners(listen)]
         self._caller_context = tls.caller_context()
         self._listener_context = tls.listener_context(listen.certificate)
@@ -180,6 +187,7 @@ class Sockets:
         if self._closed:
             return
         self._closed = True
+        self._deaf_until = None
         for listener in self._listeners:
             self._poller.forget(listener.socket)
             listener.close()
@@ -214,7 +222,7 @@ class Sockets:
         if self._events or self._asked or self._unread:
             seconds = 0.0
         elif self._unopened():
-            seconds = min(seconds, _TICK_SECONDS)
+            seconds = min(seconds, _TICK_SECONDS if self._deaf_until is None else PAUSE_SECONDS)
         unread, self._unread = self._unread, {}
         for entry, ready in self._poller.ready(seconds):
             if isinstance(entry, Listener):
@@ -230,6 +238,7 @@ class Sockets:
             if connection in self._connections:
                 self._read(connection)
         if self._unopened():
+            self._resume()
             self._look()
 
     def _read_noted(self) -> None:
@@ -330,15 +339,16 @@ class Sockets:
     def _accept(self, listener: Listener) -> None:
         """Take new connections. Where there are too many strangers, the oldest goes."""
         for _ in range(_ACCEPTED_AT_ONCE):
+            if self._refusals.too_fast:
+                self._pause()
+                return
             try:
                 accepted, address = listener.socket.accept()
             except BlockingIOError:
                 return
             except OSError as error:  # no descriptor is left, or the caller is gone: do not try again at once
                 self._refusals.add(TOO_MANY, str(listener.way), str(error))
-                self._deaf = True
-                for other in self._listeners:
-                    self._poller.forget(other.socket)
+                self._pause()
                 return
             few = descriptors_are_few(accepted.fileno())
             if self._strangers and (few or len(self._strangers) >= self._most_strangers):
@@ -357,6 +367,19 @@ class Sockets:
             connection = self._begin(stream, Outbox(), where)
             self._strangers[connection] = None
             self._write(connection)
+
+    def _pause(self) -> None:
+        """Let nobody new in for a moment; who comes waits at the port."""
+        self._deaf_until = self._clock.monotonic() + PAUSE_SECONDS
+        for listener in self._listeners:
+            self._poller.forget(listener.socket)
+
+    def _resume(self) -> None:
+        """Let others in again, once the pause is over."""
+        if self._deaf_until is not None and self._clock.monotonic() >= self._deaf_until:
+            self._deaf_until = None
+            for listener in self._listeners:
+                self._poller.watch(listener.socket, READ, listener)
 
     def _dial(self, dialing: Dialing, failed: str = "") -> None:
         """Connect to a peer by the next way that it has."""
@@ -407,7 +430,7 @@ class Sockets:
 
     def _unopened(self) -> bool:
         """True if there is something that `_look` may have to end or to try again."""
-        return bool(self._strangers or self._called or self._deaf)
+        return bool(self._strangers or self._called or self._deaf_until is not None)
 
     def _look(self) -> None:
         """Twice a second: end what takes too long; try again what was not possible.
@@ -434,7 +457,3 @@ class Sockets:
                 self._dial(entry, f"no answer within {limits.connect_seconds:g} s")
             elif entry.waits:
                 self._dial(entry)
-        if self._deaf:
-            self._deaf = False
-            for listener in self._listeners:
-                self._poller.watch(listener.socket, READ, listener)

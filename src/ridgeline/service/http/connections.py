@@ -7,14 +7,20 @@ which needs some for its journal and its state. So their number and their time a
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import contextlib
+import socket
+from collections.abc import Callable
+from typing import Any, NoReturn
 
-from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
-from uvicorn.server import ServerState
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.engine.exchange.limits import Refusals, descriptors_are_few, share_of_descriptors
+from ridgeline.engine.exchange.limits import (
+    PAUSE_SECONDS,
+    Refusals,
+    descriptors_are_few,
+    share_of_descriptors,
+)
 from ridgeline.engine.exchange.network import LATE, TOO_MANY
 
 MOST_CONNECTIONS = 256
@@ -23,7 +29,6 @@ REQUEST_SECONDS = 10.0
 """Until the head of a request is there; it begins with the connection, or with the answer before."""
 READ_SECONDS = 30.0
 """How long a client may take nothing of an answer that waits for it."""
-ACCEPTED_AT_ONCE = 32
 _LOOK_SECONDS = 0.5
 _BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-type: application/json\r\n"
@@ -69,15 +74,24 @@ class Connections:
     def __len__(self) -> int:
         return self._number
 
-    def protocol(
-        self,
-        config: Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> BoundedProtocol:
-        """The protocol of one connection, as uvicorn asks for it."""
-        return BoundedProtocol(self, config, server_state, app_state, _loop)
+    async def accept(self, listening: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> NoReturn:
+        """Let clients in, one by one, each with a new protocol; not faster than refusals may cost.
+
+        asyncio's own server takes as many at once as wait, whose descriptors are then gone.
+        """
+        loop = asyncio.get_running_loop()
+        listening.setblocking(False)  # noqa: FBT003
+        while True:
+            if self.refusals.too_fast:
+                await asyncio.sleep(PAUSE_SECONDS)
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError as error:  # no descriptor is left, or the client is gone
+                self.refusals.add(TOO_MANY, "a client", f"the web service: {error}")
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            with contextlib.suppress(OSError):  # gone already
+                await loop.connect_accepted_socket(protocol, accepted)
 
     def enter(self, connection: BoundedProtocol) -> None:
         """Take a new connection, in the place of an idle one if there are too many."""

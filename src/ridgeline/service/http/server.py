@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import ipaddress
 import os
@@ -9,20 +10,21 @@ import secrets
 import socket
 import threading
 from collections.abc import Collection
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 import uvicorn
 from starlette.applications import Starlette
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.service.http.connections import ACCEPTED_AT_ONCE, Connections
+from ridgeline.service.http.connections import BoundedProtocol, Connections
 from ridgeline.service.http.hosts import Hosts
 
 START_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
 _GREATEST_PORT = 65_535
 _BACKLOG = 1024
-"""Connections that wait to be accepted."""
+"""Connections that may wait to be let in."""
 
 
 class WebServer:
@@ -70,8 +72,7 @@ class WebServer:
         config = uvicorn.Config(
             app,
             access_log=False,
-            backlog=ACCEPTED_AT_ONCE,
-            http=Connections().protocol,  # type: ignore[arg-type]  # called as a class is
+            http="h11",
             lifespan="off",
             log_config=None,
             log_level="critical",
@@ -111,17 +112,27 @@ class WebServer:
 
 
 class _Server(uvicorn.Server):
-    """A server that reports when it is up."""
+    """A server that reports when it is up, and lets clients in as `Connections` says."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.up = threading.Event()
+        self._accepting: list[asyncio.Task[NoReturn]] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        for listening in sockets or ():
-            listening.listen(_BACKLOG)  # asyncio accepts at once as many as may wait: that is too many here
+        await super().startup([])
+        bounds = Connections()
+        protocol = partial(BoundedProtocol, bounds, self.config, self.server_state, self.lifespan.state)
+        self._accepting = [
+            asyncio.create_task(bounds.accept(listening, protocol)) for listening in sockets or ()
+        ]
         self.up.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for accepting in self._accepting:
+            accepting.cancel()
+        await asyncio.wait(self._accepting)
+        await super().shutdown(sockets)
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -141,7 +152,7 @@ def _listen(host: str, port: int) -> socket.socket:
         if os.name == "posix":
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-        listening.listen(128)
+        listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
         raise RidgelineError(_refused(host, port, error)) from error
