@@ -49,27 +49,23 @@ class Frames:
         self._keep_alive = keep_alive_seconds
         self._lock = threading.Lock()
         self._clients: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
-        self._places = 0
+        self.clients = 0
+        """How many clients have a place."""
         self._version = 0
         self._rendering = threading.Lock()
         self._rendered: tuple[int, int | None, bytes] = (-1, None, b"")
         self._unsubscribe = watch.subscribe(self._observe)
         self.ended |= watch.info()["state"] in _OVER  # before anybody could listen
 
-    @property
-    def clients(self) -> int:
-        """How many clients read now."""
-        return len(self._clients)
-
     @contextlib.contextmanager
     def place(self) -> Iterator[bool]:
         """A place for one client, as long as the block runs. False if there is none; of one event loop."""
-        free = self._places < most_clients()
-        self._places += free
+        free = self.clients < most_clients()
+        self.clients += free
         try:
             yield free
         finally:
-            self._places -= free
+            self.clients -= free
 
     def close(self) -> None:
         """End all streams and listen no more. From any thread."""
