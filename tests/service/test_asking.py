@@ -117,6 +117,18 @@ def test_what_would_be_is_shown(app, handle):
     assert app.run.plan is before
 
 
+def test_what_would_be_refused_is_refused_in_a_dry_run(app, handle):
+    handle.repartition("sums", 3)
+    before = app.run.plan
+    with pytest.raises(ChangeError, match="state `count` of operator `numbers` cannot be moved") as dry:
+        handle.dry_run(Repartition("numbers", 2))
+    with pytest.raises(ChangeError) as made:
+        handle.repartition("numbers", 2)
+    assert str(dry.value) in str(made.value)
+    assert "sums: 3 -> 5 partitions" in str(handle.dry_run(Repartition("sums", 5)))
+    assert app.run.plan is before
+
+
 @pytest.mark.parametrize(
     ("edits", "reason"),
     [

@@ -192,6 +192,9 @@ class LocalExecutor:
     def prepare(self, plan: Plan) -> None:
         """Nothing has to be there before."""
 
+    def check(self, plan: Plan) -> None:
+        """There are no slots."""
+
     prepared = True
 
     def abandon(self) -> None:

@@ -123,13 +123,17 @@ class PlanChanges:
             self._next = planned
             asked.window = -(-next_window // planned.aligned) * planned.aligned
 
-    def preview(self, edits: tuple[Edit, ...], plan: Plan) -> PlanDifference:
-        """What edits would do, without doing it; any thread may ask. Raises as `planned`.
+    def preview(
+        self, edits: tuple[Edit, ...], plan: Plan, check: Callable[[Transition], None]
+    ) -> PlanDifference:
+        """What edits would do, without doing it; any thread may ask.
+
+        Raises as `planned`, and what `check` does.
 
         It is planned in the thread that plans changes: planning calls code of users, one at a time.
         """
         try:
-            future = self._thread.submit(preview, edits, plan, self._planner, self._check)
+            future = self._thread.submit(preview, edits, plan, self._planner, check)
         except RuntimeError:
             raise ChangeError(ENDED) from None
         return future.result()
@@ -179,9 +183,9 @@ def preview(
     """What edits would do, without doing it. Raises as `planned`, and what `check` does."""
     if planner is None:
         raise ChangeError(NO_PLANNER)
-    made = _changed(edits, plan, planner)
-    check(made)
-    return made.difference
+    transition = _changed(edits, plan, planner)
+    check(transition)
+    return transition.difference
 
 
 def _changed(edits: tuple[Edit, ...], plan: Plan, planner: Planner) -> Transition:

@@ -12,7 +12,9 @@ from dataclasses import replace
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import (
     ApplicationKilledError,
+    ChangeError,
     RidgelineError,
+    ValidationError,
     described,
 )
 from ridgeline.api.publisher import PublisherContext
@@ -28,7 +30,15 @@ from ridgeline.engine.driver.outputs import Outputs
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.recordings import Recordings
 from ridgeline.engine.driver.reporter import Observe, Reporter
-from ridgeline.engine.driver.state_moves import NOTHING, Beginning, beginning, conversions_of, give_up, moved
+from ridgeline.engine.driver.state_moves import (
+    NOTHING,
+    Beginning,
+    beginning,
+    check_moves,
+    conversions_of,
+    give_up,
+    moved,
+)
 from ridgeline.engine.driver.state_repair import StateRepair
 from ridgeline.engine.driver.window import Window
 from ridgeline.engine.worker.tails import Tails
@@ -176,9 +186,20 @@ class ChangingRun(ABC):
     def preview(self, edits: tuple[Edit, ...]) -> PlanDifference:
         """What a change of the plan would do; nothing is done. Any thread may ask.
 
-        Raises ValidationError with all faults, ChangeError.
+        Raises ValidationError with all faults, ChangeError. So it does if slots or states refuse the plan.
         """
-        return self._plan_changes.preview(edits, self.plan)
+        try:
+            return self._plan_changes.preview(edits, self.plan, self._check)
+        except (ChangeError, ValidationError):
+            raise
+        except RidgelineError as error:
+            raise ChangeError(refusal_text(error)) from error
+
+    def _check(self, transition: Transition) -> None:
+        """Raise RidgelineError for what slots or states would refuse of a plan as of now."""
+        self._check_states(transition)
+        self._executor.check(transition.plan)
+        check_moves(transition.plan, self.checkpoint, transition.states)
 
     def _check_states(self, made: Transition) -> None:
         """Refuse a change that would lose a state or read it as another one. Raises ValidationError."""

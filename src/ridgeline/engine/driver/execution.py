@@ -73,6 +73,9 @@ class WindowExecutor(Protocol):
         `prepared` says when it is. `change` or `abandon` follows.
         """
 
+    def check(self, plan: Plan) -> None:
+        """Raise RidgelineError if `prepare` would refuse a plan; nothing is taken. Any thread may call it."""
+
     @property
     def prepared(self) -> bool:
         """True if `change` to the plan that is prepared would take no longer than it must."""

@@ -111,6 +111,9 @@ class SparkExecutor:
     def prepare(self, plan: Plan) -> None:
         """Nothing has to be there before: a window is a job of its own."""
 
+    def check(self, plan: Plan) -> None:
+        """Spark has places for any plan, one container after the other."""
+
     prepared = True
 
     def abandon(self) -> None:

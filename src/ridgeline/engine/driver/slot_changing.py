@@ -7,7 +7,7 @@ before the change, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ from ridgeline.engine.worker.plan_distribution import PlanFile
 from ridgeline.plan.execution import Plan
 from ridgeline.stram.following import place_following, strict_rules_broken
 from ridgeline.stram.needs import Need, needs_of
-from ridgeline.stram.placement import Placement, most_slots, wishes
+from ridgeline.stram.placement import Offers, Placement, Wish, most_slots, wishes
 from ridgeline.stram.rules import describe_given_up
 from ridgeline.stram.slots import SlotInstruction, Slots
 
@@ -85,6 +85,13 @@ class SlotChanging:
         """
         self.abandon()
         self.next = self._begun(plan)
+
+    def check(self, plan: Plan) -> None:
+        """Raise RidgelineError if `prepare` would refuse a plan; nothing is started.
+
+        Any thread may call it.
+        """
+        self._chosen(plan, max(0, most_slots(plan) - len(self._slots.active)), self._platform.offers())
 
     @property
     def prepared(self) -> bool:
@@ -169,17 +176,9 @@ class SlotChanging:
     def _begun(self, plan: Plan) -> Following:
         """Choose the slots of a plan, and start those that there are not yet. Raises RidgelineError."""
         offers = self._platform.offers()
-        where = {slot: member.node for slot, member in self._slots.members.items() if member.node}
         count = max(0, most_slots(plan) - len(self._slots.active))
         while True:
-            fresh = tuple(self._slots.numbers(count))
-            following = self._placed(plan, fresh)
-            wished = wishes(plan, following.placement, offers, where)
-            if strict := strict_rules_broken(plan, following.placement, offers, where, wished):
-                slots = len(list(_hosting(following.placement)))
-                raise RidgelineError(describe_given_up(strict[0], sorted(offers), slots))
-            for slot in following.fresh:
-                self._platform.check(following.needs[slot])
+            following, wished = self._chosen(plan, count, offers)
             cores = sum(following.needs[slot].vcores for slot in following.fresh)
             claimed = self._platform.claim_more(cores) if cores else 0
             if claimed >= cores:
@@ -190,6 +189,22 @@ class SlotChanging:
         self._follow(self._slots.reserve(following.fresh, wished))
         following.based_on = self._slots.placement
         return self._writing(following)
+
+    def _chosen(self, plan: Plan, count: int, offers: Offers) -> tuple[Following, Mapping[int, Wish]]:
+        """Where the containers of a plan go with so many more slots, and the hosts that these wish for.
+
+        Raises RidgelineError if a rule cannot be kept, or a slot cannot have what it needs.
+        """
+        members = dict(self._slots.members)
+        where = {slot: member.node for slot, member in members.items() if member.node}
+        following = self._placed(plan, tuple(self._slots.numbers(count)))
+        wished = wishes(plan, following.placement, offers, where)
+        if strict := strict_rules_broken(plan, following.placement, offers, where, wished):
+            slots = len(list(_hosting(following.placement)))
+            raise RidgelineError(describe_given_up(strict[0], sorted(offers), slots))
+        for slot in following.fresh:
+            self._platform.check(following.needs[slot])
+        return following, wished
 
     def _placed(self, plan: Plan, fresh: tuple[int, ...]) -> Following:
         """Where the containers of a plan go, with these slots beside those of now."""

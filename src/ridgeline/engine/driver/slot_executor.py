@@ -238,6 +238,11 @@ class SlotExecutor:
         if self._changing is not None:
             self._changing.prepare(plan)
 
+    def check(self, plan: Plan) -> None:
+        """Raise RidgelineError if no slots could be chosen for a plan."""
+        if self._changing is not None:
+            self._changing.check(plan)
+
     @property
     def prepared(self) -> bool:
         """True once all slots have read what they will host."""

@@ -16,7 +16,7 @@ from ridgeline.engine.state import state_files
 from ridgeline.engine.state.converting import convert
 from ridgeline.engine.state.moving import MoveSource, move
 from ridgeline.engine.state.segment_files import SegmentFiles
-from ridgeline.engine.state.storage import explain
+from ridgeline.engine.state.storage import TrialStorage, explain
 from ridgeline.plan.divisions import redivided
 from ridgeline.plan.draft import listed
 from ridgeline.plan.execution import Plan
@@ -151,7 +151,9 @@ def conversions_of(plan: Plan, last: Manifest, found: StatePlan, *, live: bool =
     Raises ValidationError with a fault for each state that would be lost or read as another one.
     """
     targets = {_base(key): target for key, target in found.stays.items()}
-    targets |= {_base(key): one.targets[0] for one in found.moves for key in one.sources}
+    for one in found.moves:
+        for key in one.sources:
+            targets.setdefault(_base(key), one.targets[0])
     comparison = Comparison(
         last.schemas, plan.physical.operators, found.dropped, found.renamed, last.window_id + 1, live=live
     )
@@ -170,7 +172,7 @@ def _base(key: str) -> str:
 
 def moved(
     plan: Plan,
-    checkpoint: Checkpoint,
+    checkpoint: Checkpoint | _Trial,
     last: Manifest,
     found: StatePlan,
     conversions: Conversions | None = None,
@@ -227,7 +229,37 @@ def moved(
     )
 
 
-def give_up(checkpoint: Checkpoint, stems: Iterable[str]) -> None:
+class _Trial:
+    """A checkpoint of which nothing is written: for what `moved` would do."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.storage = TrialStorage(checkpoint.storage)
+        self.run_id = checkpoint.run_id
+        self.epoch = checkpoint.epoch
+
+    def expect(self, stem: str) -> None:
+        """It is gone with this."""
+
+    def give_up(self, stem: str) -> None:
+        """It is gone with this."""
+
+
+def check_moves(plan: Plan, checkpoint: Checkpoint, found: StatePlan) -> None:
+    """Raise what `moved` would as of the last commit; nothing is written.
+
+    Any thread may call it, beside windows: files that are gone meanwhile are those of an older window.
+    """
+    while (last := checkpoint.last()) is not None:
+        try:
+            moved(plan, _Trial(checkpoint), last, found)
+        except (CheckpointError, StateError):
+            if checkpoint.last() is not last:
+                continue
+            raise
+        return
+
+
+def give_up(checkpoint: Checkpoint | _Trial, stems: Iterable[str]) -> None:
     """No window will name these files."""
     for stem in stems:
         checkpoint.give_up(stem)
