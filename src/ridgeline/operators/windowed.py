@@ -438,6 +438,7 @@ def _keyed(key: str | tuple[str, ...]) -> type[Windowed]:
         "__qualname__": Windowed.__qualname__,
         "__doc__": Windowed.__doc__,
         "input": port,
+        "add": Windowed.add,
     }
     return type("Windowed", (Windowed,), body)
 
