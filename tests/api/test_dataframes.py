@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,3 +135,70 @@ def test_frames_go_on_as_batches_do():
     app.add_stream("all", source.output, odd.data)
     app.add_stream("odd", odd.out, sink.input)
     assert run_local(app).collected("sink") == [PAIRS[0], PAIRS[2]] * 2
+
+
+class Objects(NamedTuple):
+    amount: Decimal | None
+    ratio: float | None
+    at: datetime | None
+    hour: time | None
+    tags: dict[str, int] | None
+
+
+def test_objects_of_pandas_are_what_they_are_in_tuples():
+    rows = [
+        Objects(Decimal("0.1"), 0.5, datetime(2026, 1, 1, tzinfo=UTC), time(1, 2, 3, 4), {"a": 1}),
+        Objects(Decimal(5), math.nan, None, None, None),
+        Objects(None, None, None, None, {}),
+    ]
+    frame = frame_of(rows)
+    found = emitted_on(Objects, frame)
+    assert math.isnan(found[1].ratio or 0.0)
+    assert found == rows
+    categories = frame.assign(amount=pd.Series([Decimal("0.1"), Decimal(5), None]).astype("category"))
+    assert emitted_on(Objects, categories)[:1] == rows[:1]
+    dates = pd.DataFrame({"at": pd.Series([date(2026, 1, 1), None], dtype=object)})
+    assert emitted_on(pa.schema([("at", pa.timestamp("us"))]), dates) == [
+        {"at": datetime(2026, 1, 1)},  # noqa: DTZ001
+        {"at": None},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("amount", 0.1),
+        ("amount", "1.5"),
+        ("ratio", Decimal("0.1")),
+        ("ratio", Fraction(1, 3)),
+        ("at", pd.Timestamp(1)),
+        ("at", "2026-01-01"),
+        ("hour", time(1, tzinfo=UTC)),
+        ("tags", {"a": 1.5}),
+        ("tags", {"a": "1"}),
+    ],
+)
+def test_objects_of_pandas_that_would_change_are_refused(column: str, value: Any):
+    nothing = Objects(None, None, None, None, None)
+    frame = frame_of([nothing, nothing._replace(**{column: value})])
+    frames = [frame]
+    if not isinstance(value, dict):
+        frames.append(frame.assign(**{column: frame[column].astype("category")}))
+    for one in frames:
+        with pytest.raises(SchemaError, match=f"column `{column}`"):
+            emitted_on(Objects, one)
+
+
+def frame_of(rows: list[Objects]) -> pd.DataFrame:
+    columns = zip(Objects._fields, zip(*rows, strict=True), strict=True)
+    return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns})
+
+
+def emitted_on(schema: Any, frame: Any) -> list[Any]:
+    class Emits(Operator):
+        out = OutputPort(schema)
+
+    point = Emits().out
+    point.open()
+    point.emit_batch(frame)
+    return [row for part in point.drain() for row in part.rows]

@@ -164,3 +164,14 @@ def test_the_error_names_operator_state_and_tuple(text: str, error: str) -> None
     assert "operator `counting` (partition 0) of application `typed` failed in window 0 " + error in str(
         caught.value
     )
+
+
+@pytest.mark.parametrize("value", [np.datetime64(5, "ns"), np.timedelta64(5, "ns")])
+def test_times_of_numpy_are_no_whole_numbers(value: Any) -> None:
+    cell = KeyedState(int, default=0).cell()
+    cell.begin(0)
+    with pytest.raises(StateError, match="holds values of type `int`"):
+        cell["k"] = value
+    for many in ([value], np.array([value])):
+        with pytest.raises(StateError, match="holds values of type `int`"):
+            cell.put_many(["k"], many)

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 import pytest
@@ -169,3 +169,16 @@ def test_the_zone_cannot_be_changed(engine):
         engine.run("set TimeZone = 'Asia/Kolkata'", {}, 5.0)
     with pytest.raises(QueryError):
         engine.run("select set_config('TimeZone', 'Asia/Kolkata', false)", {}, 5.0)
+
+
+def test_lengths_of_time_come_back_or_end_the_query(engine):
+    lengths = [timedelta(microseconds=-1), timedelta(days=100_000), None]
+    for kind in (pa.duration("us"), pa.duration("ns"), pa.duration("ms")):
+        values = lengths if kind != pa.duration("ms") else lengths[1:]
+        table = engine.run("select took from t", {"t": pa.table({"took": pa.array(values, kind)})}, 5.0).table
+        assert table.column("took").to_pylist() == values
+    for kind, units in (("us", 2**63 // 1_000 + 1), ("ns", 1), ("s", 2**40)):
+        column = pa.array([units], pa.duration(kind))
+        for array in (column, pa.ListArray.from_arrays(pa.array([0, 1], pa.int32()), column)):
+            with pytest.raises(QueryError, match=r"DuckDB cannot hold the values of `t.took`"):
+                engine.run("select took from t", {"t": pa.table({"took": array})}, 5.0)

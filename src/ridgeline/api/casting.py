@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 _ROUNDING = {pa.float32(): 2.0**-24, pa.float16(): 2.0**-11}
 """By how much, relative to itself, a value is rounded by types of fewer than 64 bits."""
 _ANY_INTEGER = pa.decimal128(20, 0)
-_EXACT = {("bool", "number"), ("date", "time"), ("time", "date")}
+_EXACT = {("bool", "number"), ("date", "time")}
 """Pairs of different families between which values can be cast and stay equal."""
 
 
@@ -44,13 +44,29 @@ def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:  # noqa: PLR09
         return _cast_structs(array, kind)
     if wanted == "map":
         return _cast_maps(array, kind)
-    made = array.cast(kind)
-    if (source, wanted) == ("time", "date") and not pc.all(
-        pc.equal(made.cast(array.type), array), min_count=0
-    ).as_py():
-        msg = f"the times of day would be lost in {kind}"
-        raise pa.ArrowInvalid(msg)
-    return made
+    return array.cast(kind)
+
+
+def to_python(array: Any) -> list[Any]:
+    """The Python values of an array. Raises ArrowInvalid for times of day that are finer than Python's."""
+    kind = _of_microseconds(array.type) if "time64[ns]" in str(array.type) else array.type
+    if kind != array.type:
+        array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
+        array = cast_exactly(array, kind)
+    values: list[Any] = array.to_pylist()
+    return values
+
+
+def _of_microseconds(kind: Any) -> pa.DataType:
+    """The type with times of day in microseconds, as Python's are, in the place of nanoseconds."""
+    types = pa.types
+    if kind == pa.time64("ns"):
+        return pa.time64("us")
+    if types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _of_microseconds(field.type)) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(_of_microseconds(kind.key_type), _of_microseconds(kind.item_type))
+    return pa.list_(_of_microseconds(kind.value_type)) if is_list(kind) else kind
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -6,7 +6,7 @@ The conversion is chosen once per port, not per value.
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ridgeline.api.casting import to_python
 from ridgeline.api.nan import NAN, nan_places
 from ridgeline.api.nulls import check_nulls, is_optional
 from ridgeline.api.record import TIMESTAMP, is_record, record_fields, without_none
@@ -46,7 +47,10 @@ class Column:
     type, or the Arrow field of a `pyarrow.Schema`. `takes_null`: any value may be null; no need to look.
     """
 
-    __slots__ = ("_build", "_epoch", "_make", "declared", "exact", "name", "nested", "takes_null", "type")
+    __slots__ = (
+        *("_build", "_epoch", "_fine", "_make"),
+        *("declared", "exact", "name", "nested", "takes_null", "type"),
+    )
 
     def __init__(self, field: pa.Field, declared: object = None) -> None:
         self.name: str = field.name
@@ -57,6 +61,7 @@ class Column:
         self.takes_null = not self.nested and is_optional(self.declared)
         self._epoch = _EPOCHS.get(field.type) if without_none(declared) in (datetime, date) else None
         self._build = None if declared is None or self._epoch is not None else builder(declared)
+        self._fine = "time64[ns]" in str(field.type)
         self._make = maker(field.type)
 
     def settle(self, values: list[Any]) -> tuple[bool, pa.Array | list[object]]:
@@ -67,7 +72,7 @@ class Column:
         None where the declared type does not allow it.
         """
         if self.exact is None or set(map(type, values)) != {self.exact}:
-            array = _in_range(self._make(values))
+            array = self.convert(values)
             if not self.takes_null:
                 check_nulls(array, self.declared, self.name)
             return False, array
@@ -84,6 +89,10 @@ class Column:
         ):
             return False, pa.array(values, self.type)  # `read` puts `NAN` in the place of other NaN
         return True, values
+
+    def convert(self, values: Sequence[object]) -> pa.Array:
+        """An array of values, each of them equal. Raises as `settle`, but takes None everywhere."""
+        return _in_range(self._make(values))
 
     def to_array(self, settled: pa.Array | list[Any]) -> pa.Array:
         """Convert what `settle` returned into an array. Raises what Arrow raises."""
@@ -106,7 +115,7 @@ class Column:
         """The values of an array, in the declared type."""
         if self._epoch is not None:
             return _since(self._epoch, array)
-        values: list[Any] = array.to_pylist()
+        values = to_python(array) if self._fine else array.to_pylist()
         if pa.types.is_floating(self.type):
             for place in nan_places(array).tolist():
                 values[place] = NAN

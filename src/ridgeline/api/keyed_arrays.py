@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ridgeline.api.casting import to_python
 from ridgeline.api.kind import Kind
 from ridgeline.api.nan import one_nan
 
@@ -23,7 +24,7 @@ def listed(values: Arrays) -> Sequence[object]:
     if isinstance(values, np.ndarray):
         return list(values.tolist())
     if isinstance(values, (pa.Array, pa.ChunkedArray)):
-        return list(values.to_pylist())
+        return to_python(values)
     return values if isinstance(values, (list, tuple)) else list(values)
 
 
@@ -65,7 +66,10 @@ def listed_values(values: Arrays, kind: Kind, keys: Sequence[object]) -> Sequenc
     Raises StateError for a value that is not of the kind, ValueError if there are not as many as keys.
     """
     typed = isinstance(values, np.ndarray) and values.dtype != object
-    values = listed(values)
+    times = (
+        isinstance(values, np.ndarray) and values.dtype.kind in "mM"
+    )  # whose nanoseconds numpy lists as int
+    values = list(values) if times else listed(values)
     if len(keys) != len(values):
         msg = f"{len(keys)} keys but {len(values)} values"
         raise ValueError(msg)

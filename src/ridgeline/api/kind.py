@@ -38,7 +38,7 @@ class Kind:
         if self._classes is None or type(value) in self._classes:
             self.known.add(type(value))
             return value
-        if isinstance(value, np.generic) and isinstance(item := value.item(), self._classes):
+        if isinstance(value, np.generic) and isinstance(item := _item(value), self._classes):
             return item
         if isinstance(value, self._classes):
             self.known.add(type(value))
@@ -49,6 +49,12 @@ class Kind:
         holds = f"{self.state} holds values of type `{name}`"
         msg = f"{holds}; got {what.removesuffix(',')}; convert it, or declare another type"
         raise StateError(msg)
+
+
+def _item(value: Any) -> object:
+    """The Python value of a numpy scalar; of a time that would become a whole number itself."""
+    item = value.item()
+    return value if isinstance(value, (np.datetime64, np.timedelta64)) and isinstance(item, int) else item
 
 
 def _classes(declared: object) -> tuple[type, ...] | None:

@@ -176,7 +176,7 @@ class OutputPoint(Generic[T]):
         if not self._open:
             self._refuse()
         if not isinstance(batch, pa.RecordBatch):
-            self._emit_table(table_of(batch, self.name, self.schema.arrow), rows)
+            self._emit_table(table_of(batch, self.name, self.schema), rows)
         elif batch.num_rows:
             self._append(batch, self._times_of(batch.num_rows, rows))
 

@@ -196,7 +196,8 @@ def _instant(value: Any, unit: str) -> int:
         passed = (value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH
         return _units(_nanoseconds(passed), unit, value)
     if isinstance(value, date):
-        return _units((value.toordinal() - 719_163) * 86_400 * 10**9, unit, value)
+        msg = "a date is no datetime; give it a time of day"
+        raise TypeError(msg)
     raise _no_time(value)
 
 
@@ -236,10 +237,8 @@ def _units(nanoseconds: int, unit: str, value: object) -> int:
 
 
 def _date(value: Any) -> date:
-    if isinstance(value, np.datetime64):
-        days, rest = divmod(_of_numpy(value), 86_400 * 10**9)
-        if not rest:
-            return date.fromordinal(days + 719_163)
+    if isinstance(value, np.datetime64) and np.datetime_data(value.dtype)[0] == "D":
+        value = value.item()
     if isinstance(value, (datetime, np.datetime64)):
         msg = "a datetime is no date, since it has a time of day"
         raise TypeError(msg)

@@ -11,11 +11,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
+from ridgeline.api.casting import cast_exactly
 from ridgeline.api.errors import RidgelineError
 
 _SCRIPT = Path(__file__).with_name("_sql_child.py")
@@ -73,6 +75,7 @@ class SqlEngine:
 
     def _run(self, sql: str, tables: Mapping[str, pa.Table], seconds: float, *, names: bool) -> Answer:
         """Run SQL once. Raises QueryError, _DiedError."""
+        tables = {name: _for_duckdb(table, name) for name, table in tables.items()}
         fresh = self._process is None
         process = self._process = self._process or self._start()
         expired = threading.Event()
@@ -99,7 +102,9 @@ class SqlEngine:
             timer.cancel()
         if "error" in head:
             raise QueryError(str(head["error"]))
-        return Answer(pa.ipc.open_stream(data).read_all(), bool(head["more"]), list(head["tables"]))
+        return Answer(
+            _from_duckdb(pa.ipc.open_stream(data).read_all()), bool(head["more"]), list(head["tables"])
+        )
 
     def close(self) -> None:
         """End the process. May be called again."""
@@ -179,6 +184,57 @@ def to_ipc(table: pa.Table) -> bytes:
     with pa.ipc.new_stream(sink, table.schema) as stream:
         stream.write_table(table)
     return bytes(sink.getvalue().to_pybytes())
+
+
+def _for_duckdb(table: pa.Table, name: str) -> pa.Table:
+    """The same values in types that DuckDB does not change. Raises QueryError if it has none.
+
+    It cuts lengths of time to microseconds, and gives them back as nanoseconds that overflow after 292 years.
+    """
+    for place, field in enumerate(table.schema):
+        kind = _type_of_duckdb(field.type)
+        if kind == field.type and "duration" not in str(kind):
+            continue
+        column = table.column(place)
+        whole = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+        try:
+            made = cast_exactly(whole, kind)
+            cast_exactly(made, _type_of_duckdb(kind, "ns"))
+        except pa.ArrowException as error:
+            msg = f"DuckDB cannot hold the values of `{name}.{field.name}`: {error}"
+            raise QueryError(msg) from error
+        table = table.set_column(place, field.name, made)
+    return table
+
+
+def _type_of_duckdb(kind: Any, unit: str = "us") -> pa.DataType:
+    """The type with durations of a unit, and floats that DuckDB has, at every depth."""
+    types = pa.types
+    if types.is_duration(kind):
+        return pa.duration(unit)
+    if types.is_float16(kind):
+        return pa.float32()
+    if types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _type_of_duckdb(field.type, unit)) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(_type_of_duckdb(kind.key_type, unit), _type_of_duckdb(kind.item_type, unit))
+    return pa.list_(_type_of_duckdb(kind.value_type, unit)) if types.is_list(kind) else kind
+
+
+def _from_duckdb(table: pa.Table) -> pa.Table:
+    """The rows, with lengths of time as such where DuckDB's intervals have no months."""
+    for place, field in enumerate(table.schema):
+        if field.type != pa.month_day_nano_interval():
+            continue
+        values = table.column(place).to_pylist()
+        if any(value is not None and (value.months or value.nanoseconds % 1_000) for value in values):
+            continue
+        made = [
+            None if value is None else timedelta(days=value.days, microseconds=value.nanoseconds // 1_000)
+            for value in values
+        ]
+        table = table.set_column(place, field.name, pa.array(made, pa.duration("us")))
+    return table
 
 
 def _part(answers: IO[bytes]) -> bytes:

@@ -24,6 +24,7 @@ from ridgeline.api.codec import hash_column
 from ridgeline.api.errors import shorten
 from ridgeline.api.nan import NAN
 from ridgeline.api.partitioner import assign_keys
+from ridgeline.api.record import record_fields
 from ridgeline.api.schema import is_named_tuple
 from ridgeline.api.tuples import Tuples
 from ridgeline.operators._exact import EXACT, Sum, float_sums, rounded
@@ -56,7 +57,7 @@ class FirstColumnCodec(StreamCodec):
         return stable_hash(
             tuple[0]
             if is_named_tuple(type(tuple))
-            else getattr(tuple, next(iter(type(tuple).__dataclass_fields__)))
+            else getattr(tuple, next(iter(record_fields(type(tuple)))))
         )
 
     def hashes(self, tuples: Tuples) -> npt.NDArray[np.uint64]:
