@@ -27,6 +27,7 @@ class PublisherContext:
         epoch: The number of this driver; each driver that opens the checkpoint gets a greater one.
         check_owner: Raises FencedError if a later driver has opened the checkpoint. Call it before anything
             that others see, or that deletes.
+        committed: The last window that is committed, -1 before the first.
 
     Example:
         >>> from ridgeline import Publisher, PublisherContext
@@ -45,6 +46,7 @@ class PublisherContext:
     spark: Callable[[], Any]
     epoch: int
     check_owner: Callable[[], None]
+    committed: int = -1
 
 
 class Publisher:

@@ -26,6 +26,7 @@ import contextlib
 import itertools
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from rich.text import Text
@@ -81,7 +82,7 @@ class FilePublisher(Publisher):
         self._prefix = f"{safe_name(context.operator)}-{context.run_id}"
         self._folder = f"{self._root}/{HIDDEN}/{self._prefix}"
         self._merged = f"{self._folder}/merged-e{context.epoch}.tmp"
-        self._window = state["window"] if state else -1
+        self._window = state["window"] if state else context.committed
         self._marker = Marker(self._files, self._folder, "published")
         self._rolls = False
         self._pending: list[Segment] = []
@@ -90,7 +91,7 @@ class FilePublisher(Publisher):
         try:
             if state is None:
                 self._begin()
-            elif (state["path"], state["format"]) == (self._settings.path, self._settings.format):
+            elif self._is_here(state):
                 self._resume(state)
             else:
                 self._finish_before(state)
@@ -98,6 +99,15 @@ class FilePublisher(Publisher):
             self._clear()
         except OSError as error:
             raise self._failure(error) from error
+
+    def _is_here(self, state: Any) -> bool:
+        """Whether a state is of this path, format and name."""
+        name = state.get("name", self._context.operator)
+        return (state["path"], state["format"], name) == (
+            self._settings.path,
+            self._settings.format,
+            self._context.operator,
+        )
 
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:
         """Add the window's segments to the unpublished ones, and decide whether to publish with this window.
@@ -118,6 +128,7 @@ class FilePublisher(Publisher):
         self._rolls = bool(self._pending) and self._is_due()
         return {
             "window": window_id,
+            "name": self._context.operator,
             "path": self._settings.path,
             "format": self._settings.format,
             "published": self._marker.window,
@@ -171,16 +182,17 @@ class FilePublisher(Publisher):
 
         Raises RidgelineError if `path` or `format` was another one.
         """
-        if state and (state["path"], state["format"]) != (self._settings.path, self._settings.format):
+        if state and not self._is_here(state):
             message = (
-                f"`{self._context.operator}` has another `path` or `format` than in window {window_id}, so "
-                "its files would stay; rewind to a later window"
+                f"`{self._context.operator}` has another name, `path` or `format` than in window {window_id},"
+                " so its files would stay; rewind to a later window"
             )
             raise RidgelineError(message)
         waited = [Segment(*entry) for entry in state["pending"]] if state else []
         pending = [segment for segment in self._pending if segment.window <= window_id]
         return {
             "window": at,
+            "name": self._context.operator,
             "path": self._settings.path,
             "format": self._settings.format,
             "published": self._marker.window,
@@ -243,12 +255,12 @@ class FilePublisher(Publisher):
         self._marker.make(self._window)
 
     def _finish_before(self, state: Any) -> None:
-        """After a change of path or format: publish the segments at the old path, in the old format."""
+        """After a change of path, format or name: publish the segments as it would have been done before."""
         if state["pending"] or state["path"] == self._settings.path or "rewound" in state:
             before = FilePublisher(
                 self._settings._replace(path=state["path"], format=state["format"], mode="append")
             )
-            before.open(self._context, state)
+            before.open(replace(self._context, operator=state.get("name", self._context.operator)), state)
             before.close()
 
     def _resume(self, state: Any) -> None:
@@ -392,7 +404,15 @@ class FilePublisher(Publisher):
 
     def _gone(self) -> RidgelineError:
         """The error if the folder is missing, or is not the one of this run."""
-        if self._files.is_folder(self._root):
+        ours = f"-{self._context.run_id}"
+        names = self._files.names(f"{self._root}/{HIDDEN}")
+        others = [name for name in names if name.endswith(ours) and name != self._prefix]
+        if others:
+            what = (
+                f"has nothing of this operator (no `{self._folder}/published-*`), but `{others[0]}` of this "
+                "run: if the operator was renamed, start it under the name before first, for a window"
+            )
+        elif self._files.is_folder(self._root):
             what = (
                 f"has nothing of this run (no `{self._folder}/published-*`): the wrong folder, or not mounted"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +137,13 @@ class SparkPublisher(Publisher):
         self._files = OutputFiles(context.staging)
         self._folder = f"{self._files.root}/{safe_name(context.operator)}"
         self._marker = Marker(self._files, self._folder, "written")
-        self._window = state["window"] if state else -1
+        self._window = state["window"] if state else context.committed
         self._staged = [Segment(*entry) for entry in state["files"]] if state else []
+        if (name := state.get("name", context.operator) if state else context.operator) != context.operator:
+            before = SparkPublisher(self._format, self._options, self._mode, self._transform)
+            before.open(replace(context, operator=name), state)  # as it would have been done before
+            before.publish(self._window)
+            self._staged = []
         try:
             self._take_up(self._files.sizes(self._folder))
             self._clear()
@@ -171,7 +177,8 @@ class SparkPublisher(Publisher):
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:
         """Return the window's files as the state that the manifest keeps."""
         self._window, self._staged = window_id, [Segment(window_id, *value) for value in values]
-        return {"window": window_id, "files": [list(segment) for segment in self._staged]}
+        files = [list(segment) for segment in self._staged]
+        return {"window": window_id, "name": self._context.operator, "files": files}
 
     def publish(self, window_id: int) -> None:
         """Check and write the window's rows, then delete the staged files.
@@ -223,7 +230,7 @@ class SparkPublisher(Publisher):
                 "anew with another `--checkpoint` and place"
             )
             raise RidgelineError(message)
-        return {"window": at, "files": []}
+        return {"window": at, "name": self._context.operator, "files": []}
 
     def _clear(self) -> None:
         """Delete the files of written windows and of failed attempts.

@@ -389,6 +389,7 @@ class _Run:
                 spark=_no_spark,
                 epoch=owned.epoch,
                 check_owner=owned.check_owner,
+                committed=owned.committed,
             )
 
         return publisher_context

@@ -321,3 +321,17 @@ def test_a_full_disk_leaves_no_half_record(tmp_path, monkeypatch):
     checkpoint = reopened(checkpoint)
     assert checkpoint.last() == manifest(0)
     checkpoint.close()
+
+
+def test_whatever_fails_a_displaced_driver_knows_why():
+    storage = MemoryStorage()
+    first = Checkpoint(storage, "app")
+    missing = CheckpointError("a state file is missing")
+    assert first.taken_over(missing) is None
+    second = Checkpoint(storage, "app")
+    found = first.taken_over(missing)
+    assert isinstance(found, FencedError)
+    assert "was taken over by another driver; this one stops, nothing is lost" in str(found)
+    assert first.taken_over(found) is None  # it says so already
+    assert second.taken_over(missing) is None
+    second.close()

@@ -145,6 +145,12 @@ class Checkpoint:
         """The last committed window, None before the first."""
         return self._written.last
 
+    @property
+    def committed(self) -> int:
+        """The number of the last committed window, -1 before the first."""
+        last = self.last()
+        return -1 if last is None else last.window_id
+
     def properties(self) -> KeptProperties:
         """What the last committed window keeps of what the application was given from outside."""
         last = self.last()
@@ -189,13 +195,23 @@ class Checkpoint:
 
     def cause_of(self, error: OperatorError) -> RidgelineError:
         """Why a run ends: another driver owns the folder and removes files of this one, or the error."""
-        with contextlib.suppress(OSError):
-            try:
-                self.check_owner()
-            except FencedError as fenced:
-                fenced.__cause__ = error
-                return fenced
-        return error
+        fenced = self.taken_over(error)
+        if fenced is None:
+            return error
+        fenced.__cause__ = error
+        return fenced
+
+    def taken_over(self, error: Exception) -> FencedError | None:
+        """The cause of an error if another driver owns the folder, and so removes files of this one."""
+        if isinstance(error, FencedError):
+            return None
+        try:
+            self.check_owner()
+        except FencedError as fenced:
+            return fenced
+        except Exception:  # noqa: BLE001  it cannot be read any more; the error counts
+            return None
+        return None
 
     # What is kept -------------------------------------------------------------------------------------------
 

@@ -151,6 +151,8 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
         orderly = True
         return Outcome(run.next_window - first, run.master.committed, run.ended, uri)
     except Exception as error:
+        if checkpoint is not None and (fenced := checkpoint.taken_over(error)) is not None:
+            raise fenced from error
         lost = None if context is None else gone(context, error)
         if lost is None or isinstance(error, SparkGoneError):
             raise
@@ -342,6 +344,7 @@ def _publisher_contexts(
             spark=lambda: _session(context),
             epoch=checkpoint.epoch,
             check_owner=checkpoint.check_owner,
+            committed=checkpoint.committed,
         )
 
     return publisher_context

@@ -100,15 +100,15 @@ class Outputs:
         opened: dict[str, Publisher] = {}
         closed: list[str] = []
         try:
+            for name in old.keys() - found.keys():  # first: another one may go on with what it has
+                closed.append(name)
+                self._show(name, old[name], committed)
             for name in sorted(found.keys() - stay.keys(), key=lambda name: name in old):
                 if name in old:
                     closed.append(name)
                     self._show(name, old[name], committed)
                 opened[name] = found[name]
                 self._open(name, found[name], states.get(name), committed)
-            for name in old.keys() - found.keys():
-                closed.append(name)
-                self._show(name, old[name], committed)
         except Exception:
             for publisher in opened.values():
                 with suppress(Exception):
