@@ -1,6 +1,7 @@
 import gc
+import weakref
 
-from ridgeline.engine.worker.pauses import collect_after, collect_again, short_pauses
+from ridgeline.engine.worker.pauses import collect_after, collect_again, short_pauses, spare_loaded
 
 
 def test_garbage_is_collected_later_while_many_tuples_come_one_by_one():
@@ -28,3 +29,25 @@ def test_a_process_that_did_not_ask_for_short_pauses_collects_as_before():
     collect_after(1_000_000)
     collect_again()
     assert gc.get_threshold() == usual
+
+
+class Node:
+    """Something that is in a cycle."""
+
+    def __init__(self) -> None:
+        self.itself = self
+
+
+def test_what_was_replaced_is_collected_though_it_was_left_to_no_collection():
+    with short_pauses():
+        old, garbage = Node(), weakref.ref(Node())
+        spare_loaded()
+        gone = weakref.ref(old)
+        del old
+        gc.collect()
+        assert gone() is not None  # nobody looks at it
+        new = Node()
+        spare_loaded(replaced=True)
+        assert gone() is None
+        assert garbage() is None
+        assert new.itself is new

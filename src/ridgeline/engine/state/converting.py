@@ -30,7 +30,6 @@ from ridgeline.engine.state.versions import attach
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 from ridgeline.plan.state_schemas import Conversion, Replacement, defaults_of
-from ridgeline.plan.state_shapes import form_of
 
 _KEPT = frozenset({"_waiting", "_slides", "kept"})
 
@@ -246,14 +245,6 @@ def _dataclass(new: Any, old: Mapping[str, Any]) -> Callable[..., Any]:
         for name, made in added.items():
             setter(instance, name, copy.deepcopy(made()))
         return instance
-
-    if old.get("form") == form_of(new) != "list":
-
-        class StandIn:
-            def __new__(cls, *_values: Any) -> Any:
-                return filled(object.__new__(new))
-
-        return StandIn
 
     class Held(new):
         __slots__ = ()

@@ -30,9 +30,16 @@ _OBJECTS_PER_REPORT = 128
 """Sixteen of an operator, in eight windows that are under way or kept for figures."""
 
 
-def spare_loaded() -> None:
-    """Leave what was loaded since to no collection either, where `short_pauses` does."""
+def spare_loaded(*, replaced: bool = False) -> None:
+    """Leave what was loaded since to no collection either, where `short_pauses` does.
+
+    `replaced`: it takes the place of what was left to no collection before. What is in cycles of that, such
+    as the state of containers that are gone, is collected now. Else nobody would ever look at it again.
+    """
     if _users:
+        if replaced:
+            gc.unfreeze()
+            gc.collect()
         gc.freeze()
 
 

@@ -35,6 +35,11 @@ from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.execution import Plan
 
 FOLDER = "plans"
+_MAKE_CLASS, _MADE_WITH = "_make_skeleton_class", 3
+"""The function of cloudpickle that makes a class anew, and which argument has what its body begins with."""
+_MAKERS = frozenset({_MAKE_CLASS, "_make_skeleton_enum"})
+_SCRIPTS = "a class of the script"
+"""The last argument of these functions, which they do not use, for a class that the script itself has."""
 Sources = Mapping[str, tuple[str, str]]
 """Path and text of modules by name."""
 
@@ -105,24 +110,79 @@ class _Pickler(cloudpickle.Pickler):
         """The number that stands for an object, None for most."""
         return self._numbers.get(id(value))
 
+    def reducer_override(self, obj: Any) -> Any:
+        """As cloudpickle does, but says which classes the script has by their names.
+
+        A class with slots gets them where it is made anew. Else its instances would be pickled otherwise
+        there, and could not be read here.
+        """
+        reduced = super().reducer_override(obj)
+        if not isinstance(obj, type) or not isinstance(reduced, tuple):
+            return reduced
+        make, arguments, *rest = reduced
+        if getattr(make, "__name__", "") not in _MAKERS or not _is_scripts(obj):
+            return reduced
+        values = [*arguments[:-1], _SCRIPTS]
+        if make.__name__ == _MAKE_CLASS and "__slots__" in vars(obj) and not issubclass(obj, tuple):
+            values[_MADE_WITH] = {**values[_MADE_WITH], "__slots__": vars(obj)["__slots__"]}
+        return make, tuple(values), *rest
+
+
+def _is_scripts(kind: type) -> bool:
+    """True for a class that the script itself has by its name."""
+    return kind.__module__ == "__main__" and getattr(sys.modules["__main__"], kind.__name__, None) is kind
+
 
 class _Unpickler(pickle.Unpickler):
-    """Puts the secrets back."""
+    """Puts the secrets back, and notes the classes that travel as a whole: those of the script itself."""
 
     def __init__(self, data: bytes, secrets: Sequence[str | bytes]) -> None:
         super().__init__(io.BytesIO(data))
         self._secrets = secrets
+        self._made: list[type] = []
+
+    def find_class(self, module: str, name: str) -> Any:
+        """As usual, but what makes classes notes them."""
+        found = super().find_class(module, name)
+        if name not in _MAKERS or module != "cloudpickle.cloudpickle":
+            return found
+
+        def make(*values: Any) -> type:
+            made: type = found(*values)
+            if values[-1] == _SCRIPTS:
+                self._made.append(made)
+            return made
+
+        return make
+
+    def name_classes(self) -> None:
+        """Let pickle find the classes of the script by their names, as in the process that runs it.
+
+        Else each value in a state would carry its class, and be of another class in the next process.
+        """
+        main = sys.modules["__main__"]
+        own = [kind for kind in self._made if getattr(main, kind.__name__, None) is not kind]
+        if own and not isinstance(main, _Script):
+            main = sys.modules["__main__"] = _Script(main)  # what runs here keeps its own names
+        for kind in own:
+            setattr(main, kind.__name__, kind)
 
     def persistent_load(self, number: int) -> str | bytes:
         """The secret that a number stands for."""
         return self._secrets[number]
 
 
+class _Script(ModuleType):
+    """The script as far as a worker has it: its classes."""
+
+    def __init__(self, runs_here: ModuleType) -> None:
+        super().__init__("__main__", runs_here.__doc__)
+        vars(self).update(vars(runs_here))
+
+
 def _pickled(specs: Sequence[ContainerSpec], numbers: Mapping[int, int]) -> bytes:
     """Pickle the plan without its secrets. Raises RidgelineError naming what cannot be pickled."""
     try:
-        if not numbers:
-            return cloudpickle.dumps(tuple(specs), 5)
         file = io.BytesIO()
         _Pickler(file, numbers).dump(tuple(specs))
         return file.getvalue()
@@ -166,7 +226,9 @@ def receive(storage: Storage, shipped: PlanFile) -> tuple[ContainerSpec, ...]:
     shipped_packages.receive(storage, shipped.packages)
     sources, specs = pickle.loads(zlib.decompress(data))
     PlanFinder.install(sources, {} if shipped.files is None else user_files.receive(storage, shipped.files))
-    received: tuple[ContainerSpec, ...] = _Unpickler(specs, shipped.secrets).load()
+    unpickler = _Unpickler(specs, shipped.secrets)
+    received: tuple[ContainerSpec, ...] = unpickler.load()
+    unpickler.name_classes()
     return received
 
 

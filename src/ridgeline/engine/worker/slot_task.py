@@ -140,6 +140,7 @@ class Containers:
         self.uri = message.checkpoint
         self._send_heartbeats(message.heartbeat_seconds)
         plan = (message.checkpoint, message.plan.name, message.run_id)
+        replaced = self._hosted is not None
         if self._hosted is None or self._plan is None or plan[::2] != self._plan[::2]:
             self._tear_down(None)
             specs = self._read(message)
@@ -151,7 +152,7 @@ class Containers:
                 self._failures += [one.failure for one in failed]
         self._plan = plan
         self.specs = {number: self._hosted.specs[number] for number in message.containers}
-        spare_loaded()
+        spare_loaded(replaced=replaced)
 
     def prepare(self, message: Prepare) -> None:
         """As `Hosting.prepare`."""
