@@ -43,6 +43,10 @@ class Clock(ABC):
         Returns at once if `seconds` <= 0.
         """
 
+    def cpu(self) -> float:
+        """Processor seconds of the calling thread. A clock without such a reading takes all time for them."""
+        return self.monotonic()
+
     def now(self) -> datetime:
         """The wall clock as an aware datetime in UTC."""
         return datetime.fromtimestamp(self.wall(), tz=UTC)
@@ -82,6 +86,10 @@ class SystemClock(Clock):
     def monotonic(self) -> float:
         """`time.perf_counter()`."""
         return time.perf_counter()
+
+    def cpu(self) -> float:
+        """`time.thread_time()`."""
+        return time.thread_time()
 
     def wait(self, seconds: float, stop: threading.Event | None = None) -> bool:
         """Block until `seconds` have passed or `stop` is set; return True if it was set."""

@@ -205,7 +205,9 @@ class OperatorWindow:
 
     Of `compute_seconds`, `end_seconds` were spent in `end_window`. `queue`: tuples that waited when its turn
     came. `watermark`: None if no input upstream declares a lateness. `late`: records that came too late.
-    `held_bytes`: what a slider keeps of the last windows.
+    `held_bytes`: what a slider keeps of the last windows. `cpu_seconds`: processor time of the operator's
+    thread in its callbacks. The rest of `compute_seconds` it slept, or somebody else had the processor. None:
+    not known.
     """
 
     at: float
@@ -234,6 +236,7 @@ class OperatorWindow:
     held_bytes: int = 0
     watermark: WatermarkReading | None = None
     late: int = 0
+    cpu_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

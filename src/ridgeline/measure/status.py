@@ -49,7 +49,7 @@ class OperatorStatus:
     held_bytes: int = 0
     finished: bool = False
     watermark: WatermarkReading | None = None
-    _compute: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS + 1))
+    _cpu: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS + 1))
     _queues: deque[int] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS))
 
     def add(self, event: OperatorWindow) -> None:
@@ -65,7 +65,8 @@ class OperatorStatus:
         self.watermark = event.watermark or self.watermark
         counts.late += event.late
         counts.ahead += event.watermark.ahead if event.watermark is not None else 0
-        self._compute.append((event.at, event.compute_seconds))
+        cpu = event.compute_seconds if event.cpu_seconds is None else event.cpu_seconds
+        self._cpu.append((event.at, cpu))
         self._queues.append(event.queue)
 
     @property
@@ -80,11 +81,11 @@ class OperatorStatus:
 
     @property
     def cpu_percentage(self) -> float | None:
-        """Compute time per wall time over the last windows, in percent; None before the second window."""
-        if len(self._compute) < 2 or self._compute[-1][0] <= self._compute[0][0]:  # noqa: PLR2004  a duration has two ends
+        """Processor time per wall time over the last windows, in percent; None before the second window."""
+        if len(self._cpu) < 2 or self._cpu[-1][0] <= self._cpu[0][0]:  # noqa: PLR2004  a duration has two ends
             return None
-        busy = sum(seconds for _, seconds in list(self._compute)[1:])
-        return 100 * busy / (self._compute[-1][0] - self._compute[0][0])
+        busy = sum(seconds for _, seconds in list(self._cpu)[1:])
+        return 100 * busy / (self._cpu[-1][0] - self._cpu[0][0])
 
 
 @dataclass(slots=True)

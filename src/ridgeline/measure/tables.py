@@ -32,6 +32,7 @@ _LATENCY: _Columns = (
     ("name", "name", _TEXT),
     ("latency_ms", "latencyMs", _NUMBER),
     ("compute_ms", "computeMs", _NUMBER),
+    ("cpu_ms", "cpuMs", _NUMBER),
     ("wait_ms", "waitMs", _NUMBER),
     ("transfer_ms", "transferMs", _NUMBER),
     ("average_ms", "averageMs", _NUMBER),
@@ -70,6 +71,7 @@ _PATH: _Columns = (
     ("id", "id", _COUNT),
     ("latency_ms", "latencyMs", _NUMBER),
     ("compute_ms", "computeMs", _NUMBER),
+    ("cpu_ms", "cpuMs", _NUMBER),
     ("transfer_ms", "transferMs", _NUMBER),
     ("share", "share", _NUMBER),
 )

@@ -50,16 +50,16 @@ class Timed(Operator):
 
     @data.process
     def work(self, tick):
-        began = time.perf_counter()
+        began, cpu = time.perf_counter(), time.thread_time()
         if self.spins:
             while time.perf_counter() - began < self.milliseconds / 1e3:
                 pass
         else:
             time.sleep(self.milliseconds / 1e3)
         self.out.emit(tick)
-        took = time.perf_counter() - began
+        took, cpu = time.perf_counter() - began, time.thread_time() - cpu
         with Path(self.folder, f"{self.context.name}.{self.context.partition}").open("a") as notes:
-            notes.write(f"{json.dumps([self.context.window_id, took])}\n")
+            notes.write(f"{json.dumps([self.context.window_id, took, cpu])}\n")
 
 
 class Keyed(Timed):
@@ -70,13 +70,13 @@ class Keyed(Timed):
         Timed.work(self, tick)
 
 
-def really(folder, name, partition=0):
-    """Seconds that a partition was at work, by window."""
+def really(folder, name, partition=0, *, cpu=False):
+    """Seconds that a partition was at work, by window, or had the processor (`cpu`)."""
     found = {}
     path = Path(folder, f"{name}.{partition}")
     lines = path.read_text().splitlines() if path.exists() else ()
-    for window, seconds in map(json.loads, lines):
-        found[window] = found.get(window, 0.0) + seconds
+    for window, *seconds in map(json.loads, lines):
+        found[window] = found.get(window, 0.0) + seconds[cpu]
     return found
 
 
@@ -132,11 +132,13 @@ def test_a_sibling_is_wait_and_has_no_slack(partitions, spark_context, tmp_path)
             for window, row in rows.items()
         )
         assert half(own(row) <= 1.05 * mine.get(window, 0.0) + 0.01 for window, row in rows.items())
-        for (
-            window,
-            row,
-        ) in rows.items():  # between the feed's end and the turn of `work` the sibling had its turn
+        # between the feed's end and the turn of `work` the sibling had its turn
+        for window, row in rows.items():
             assert row["waitMs"] / 1e3 >= 0.95 * sibling[window]
+    # who sleeps has the processor for next to nothing
+    sleeper = [by_title(watch, window)["light"] for window in SETTLED]
+    assert half(row["cpuMs"] < 0.3 * row["computeMs"] for row in sleeper)
+    assert all(row["cpuMs"] <= row["computeMs"] for row in sleeper)
     # all of `work` waits for `light`, so what makes it slower makes the windows longer
     if partitions == 1:
         assert half(watch.critical_path(window)["slack"].get("light", 0.0) < 1.0 for window in SETTLED)
@@ -145,8 +147,10 @@ def test_a_sibling_is_wait_and_has_no_slack(partitions, spark_context, tmp_path)
             path["latencyMs"] < 1e3 * 1.5 * really(folder, "work")[path["windowId"]] for path in whole
         )
     figures = watch.application_figures(60.0)
+    light = figures.operators["light"]
+    assert light.cpu.p50_seconds < 0.3 * light.compute.p50_seconds
     useful = sum(one.useful_seconds for one in figures.operators["work"].by_partition)
-    assert spent <= useful <= 1.3 * spent
+    assert spent <= useful < spent + 0.8 * partitions * sum(sibling.values())
     busiest = figures.operators["work"].busiest
     assert busiest.utilization == pytest.approx(busiest.useful_seconds / figures.seconds, rel=0.05)
 
@@ -171,5 +175,5 @@ def test_with_windows_in_flight_the_queue_is_no_time_of_the_operator(spark_conte
     assert half(seconds >= 0.9 * mine[window] for window, seconds in zip(SETTLED, waited, strict=True))
     operator = watch.application_figures(60.0).operators["slow"]
     useful = operator.by_partition[0].useful_seconds
-    assert sum(mine.values()) <= useful <= 1.2 * sum(mine.values())
+    assert sum(mine.values()) <= useful <= 1.5 * sum(mine.values())
     assert operator.true_rate == pytest.approx(len(mine) / useful, rel=0.01)

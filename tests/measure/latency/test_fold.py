@@ -63,12 +63,13 @@ def test_the_critical_path_of_the_figure():
         "windowId": 0,
         "latencyMs": close(120),
         "path": [
-            {"operator": "A", "id": 1, "latencyMs": 0.0, "computeMs": 0.0, "transferMs": 0.0},
+            {"operator": "A", "id": 1, "latencyMs": 0.0, "computeMs": 0.0, "cpuMs": None, "transferMs": 0.0},
             {
                 "operator": "C",
                 "id": 3,
                 "latencyMs": close(100),
                 "computeMs": close(100),
+                "cpuMs": None,
                 "transferMs": close(0),
             },
             {
@@ -76,6 +77,7 @@ def test_the_critical_path_of_the_figure():
                 "id": 5,
                 "latencyMs": close(20),
                 "computeMs": close(20),
+                "cpuMs": None,
                 "transferMs": close(0),
             },
         ],
@@ -107,6 +109,7 @@ def test_the_latency_of_an_operator_with_its_averages_and_percentiles():
         "name": "B",
         "latencyMs": close(200),
         "computeMs": close(200),
+        "cpuMs": None,
         "waitMs": 0.0,
         "transferMs": close(0),
         "averageMs": close(155),  # of the last ten: 110 to 200
@@ -203,6 +206,7 @@ def test_partitions_with_their_unifiers_are_one_logical_operator():
             "p50Ms": pytest.approx(35, rel=0.01),
             "p99Ms": pytest.approx(35, rel=0.01),
             "computeMs": close(35),
+            "cpuMs": None,
             "waitMs": 0.0,
             "transferMs": close(0),
         },
@@ -213,6 +217,7 @@ def test_partitions_with_their_unifiers_are_one_logical_operator():
             "p50Ms": pytest.approx(2, rel=0.01),
             "p99Ms": pytest.approx(2, rel=0.01),
             "computeMs": close(2),
+            "cpuMs": None,
             "waitMs": 0.0,
             "transferMs": close(0),
         },

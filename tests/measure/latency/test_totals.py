@@ -11,8 +11,8 @@ NAN = float("nan")
 
 
 def figures(*columns):
-    """One column (latency, compute, wait, transfer) for each operator."""
-    return np.array(columns).T
+    """One column (latency, compute, wait, transfer, cpu) for each operator; cpu is half of the compute."""
+    return np.array([(*column, column[1] / 2) for column in columns]).T
 
 
 def test_sums_and_counts_by_operator():
@@ -27,6 +27,7 @@ def test_sums_and_counts_by_operator():
     assert b.counts[LATENCY_BOUNDS_SECONDS.index(0.25)] == 0
     assert b.counts[LATENCY_BOUNDS_SECONDS.index(0.5)] == 1
     assert b.counts[-2:] == (1, 2)  # beyond the last bound
+    assert (a.cpu, b.cpu) == pytest.approx((0.0015, 300.05))
 
 
 def test_who_did_not_report_is_not_counted():

@@ -158,6 +158,7 @@ def _operator(step: Step, taken: float, window: float) -> OperatorFigures:
             tuples_out=0,
             useful_seconds=0.0,
             compute_seconds=compute,
+            cpu_seconds=compute,
             transfer_seconds=step.fixed,
             utilization=utilization * shares[number] / shares[0],
             true_rate=None,

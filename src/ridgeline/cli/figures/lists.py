@@ -160,6 +160,7 @@ def latency_table(latency: Mapping[str, Any], width: int) -> Table:
     for title, name in (
         ("latency", "latencyMs"),
         ("compute", "computeMs"),
+        ("cpu", "cpuMs"),
         ("wait", "waitMs"),
         ("transfer", "transferMs"),
         ("average", "averageMs"),
@@ -169,7 +170,7 @@ def latency_table(latency: Mapping[str, Any], width: int) -> Table:
         columns[title] = [Text(percentile(operator.get(name))) for operator in operators]
     if any(operator["windowsBehind"] for operator in operators):
         columns["behind"] = [Text(count(operator["windowsBehind"])) for operator in operators]
-    return fitted(columns, width, ("average", "p50", "transfer", "wait", "compute"))
+    return fitted(columns, width, ("average", "p50", "transfer", "wait", "cpu", "compute"))
 
 
 def _committed(stats: Mapping[str, Any]) -> str:

@@ -10,7 +10,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.tuples import Tuples
-from ridgeline.measure.events import RunningOperator
+from ridgeline.measure.events import OperatorWindow, RunningOperator
 
 Handler = Callable[[Any], object]
 """A method that takes a tuple, or a batch, of an input port."""
@@ -37,7 +37,7 @@ class _Snapshot(NamedTuple):
 class Running:
     """The running figures of one operator's window.
 
-    Keeping them costs two clock readings a callback or batch and nothing a tuple.
+    Keeping them costs four clock readings a callback or batch and nothing a tuple.
 
     All methods but `figures` belong to the operator's thread. `figures` may be called from any thread at any
     moment: what it reads is replaced as a whole, never changed in place.
@@ -67,6 +67,8 @@ class Running:
         """What had been emitted when the last tuple was done, where that is noted."""
         self._spent: tuple[float, float | None] = (0.0, None)
         """Seconds in callbacks that have returned, and when the one that runs was called."""
+        self._cpu = 0.0
+        """Processor time in them."""
 
     def begin(self, inputs: Mapping[str, Sequence[Tuples]]) -> None:
         """Its turn has come; these tuples wait per port, and are delivered in this order."""
@@ -92,7 +94,7 @@ class Running:
 
     def callback(self) -> _Callback:
         """A callback runs within the block."""
-        return _Callback(self, self._clock.monotonic)
+        return _Callback(self, self._clock)
 
     def part(self, port: str, size: int, rows: Iterator[object] | None) -> _Part:
         """A run of tuples is delivered within the block: one by one by an iterator, or all at once."""
@@ -101,7 +103,7 @@ class Running:
         self._now = _Snapshot(
             now.state, now.queued, now.consumed, part, self._pending(), now.runs, begun, now.gone
         )
-        return _Part(self, self._clock.monotonic)
+        return _Part(self, self._clock)
 
     def _delivered(self) -> None:
         """The run of tuples is processed."""
@@ -116,6 +118,11 @@ class Running:
     def end_seconds(self) -> float:
         """Seconds in `end_window`, once it has returned."""
         return self.compute_seconds - self._end_begun if self._end_begun is not None else 0.0
+
+    def report(self, window: OperatorWindow) -> None:
+        """Fill in what the callbacks took."""
+        window.compute_seconds, window.end_seconds = self.compute_seconds, self.end_seconds
+        window.cpu_seconds = self._cpu
 
     def ending(self) -> None:
         """All tuples are processed: `end_window` is called next."""
@@ -218,20 +225,23 @@ class Running:
 class _Callback:
     """Takes the time of a block. A context manager made by a generator would cost more than what it times."""
 
-    __slots__ = ("_monotonic", "_running", "_seconds", "_start")
+    __slots__ = ("_clock", "_cpu", "_running", "_seconds", "_start")
 
-    def __init__(self, running: Running, monotonic: Callable[[], float]) -> None:
+    def __init__(self, running: Running, clock: Clock) -> None:
         self._running = running
-        self._monotonic = monotonic
+        self._clock = clock
 
     def __enter__(self) -> None:
         running = self._running
         self._seconds = running._spent[0]  # noqa: SLF001  a part of it
-        self._start = self._monotonic()
+        self._start = self._clock.monotonic()
         running._spent = (self._seconds, self._start)  # noqa: SLF001
+        self._cpu = self._clock.cpu()
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self._running._spent = (self._seconds + (self._monotonic() - self._start), None)  # noqa: SLF001
+        self._running._cpu += self._clock.cpu() - self._cpu  # noqa: SLF001
+        spent = self._clock.monotonic() - self._start
+        self._running._spent = (self._seconds + spent, None)  # noqa: SLF001
 
 
 class _Part(_Callback):

@@ -327,7 +327,7 @@ class OperatorRuntime:
         report.handed_over = context.take_handed_over()
         if isinstance(operator, InputOperator):
             self._report_source(operator, report, emitted, read)
-        window.compute_seconds, window.end_seconds = self.running.compute_seconds, self.running.end_seconds
+        self.running.report(window)
         return report, emitted
 
     def _count_errors(

@@ -47,10 +47,13 @@ class OperatorAnswer(TypedDict):
     totalTuplesEmitted: Annotated[int, "Tuples out, since the start."]
     tuplesProcessedPSMA: Annotated[float, "Tuples in per second, averaged."]
     tuplesEmittedPSMA: Annotated[float, "Tuples out per second, averaged."]
-    cpuPercentageMA: Annotated[float | None, "Compute time per wall time over the last windows, in percent."]
+    cpuPercentageMA: Annotated[
+        float | None, "Processor time per wall time over the last windows, in percent."
+    ]
     latencyMA: Annotated[float | None, "Mean latency of the last 10 windows, in milliseconds."]
     latencyMs: Annotated[float | None, "Latency in the last window."]
     computeMs: Annotated[float | None, "The part of `latencyMs` in callbacks."]
+    cpuMs: Annotated[float | None, "Of `computeMs`, processor time; the rest it slept, or others had it."]
     waitMs: Annotated[float | None, "The part of `latencyMs` spent waiting."]
     transferMs: Annotated[float | None, "The part of `latencyMs` in which tuples or state moved."]
     p50Ms: Annotated[float | None, "Median latency of all windows."]
@@ -202,6 +205,7 @@ def operator_answer(status: OperatorStatus, container: ContainerStatus, moment: 
         "latencyMA": latency["averageMs"] if latency else None,
         "latencyMs": latency["latencyMs"] if latency else None,
         "computeMs": latency["computeMs"] if latency else None,
+        "cpuMs": latency["cpuMs"] if latency else None,
         "waitMs": latency["waitMs"] if latency else None,
         "transferMs": latency["transferMs"] if latency else None,
         "p50Ms": latency["p50Ms"] if latency else None,

@@ -13,6 +13,7 @@ class OperatorTimesAnswer(TypedDict):
     name: Annotated[str, "Name of the logical operator."]
     latencyMs: Annotated[float | None, "Time by which its window ended after the slowest upstream's."]
     computeMs: Annotated[float | None, "Time in its own callbacks."]
+    cpuMs: Annotated[float | None, "Of `computeMs`, processor time; the rest it slept, or others had it."]
     waitMs: Annotated[
         float | None, "Time waiting for the stage before, a slot, or operators of its container."
     ]
@@ -40,6 +41,7 @@ class LogicalLatencyAnswer(TypedDict):
     p50Ms: Annotated[float | None, "Median latency of all windows, with whatever partitions it had."]
     p99Ms: Annotated[float | None, "99th percentile of the latency of all windows."]
     computeMs: Annotated[float | None, "The part of `latencyMs` in callbacks."]
+    cpuMs: Annotated[float | None, "Of `computeMs`, processor time; the rest it slept, or others had it."]
     waitMs: Annotated[float | None, "The part of `latencyMs` spent waiting."]
     transferMs: Annotated[float | None, "The part of `latencyMs` in which tuples or state moved."]
 
@@ -64,6 +66,7 @@ class PathStepAnswer(TypedDict):
         float | None, "Its own latency, compute and transfer; the steps add up to the path's."
     ]
     computeMs: Annotated[float | None, "Time in its own callbacks."]
+    cpuMs: Annotated[float | None, "Of `computeMs`, processor time; the rest it slept, or others had it."]
     transferMs: Annotated[float | None, "Time in which its tuples or its state moved."]
 
 

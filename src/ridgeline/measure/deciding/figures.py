@@ -45,6 +45,7 @@ class PartitionFigures:
     tuples_out: int
     useful_seconds: float
     compute_seconds: float
+    cpu_seconds: float
     transfer_seconds: float
     utilization: float
     true_rate: float | None
@@ -64,7 +65,8 @@ class OperatorFigures(ABC):
     partition times the number of partitions; under skew the mean would promise too much.
     `critical_path_share`: in which share of the windows it was on the critical path. `slack_seconds`: by how
     much it could have been slower, mean. `record_age` is over the last minute, whatever the period is.
-    `metrics`: the last values of metrics that it declares.
+    `metrics`: the last values of metrics that it declares. `cpu`: of `compute`, processor time; what is
+    missing it slept, or others had the processor.
     """
 
     name: str
@@ -86,6 +88,7 @@ class OperatorFigures(ABC):
     compute: Spread
     wait: Spread
     transfer: Spread
+    cpu: Spread
     record_age: Spread
     queue: float | None
     errors: int

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ridgeline.measure.latency.fold import FoldedWindow
+from ridgeline.measure.latency.operator_latency import SHOWN
 from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import Topology
 
@@ -31,8 +32,8 @@ Floats = npt.NDArray[np.float64]
 class Column:
     """The columns of a slice's sums: what each physical operator did in its windows."""
 
-    TUPLES_IN, TUPLES_OUT, COMPUTE, TRANSFER, TURN, QUEUE, ERRORS, LATE, ON_PATH, WINDOWS = range(10)
-    COUNT = 10
+    TUPLES_IN, TUPLES_OUT, COMPUTE, TRANSFER, TURN, QUEUE, ERRORS, LATE, ON_PATH, WINDOWS, CPU = range(11)
+    COUNT = 11
 
 
 class _Window(NamedTuple):
@@ -51,8 +52,8 @@ class Slice:
     """The windows of one plan that were committed between `begin` and `end` (STRAM's wall clock).
 
     `sums`: physical operators by columns. `state_bytes`: what each one's last window changed. `rows`: by
-    logical operator, windows by latency, compute, wait, transfer; `greatest` of all windows. `whole`: windows
-    by latency and lateness. `blame`: seconds in sum. `count`: windows.
+    logical operator, windows by latency, compute, wait, transfer, cpu; `greatest` of all windows. `whole`:
+    windows by latency and lateness. `blame`: seconds in sum. `count`: windows.
     """
 
     topology: Topology
@@ -73,16 +74,17 @@ class Slice:
         self.sums[:, Column.COMPUTE] += np.nansum(figures[:, 1], axis=0)
         self.sums[:, Column.TRANSFER] += np.nansum(figures[:, 3], axis=0)
         self.sums[:, Column.TURN] += np.nansum(figures[:, 4], axis=0)
+        self.sums[:, Column.CPU] += np.nansum(figures[:, 5], axis=0)
         places = self.topology.places
         for window in windows:
             for operator in window.path:
                 self.sums[places[operator], Column.ON_PATH] += 1
             for phase, seconds in window.phases:
                 self.blame[phase] = self.blame.get(phase, 0.0) + seconds
-        for name, rows in _logical(self.topology, figures[:, :4]).items():
+        for name, rows in _logical(self.topology, figures[:, SHOWN]).items():
             known = self.rows.get(name)
             self.rows[name] = _thinned(rows if known is None else np.concatenate([known, rows]))
-            greatest = rows.max(axis=0, initial=0.0)
+            greatest = np.nan_to_num(rows).max(axis=0, initial=0.0)
             self.greatest[name] = np.maximum(greatest, self.greatest.get(name, greatest))
         whole = np.array([(window.latency, window.late) for window in windows])
         self.whole = _thinned(np.concatenate([self.whole, whole]))
@@ -132,6 +134,7 @@ class DecidingFold:
                     found.late,
                     0.0,
                     1.0,
+                    0.0,
                 )
                 present.state_bytes[place] = found.state_bytes
         window = _Window(times.latency_seconds, times.late_seconds, figures, counts, path, phases)
@@ -171,9 +174,9 @@ class DecidingFold:
 
 
 def _logical(topology: Topology, figures: Floats) -> Mapping[str, Floats]:
-    """Windows by latency, compute, wait, transfer of logical operators, as `logical_latencies` has them.
+    """Windows by what is shown (`SHOWN`) of logical operators, as `logical_latencies` has them.
 
-    Windows in which an operator did not report are left out. `figures`: windows, 4, physical operators.
+    Windows in which an operator did not report are left out. `figures`: windows, rows, physical operators.
     """
     chains: dict[int, Floats] = {}
     found: dict[str, Floats] = {}

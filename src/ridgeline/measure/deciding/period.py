@@ -153,6 +153,7 @@ class Period(ApplicationFigures):
             tuples_out=int(sums[Column.TUPLES_OUT]),
             useful_seconds=useful,
             compute_seconds=float(sums[Column.COMPUTE]),
+            cpu_seconds=float(sums[Column.CPU]),
             transfer_seconds=float(sums[Column.TRANSFER]),
             utilization=min(1.0, useful / there) if there > 0 else 0.0,
             true_rate=float(worked) / useful if useful > 0 and worked else None,
@@ -172,7 +173,7 @@ class Period(ApplicationFigures):
         whole, on_path = np.zeros(Column.COUNT), 0.0
         unifying = reported = 0.0
         rows: list[Floats] = []
-        greatest = np.zeros(4)
+        greatest = np.zeros(5)
         for one in self._slices:
             places = [place for place, node in _nodes(one.topology, name) if not node.unifier]
             behind = [place for place, node in _nodes(one.topology, name) if node.unifier]
@@ -186,10 +187,10 @@ class Period(ApplicationFigures):
         parts = tuple(map(self.partition, own))
         loads = [one.tuples_out if own[0].kind == "input" else one.tuples_in for one in parts]
         busiest = max(parts, key=lambda one: one.utilization)
-        times = np.concatenate(rows) if rows else np.empty((0, 4))
+        times = np.concatenate(rows) if rows else np.empty((0, 5))
         spreads = [
             replace(spread(times[:, column]), max_seconds=float(greatest[column])) if len(times) else Spread()
-            for column in range(4)
+            for column in range(5)
         ]
         seconds = self.seconds
         return _Operator(
@@ -213,6 +214,7 @@ class Period(ApplicationFigures):
             compute=spreads[1],
             wait=spreads[2],
             transfer=spreads[3],
+            cpu=spreads[4],
             record_age=self._now.ages.get(name, Spread()),
             queue=float(whole[Column.QUEUE]) / self.windows if self.windows else None,
             errors=int(whole[Column.ERRORS]),
@@ -271,7 +273,8 @@ class _Operators(Mapping[str, OperatorFigures]):
 
 
 def spread(seconds: Floats) -> Spread:
-    """How durations are distributed."""
+    """How durations are distributed; NaN: one is not known."""
+    seconds = seconds[~np.isnan(seconds)]
     if not len(seconds):
         return Spread()
     p50, p90, p99 = (float(one) for one in np.quantile(seconds, [0.5, 0.9, 0.99]))

@@ -26,6 +26,7 @@ from ridgeline.measure.latency.blame import BlameStep, blame_chain, explain
 from ridgeline.measure.latency.critical_path import PathHistory, critical_path, critical_path_of
 from ridgeline.measure.latency.operator_latency import (
     ROWS,
+    SHOWN,
     LatencyColumns,
     OperatorLatency,
     latency_columns,
@@ -152,7 +153,7 @@ class LatencyFold:
             self.clamps += int(latencies.clamped.sum())
             names = (topology.by_id[operator].name for operator in record.path)
             self._paths.add(record.window_id, record.path, names)
-            self.totals.add(topology, record.figures[:4])
+            self.totals.add(topology, record.figures[SHOWN])
             if last is not None:
                 self.totals.add_window(
                     last.latency_seconds,
@@ -274,7 +275,7 @@ class LatencyFold:
         topology = record.topology
         own, on_path = _own(topology, record.figures), set(record.path)
         columns = {node.id: column for column, node in enumerate(topology.operators)}
-        _, computes, _, transfers, _ = record.figures.tolist()
+        _, computes, _, transfers, _, cpus = record.figures.tolist()
         on_average = critical_path(topology, _own(topology, self._averages(record)))
         share = self._paths.share(SHARE_WINDOWS, until=record.window_id)
         return {
@@ -286,6 +287,7 @@ class LatencyFold:
                     "id": operator,
                     "latencyMs": _ms(own.get(operator)),
                     "computeMs": _ms(computes[columns[operator]]),
+                    "cpuMs": _ms(cpus[columns[operator]]),
                     "transferMs": _ms(transfers[columns[operator]]),
                 }
                 for operator, title in zip(record.path, record.path_titles, strict=True)
@@ -381,13 +383,13 @@ class LatencyFold:
         self._pending.count()
         columns = zip(
             record.topology.operators,
-            record.figures[:4].T.tolist(),
+            record.figures[SHOWN].T.tolist(),
             averages[0].tolist(),
             record.estimated,
             strict=True,
         )
         rows: list[OperatorLatencyAnswer] = []
-        for node, (latency, compute, wait, transfer), average, estimated in columns:
+        for node, (latency, compute, wait, transfer, cpu), average, estimated in columns:
             histogram = self._histograms.get(_key(record.topology, node.id))
             p50, p99 = histogram.quantiles(_QUANTILES) if histogram is not None else (None, None)
             rows.append(
@@ -397,6 +399,7 @@ class LatencyFold:
                     "name": node.name,
                     "latencyMs": _ms(latency),
                     "computeMs": _ms(compute),
+                    "cpuMs": _ms(cpu),
                     "waitMs": _ms(wait),
                     "transferMs": _ms(transfer),
                     "averageMs": _ms(average),
@@ -426,6 +429,7 @@ class LatencyFold:
                     "p50Ms": _ms(p50),
                     "p99Ms": _ms(p99),
                     "computeMs": _ms(own.compute if own else None),
+                    "cpuMs": _ms(own.cpu if own else None),
                     "waitMs": _ms(own.wait if own else None),
                     "transferMs": _ms(own.transfer if own else None),
                 }
@@ -508,10 +512,12 @@ def _aligned(record: _Record, topology: Topology) -> LatencyMatrix:
 
 
 def _latencies(topology: Topology, figures: LatencyMatrix) -> dict[int, OperatorLatency]:
-    rows = zip(topology.operators, *figures[:4].tolist(), strict=True)
+    rows = zip(topology.operators, *figures[SHOWN].tolist(), strict=True)
     return {
-        node.id: OperatorLatency(node.id, latency, compute, wait, transfer)
-        for node, latency, compute, wait, transfer in rows
+        node.id: OperatorLatency(
+            node.id, latency, compute, wait, transfer, cpu=None if math.isnan(cpu) else cpu
+        )
+        for node, latency, compute, wait, transfer, cpu in rows
         if not math.isnan(latency)
     }
 

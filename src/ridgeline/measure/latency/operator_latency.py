@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -18,11 +18,14 @@ from ridgeline.measure.topology import Topology
 
 _NONE_BEHIND: Mapping[int, int] = MappingProxyType({})
 Figures = npt.NDArray[np.float64]
-ROWS = 5
-"""The rows of `LatencyColumns.figures`."""
+_FOUND = 5
+ROWS = 6
+"""The rows of `LatencyColumns.figures`; the last one is taken from the events as it is."""
+SHOWN = [0, 1, 2, 3, 5]
+"""Of these rows, those that are shown: latency, compute, wait, transfer, cpu."""
 _Row = tuple[float, float, float, float, float, int, bool, bool]
 """The columns of `LatencyColumns` for one operator."""
-_MISSING: _Row = (*[math.nan] * ROWS, -1, False, False)  # type: ignore[assignment]  # five of them
+_MISSING: _Row = (*[math.nan] * _FOUND, -1, False, False)  # type: ignore[assignment]  # five of them
 _Pieces = Sequence[tuple[float, float]]
 FEW = 48
 """So many operators cost as much one by one as with arrays."""
@@ -33,7 +36,7 @@ class OperatorLatency(NamedTuple):
 
     `upstream`: the slowest of those that it reads from, None for inputs. `estimated`: windows behind times
     the width of a window, since no upstream had reported. `clamped`: it ended before its upstream, so the
-    clocks disagree and the latency was taken as 0.
+    clocks disagree and the latency was taken as 0. `cpu`: processor time of `compute`, if it is known.
     """
 
     operator: int
@@ -44,6 +47,7 @@ class OperatorLatency(NamedTuple):
     upstream: int | None = None
     estimated: bool = False
     clamped: bool = False
+    cpu: float | None = None
 
     @property
     def own(self) -> float:
@@ -64,14 +68,16 @@ class LogicalLatency:
     wait: float
     transfer: float
     chain: tuple[int, ...]
+    cpu: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyColumns:
     """The latencies of a window's operators, in the topology's order; NaN: one did not report.
 
-    `figures`: rows latency, compute, wait, transfer and turn in seconds. The turn is how long the operator
-    held its container: callbacks, decoding, encoding, and of the first one restoring state.
+    `figures`: rows latency, compute, wait, transfer, turn and cpu in seconds. The turn is how long the
+    operator held its container: callbacks, decoding, encoding, and of the first one restoring state. Cpu is
+    the processor time of the compute.
     `upstream`: the place of the slowest of those that each reads from, -1 for none. `estimated`, `clamped`:
     as in `OperatorLatency`.
     """
@@ -93,7 +99,7 @@ class LatencyColumns:
         found = {}
         for operator in operators:
             place = places[operator]
-            latency, compute, wait, transfer, _ = self.figures[:, place].tolist()
+            latency, compute, wait, transfer, _, cpu = self.figures[:, place].tolist()
             upstream = int(self.upstream[place])
             if not math.isnan(latency):
                 found[operator] = OperatorLatency(
@@ -105,6 +111,7 @@ class LatencyColumns:
                     nodes[upstream].id if upstream >= 0 else None,
                     bool(self.estimated[place]),
                     bool(self.clamped[place]),
+                    None if math.isnan(cpu) else cpu,
                 )
         return found
 
@@ -134,7 +141,15 @@ def latency_columns(
     `stages`: its `tasks_by_stage`, where they are known. `few`: up to so many operators are taken one by one.
     """
     find = _one_by_one if len(topology.operators) <= few else _all_at_once
-    return find(topology, times, window_seconds, behind, lag, stages)
+    found = find(topology, times, window_seconds, behind, lag, stages)
+    return replace(found, figures=np.vstack([found.figures, _cpu(topology, times, found.figures[1])]))
+
+
+def _cpu(topology: Topology, times: WindowTimes, compute: Figures) -> Figures:
+    """The processor time of all operators, as far as it is known; not more than their compute."""
+    reported = corrected_events(times.operators).reported
+    found = [reported[node.id].cpu_seconds if node.id in reported else None for node in topology.operators]
+    return np.minimum(np.maximum(np.array(found, np.float64), 0.0), compute)
 
 
 def _all_at_once(
@@ -238,13 +253,13 @@ def _one_by_one(
                 before += pieces[node.container] if arrivals is None else arrivals.of(node.container, slowest)
                 before.append(_own_transfer(topology, times, node.container))
             rows.append(_measured(own, places[slowest], ended[slowest], before, turn))
-    figures = np.array([row[:ROWS] for row in rows], np.float64).reshape(-1, ROWS).T.copy()
+    figures = np.array([row[:_FOUND] for row in rows], np.float64).reshape(-1, _FOUND).T.copy()
     return LatencyColumns(
         topology,
         figures,
-        np.array([row[ROWS] for row in rows], np.intp),
-        np.array([row[ROWS + 1] for row in rows], np.bool_),
-        np.array([row[ROWS + 2] for row in rows], np.bool_),
+        np.array([row[_FOUND] for row in rows], np.intp),
+        np.array([row[_FOUND + 1] for row in rows], np.bool_),
+        np.array([row[_FOUND + 2] for row in rows], np.bool_),
     )
 
 
@@ -265,7 +280,9 @@ def logical_latencies(
         own = latencies.get(node.id)
         if own is None:
             continue
-        chain = LogicalLatency(node.name, own.latency, own.compute, own.wait, own.transfer, (node.id,))
+        chain = LogicalLatency(
+            node.name, own.latency, own.compute, own.wait, own.transfer, (node.id,), own.cpu
+        )
         if rest is not None:
             chain = LogicalLatency(
                 node.name,
@@ -274,6 +291,7 @@ def logical_latencies(
                 own.wait + rest.wait,
                 own.transfer + rest.transfer,
                 (node.id, *rest.chain),
+                None if own.cpu is None or rest.cpu is None else own.cpu + rest.cpu,
             )
         chains[node.id] = chain
         if not node.unifier and (node.name not in found or chain.latency >= found[node.name].latency):

@@ -42,7 +42,7 @@ def slack(
 
 def slack_of_figures(topology: Topology, figures: npt.NDArray[np.float64]) -> dict[int, float]:
     """The slack in a window; `figures` as in `LatencyColumns`."""
-    _, compute, _, transfer, turn = np.nan_to_num(figures)
+    _, compute, _, transfer, turn, _ = np.nan_to_num(figures)
     numbers = [node.id for node in topology.operators]
     own, turns = (dict(zip(numbers, one.tolist(), strict=True)) for one in (compute + transfer, turn))
     return slack(topology, own, turns)

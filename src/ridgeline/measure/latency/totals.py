@@ -30,6 +30,7 @@ class LatencyTotal:
     compute: float
     wait: float
     transfer: float
+    cpu: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +57,15 @@ class LatencyTotals:
         self._latency = 0.0
         self._blame: defaultdict[tuple[str, str], float] = defaultdict(float)
         self._topology = Topology((), ())
-        self._sums = np.zeros((4, 0))
+        self._sums = np.zeros((5, 0))
         self._counts = np.zeros((0, len(_BOUNDS) + 1), np.int64)
         self._former: dict[tuple[str, int], tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]] = {}
 
     def add(self, topology: Topology, figures: npt.NDArray[np.float64]) -> None:
         """Add a window.
 
-        Rows: latency, compute, wait, transfer in seconds. Columns: the topology's operators. NaN: it did not
-        report.
+        Rows: latency, compute, wait, transfer, cpu in seconds. Columns: the topology's operators. NaN: it did
+        not report.
         """
         self.planned(topology)
         known = ~np.isnan(figures)
@@ -103,7 +104,7 @@ class LatencyTotals:
             self._former.pop(node.series, None)
             self._former[node.series] = self._sums[:, column], self._counts[column]
         self._topology = topology
-        self._sums = np.zeros((4, len(topology.operators)))
+        self._sums = np.zeros((5, len(topology.operators)))
         self._counts = np.zeros((len(topology.operators), len(_BOUNDS) + 1), np.int64)
         for column, node in enumerate(topology.operators):
             if node.series in self._former:

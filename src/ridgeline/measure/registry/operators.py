@@ -27,7 +27,16 @@ OPERATORS = (
         "Time in an operator's own callbacks, that of a running window included as far as heartbeats "
         "report it.",
         "A rate near 1 is an operator that is always busy: partition it.",
-        aliases=("Apex `cpuPercentageMA`", "Flink `busyTimeMsPerSecond`", "Kafka Streams `process-ratio`"),
+        aliases=("Flink `busyTimeMsPerSecond`", "Kafka Streams `process-ratio`"),
+    ),
+    Metric(
+        "operator_cpu_seconds_total",
+        Kind.COUNTER,
+        "seconds",
+        OPERATOR,
+        "Processor time of an operator's thread in its own callbacks, of windows that are committed.",
+        "Far below the compute time, it waits for something outside, or others have the processor.",
+        aliases=("Apex `cpuPercentageMA`",),
     ),
     Metric(
         "operator_wait_seconds_total",

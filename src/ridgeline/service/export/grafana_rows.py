@@ -121,6 +121,12 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             stacked=True,
         ),
         Panel(
+            "Processor time in compute",
+            "timeseries",
+            12,
+            (Query("operator_cpu_seconds_total", _PARTITION, _TITLE, operators=True),),
+        ),
+        Panel(
             "Latency",
             "heatmap",
             12,

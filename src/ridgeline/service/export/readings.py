@@ -122,6 +122,7 @@ class Readings:
             )
             yield "operator_window_latency_seconds", labels, Distribution(total.counts, total.latency)
             yield "operator_compute_seconds_total", labels, seen[labels]
+            yield "operator_cpu_seconds_total", labels, total.cpu
             yield "operator_wait_seconds_total", labels, total.wait
             yield "operator_transfer_seconds_total", labels, total.transfer
         self._compute = seen
