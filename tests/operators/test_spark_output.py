@@ -305,3 +305,17 @@ def test_what_spark_refuses_is_reported_and_not_lost(spark_context: Any, tmp_pat
     ):
         driver.commit(0, part.window(batch(n=[1]))[1])
     assert len(staged(tmp_path)) == 1
+
+
+def test_times_that_spark_would_cut_are_refused(tmp_path: Path) -> None:
+    for kind in (pa.timestamp("ns"), pa.timestamp("ns", "UTC"), pa.time64("ns")):
+        for array in (
+            pa.array([1], kind),
+            pa.array([[1]], pa.list_(kind)),
+            pa.array([{"t": 1}], pa.struct([("t", kind)])),
+        ):
+            rows = pa.RecordBatch.from_arrays([array], names=["t"])
+            with pytest.raises(
+                RidgelineError, match=r"cannot write column `t`: Spark's times have microseconds"
+            ):
+                Driven(SparkOutput(format="parquet", options={"path": str(tmp_path)})).window(rows)

@@ -49,7 +49,7 @@ def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:  # noqa: PLR09
 
 def to_python(array: Any) -> list[Any]:
     """The Python values of an array. Raises ArrowInvalid for times of day that are finer than Python's."""
-    kind = _of_microseconds(array.type) if "time64[ns]" in str(array.type) else array.type
+    kind = with_microseconds(array.type, timestamps=False) if "time64[ns]" in str(array.type) else array.type
     if kind != array.type:
         array = pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array
         array = cast_exactly(array, kind)
@@ -57,16 +57,26 @@ def to_python(array: Any) -> list[Any]:
     return values
 
 
-def _of_microseconds(kind: Any) -> pa.DataType:
-    """The type with times of day in microseconds, as Python's are, in the place of nanoseconds."""
+def with_microseconds(kind: Any, *, timestamps: bool = True) -> pa.DataType:
+    """The type with microseconds in the place of nanoseconds, at every depth."""
     types = pa.types
     if kind == pa.time64("ns"):
         return pa.time64("us")
+    if timestamps and types.is_timestamp(kind) and kind.unit == "ns":
+        return pa.timestamp("us", kind.tz)
     if types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _of_microseconds(field.type)) for field in kind])
+        return pa.struct(
+            [field.with_type(with_microseconds(field.type, timestamps=timestamps)) for field in kind]
+        )
     if types.is_map(kind):
-        return pa.map_(_of_microseconds(kind.key_type), _of_microseconds(kind.item_type))
-    return pa.list_(_of_microseconds(kind.value_type)) if is_list(kind) else kind
+        key, item = (
+            with_microseconds(part, timestamps=timestamps) for part in (kind.key_type, kind.item_type)
+        )
+        return kind if (key, item) == (kind.key_type, kind.item_type) else pa.map_(key, item)
+    if is_list(kind):
+        item = with_microseconds(kind.value_type, timestamps=timestamps)
+        return kind if item == kind.value_type else pa.list_(item)
+    return kind
 
 
 def is_text(kind: pa.DataType) -> bool:

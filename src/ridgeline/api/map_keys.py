@@ -52,8 +52,9 @@ def double_key(keys: pa.Array, bounds: npt.NDArray[np.int64]) -> int | None:
         keys = keys.dictionary_decode()
     maps = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     numbers = _numbered(keys)
-    order = np.lexsort((numbers, maps))
-    same = (np.diff(maps[order]) == 0) & (np.diff(numbers[order]) == 0)
+    both = maps * (int(numbers.max(initial=0)) + 1) + numbers
+    order = np.argsort(both)
+    same = np.diff(both[order]) == 0
     return int(order[1:][same][0]) if same.any() else None
 
 

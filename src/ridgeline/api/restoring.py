@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 from typing import Any
 
@@ -52,17 +52,16 @@ def _twin(kind: Any) -> Any:
     return dataclasses.make_dataclass(f"{kind.__name__}Fields", fields, frozen=own)
 
 
-def further_attributes(kind: Any, rows: Iterable[Any], fields: Collection[str]) -> list[str]:
+def further_attributes(kind: Any, rows: Sequence[Any], fields: Collection[str]) -> list[str]:
     """Attributes that instances of a dataclass have beside its fields, which would be lost on the way.
 
     What `functools.cached_property` keeps does not count, nor what Python keeps (`__orig_class__`).
     """
     if not kind.__dictoffset__:
         return []
-    own = list(map(vars, rows))
-    if is_plain(kind) and set(map(len, own)) <= {len(fields)}:
+    if is_plain(kind) and set(map(len, map(vars, rows))) <= {len(fields)}:
         return []  # it has set all fields, and nothing else
-    found = set(chain.from_iterable(own))
+    found = set(chain.from_iterable(map(vars, rows)))
     return sorted(
         name
         for name in found.difference(fields)

@@ -244,7 +244,7 @@ def _value_of(kind: pa.DataType) -> Callable[[Any], Any]:  # noqa: PLR0911  one 
 
         return read
     if types.is_integer(kind):
-        return _whole_number
+        return lambda value: _whole_number(value, kind)
     if types.is_floating(kind):
         return lambda value: float_of(_of_class(value, Number, kind))
     if types.is_decimal(kind):
@@ -263,8 +263,9 @@ def _decimal(value: Any, kind: pa.DataType) -> Decimal:
     return made
 
 
-def _whole_number(value: Any) -> int:
-    if not isinstance(value, Number) or not value.lstrip("-").isdigit():
+def _whole_number(value: Any, kind: pa.DataType) -> int:
+    signs = "" if pa.types.is_unsigned_integer(kind) else "-"
+    if not isinstance(value, Number) or not value.lstrip(signs).isdigit():
         msg = f"{value} is not a whole number"
         raise TypeError(msg)
     return int(value)

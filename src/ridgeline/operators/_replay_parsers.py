@@ -313,7 +313,7 @@ def csv_reads(kind: pa.DataType) -> bool:
 
 def _csv_type(kind: pa.DataType) -> pa.DataType:
     """The type with which pyarrow reads a CSV column that becomes one of this type."""
-    if pa.types.is_timestamp(kind):
+    if pa.types.is_timestamp(kind) or pa.types.is_decimal256(kind):
         return pa.string()
     if pa.types.is_dictionary(kind):
         return _csv_type(kind.value_type)
@@ -321,9 +321,7 @@ def _csv_type(kind: pa.DataType) -> pa.DataType:
         return pa.decimal128(38, 9)
     if pa.types.is_floating(kind):
         return pa.float64()
-    if pa.types.is_decimal(kind) and not pa.types.is_decimal256(kind):
-        return pa.decimal128(38, kind.scale)
-    return kind
+    return pa.decimal128(38, kind.scale) if pa.types.is_decimal(kind) else kind
 
 
 def _finish(schema: Schema, table: pa.Table) -> pa.RecordBatch:

@@ -94,21 +94,14 @@ def holds_odd_floats(column: Any, text: bytes) -> bool:
 def convert(column: Any, kind: Any) -> pa.Array:  # noqa: PLR0911  one type after the other
     """Convert a column as it was read into the schema's type. Raises ValueError or an Arrow exception."""
     types = pa.types
+    if "decimal" in str(column.type):
+        column.validate(full=True)  # pyarrow's readers do not count all digits
     if column.type == kind:
         return column
     if types.is_dictionary(kind):
         return cast_exactly(convert(column, kind.value_type), kind)
-    if is_list(kind):
-        items, bounds = list_entries(column)
-        return lists_of(convert(items, kind.value_type), bounds, nulls_of(column), kind)
-    if types.is_map(kind):
-        keys, items, bounds = map_entries(column)
-        return maps_of(
-            _keys(keys, kind.key_type), convert(items, kind.item_type), bounds, nulls_of(column), kind
-        )
-    if types.is_struct(kind):
-        parts = [convert(part, field.type) for part, field in zip(column.flatten(), kind, strict=True)]
-        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=nulls_of(column))
+    if types.is_nested(kind):
+        return _convert_nested(column, kind)
     if types.is_duration(kind):
         units = column.cast(pa.decimal128(38, DIGITS[kind.unit]))  # raises for what is finer
         return units.view(pa.decimal128(38, 0)).cast(pa.int64()).cast(kind)
@@ -121,9 +114,23 @@ def convert(column: Any, kind: Any) -> pa.Array:  # noqa: PLR0911  one type afte
         return cast_exactly(nanoseconds.cast(pa.time64("ns")), kind)
     if is_bytes(kind):
         return pa.array(_each(column, lambda text: base64.b64decode(text, validate=True)), kind)
-    if types.is_date(kind) or is_text(kind):
+    if types.is_date(kind) or is_text(kind) or (types.is_decimal(kind) and is_text(column.type)):
         return column.cast(kind)
     return cast_exactly(column, kind)
+
+
+def _convert_nested(column: Any, kind: Any) -> pa.Array:
+    """`convert` of lists, maps and structs."""
+    if is_list(kind):
+        items, bounds = list_entries(column)
+        return lists_of(convert(items, kind.value_type), bounds, nulls_of(column), kind)
+    if pa.types.is_map(kind):
+        keys, items, bounds = map_entries(column)
+        return maps_of(
+            _keys(keys, kind.key_type), convert(items, kind.item_type), bounds, nulls_of(column), kind
+        )
+    parts = [convert(part, field.type) for part, field in zip(column.flatten(), kind, strict=True)]
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=nulls_of(column))
 
 
 def _keys(texts: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -23,6 +23,8 @@ else:
 T = TypeVar("T", default=Any)
 FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
 """Sources that need a schema."""
+TEXT_FORMATS = frozenset({"csv", "json", "xml"})
+"""Those of them in which numbers are texts, of which Spark makes the nearest value of a type."""
 
 
 class SparkInput(SparkSource[T]):
@@ -124,7 +126,10 @@ class SparkInput(SparkSource[T]):
         """
         reader = spark.readStream.format(self.format).options(**self.options)
         if self.source_schema is not None or self.format.lower() in FILE_FORMATS:
-            reader = reader.schema(_ddl(self.schema if self.source_schema is None else self.source_schema))
+            texts = self.source_schema is None and self.format.lower() in TEXT_FORMATS
+            reader = reader.schema(
+                _ddl(self.schema if self.source_schema is None else self.source_schema, texts=texts)
+            )
         remedy = (
             "check `format` and `options`, and that its package is there (`--conf spark.jars.packages=...`)"
         )
@@ -163,6 +168,8 @@ class SparkInput(SparkSource[T]):
                     "Name the fields of `schema` so, or select and rename columns in `transform`"
                 )
                 raise RidgelineError(message)
+            if (found[field.name], wanted) == ("double", "float"):
+                wanted = "double"  # the port refuses values that would change; Spark would not
             if not loses_nothing(found[field.name], wanted):
                 message = (
                     f"column `{field.name}` of Spark source `{self.format}` is {found[field.name]}; "
@@ -176,8 +183,11 @@ class SparkInput(SparkSource[T]):
         return frame.select(*columns)
 
 
-def _ddl(schema: Any) -> str:
-    """A schema as Spark's DDL."""
+def _ddl(schema: Any, *, texts: bool = False) -> str:
+    """A schema as Spark's DDL. `texts`: floats of 32 bits are read as 64, so that the port sees them."""
     if isinstance(schema, str):
         return schema
-    return ", ".join(f"`{field.name}` {spark_type(field.type)}" for field in Schema(schema).arrow)
+    types = {field.name: spark_type(field.type) for field in Schema(schema).arrow}
+    return ", ".join(
+        f"`{name}` {'double' if texts and kind == 'float' else kind}" for name, kind in types.items()
+    )

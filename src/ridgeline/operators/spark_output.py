@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field
 
+from ridgeline.api.casting import cast_exactly, with_microseconds
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.files import is_local, local_path
@@ -33,7 +34,7 @@ class SparkOutput(WindowOutput):
     Containers stage a window's rows as Parquet files in the checkpoint. After the commit the driver lets
     Spark write them, in the order of windows, and deletes them. `transform(frame, window_id)` may change the
     DataFrame before. Windows without rows are not written. A duration arrives as a number of its units
-    (microseconds for a `timedelta`), times are cut to microseconds.
+    (microseconds for a `timedelta`). Times that are finer than microseconds, as Spark's are, are refused.
 
     **How often a row arrives.** Never before its window is committed, and at least once. A window is written
     a second time, with the same rows and the same id, in two cases. One: the driver dies, or another driver
@@ -86,7 +87,8 @@ class SparkOutput(WindowOutput):
     def write(self, rows: pa.Table) -> None:
         """Stage the window's rows as a Parquet file, and hand its description to the publisher.
 
-        Raises RidgelineError for a column that Spark has no type for, or if the file system refuses.
+        Raises RidgelineError for a column that Spark has no type for, for times that it would cut, or if the
+        file system refuses.
         """
         for field in rows.schema:
             if spark_type(field.type) is None:
@@ -95,15 +97,33 @@ class SparkOutput(WindowOutput):
                     f"Spark has no type for {field.type}; leave it out upstream"
                 )
                 raise RidgelineError(message)
+        rows = self._of_microseconds(rows)
         name = f"{self.file_stem}.parquet"
         try:
             with self._files.writing(f"{self._folder}/{name}") as out:
-                pq.write_table(rows, out, coerce_timestamps="us", allow_truncated_timestamps=True)
+                pq.write_table(rows, out, coerce_timestamps="us")
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._files.delete(f"{self._folder}/{name}")
             raise write_failure(self.context.name, self.context.staging, error) from error
         self.context.hand_over((name, rows.num_rows, out.size, "", out.crc32))
+
+    def _of_microseconds(self, rows: pa.Table) -> pa.Table:
+        """The rows, with times in microseconds. Raises RidgelineError for those that are finer."""
+        for place, field in enumerate(rows.schema):
+            kind = with_microseconds(field.type)
+            if kind == field.type:
+                continue
+            try:
+                column = cast_exactly(pa.concat_arrays(rows.column(place).chunks), kind)
+            except pa.ArrowException as error:
+                message = (
+                    f"`{self.context.name}` cannot write column `{field.name}`: "
+                    f"Spark's times have microseconds; {error}; round it upstream"
+                )
+                raise RidgelineError(message) from error
+            rows = rows.set_column(place, field.name, column)
+        return rows
 
     def publisher(self) -> SparkPublisher:
         """The part that runs on the driver."""
