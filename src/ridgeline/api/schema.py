@@ -14,6 +14,7 @@ from ridgeline.api.casting import cast_exactly
 from ridgeline.api.column import Column
 from ridgeline.api.errors import SchemaError, described, shorten
 from ridgeline.api.map_keys import holds_map, refuse_double_keys
+from ridgeline.api.nulls import is_optional
 from ridgeline.api.pickling import dumps, loads
 from ridgeline.api.record import TIMESTAMP, is_named_tuple, is_record, record_fields, to_arrow
 from ridgeline.api.restoring import is_plain, restorer
@@ -102,9 +103,23 @@ class Schema:
                 return f"field {position + 1} is `{mine.name}` here and `{theirs.name}` there"
             if mine.type != theirs.type:
                 return f"field `{mine.name}` is {mine.type} here and {theirs.type} there"
+        if len(self.arrow) == len(consumer.arrow):
+            return self._nulls_for(consumer)
         longer, where = (self, "here") if len(self.arrow) > len(consumer.arrow) else (consumer, "there")
         field = longer.arrow[min(len(self.arrow), len(consumer.arrow))]
-        return f"field `{field.name}` is only {where}" if len(self.arrow) != len(consumer.arrow) else None
+        return f"field `{field.name}` is only {where}"
+
+    def _nulls_for(self, consumer: Schema) -> str | None:
+        """The column that may be null, and may not be in a consumer with the same columns; None if none.
+
+        Arrow fields of records may be null, whatever the record declares: what is emitted is checked.
+        """
+        declared = {} if isinstance(self.type, pa.Schema) else record_fields(self.type)
+        for mine, theirs in zip(self.arrow, consumer.arrow, strict=True):
+            may_be = is_optional(declared[mine.name]) if declared else mine.nullable
+            if may_be and not theirs.nullable:
+                return f"field `{mine.name}` may be null here and not there"
+        return None
 
     @cached_property
     def has_dictionary(self) -> bool:

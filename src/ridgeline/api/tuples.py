@@ -141,7 +141,14 @@ class Tuples:
             return self
         if schema.pickled:
             return Tuples(schema, self.rows, None, self.times)
-        return Tuples(schema, None, self.batch, self.time_column or self._times)
+        return Tuples(schema, None, as_declared(self.batch, schema), self.time_column or self._times)
+
+
+def as_declared(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """The same columns in the Arrow schema of a port; that may differ in metadata and in what may be null."""
+    if schema.has_dictionary or batch.schema.equals(schema.arrow) or batch.schema.types != schema.arrow.types:
+        return batch
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema.arrow)
 
 
 def concatenate(schema: Schema, parts: Sequence[Tuples]) -> Tuples:
@@ -153,6 +160,8 @@ def concatenate(schema: Schema, parts: Sequence[Tuples]) -> Tuples:
     times = column or joined_times([(len(part), part.times) for part in parts])
     if all(part._batch is None for part in parts):  # noqa: SLF001  its own module
         return Tuples(schema, [row for part in parts for row in part.rows], None, times)
-    table = pa.Table.from_batches([part.batch for part in parts], schema=schema.arrow).combine_chunks()
+    table = pa.Table.from_batches(
+        [as_declared(part.batch, schema) for part in parts], schema=schema.arrow
+    ).combine_chunks()
     batches = table.to_batches()
     return Tuples(schema, None, batches[0] if batches else schema.encode([]), times)

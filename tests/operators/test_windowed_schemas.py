@@ -1,0 +1,151 @@
+"""What `Windowed` emits goes into any port with these columns; what does not fit is refused by `validate`."""
+
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from ridgeline import Application, InputPort, Operator, Order, OutputPort, Schema, ValidationError
+from ridgeline.operators import Windowed, aggregate, tumbling
+from ridgeline.testing import CollectorSink, ListInput, run_local
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Click(NamedTuple):
+    page: str
+    time: datetime
+    seconds: float | None
+
+
+class Views(NamedTuple):
+    page: str
+    minute: datetime
+    views: int
+    total: float
+
+
+class OptionalViews(NamedTuple):
+    page: str | None
+    minute: datetime | None
+    views: int | None
+    total: float | None
+
+
+class Fewer(NamedTuple):
+    page: str
+    minute: datetime
+    views: int
+
+
+class Other(NamedTuple):
+    page: str
+    minute: datetime
+    views: float
+    total: float
+
+
+COLUMNS = [
+    ("page", pa.string()),
+    ("minute", pa.timestamp("us", "UTC")),
+    ("views", pa.int64()),
+    ("total", pa.float64()),
+]
+
+
+class Seen(Operator):
+    """Takes batches, and says what schema they have."""
+
+    input = InputPort(Views, order=Order.BY_TIME)
+    output = OutputPort(Views)
+
+    @input.process_batch
+    def take(self, batch: pa.RecordBatch) -> None:
+        assert batch.schema.equals(Schema(Views).arrow)
+        self.output.emit_batch(batch)
+
+
+def application(schema: Any) -> Application:
+    app = Application("views", window="1s")
+    clicks = [Click("/", AT, 1.5), Click("/", AT, None), Click("/a", AT, 2.0)]
+    source = app.add_operator("source", ListInput(Click, clicks, "time", lateness="5s"))
+    values = {
+        "minute": aggregate.window_start(),
+        "views": aggregate.count(),
+        "total": aggregate.sum("seconds"),
+    }
+    windowed = app.add_operator("windowed", Windowed(tumbling("1m"), key="page", values=values))
+    sink = app.add_operator("sink", CollectorSink(schema))
+    app.add_stream("clicks", source.output, windowed.input)
+    app.add_stream("views", windowed.output, sink.input)
+    return app
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        Views,
+        OptionalViews,
+        pa.schema(COLUMNS),
+        pa.schema([pa.field(name, kind, nullable=name != "views") for name, kind in COLUMNS]),
+        pa.schema(COLUMNS, metadata={"made": "elsewhere"}),
+        object,
+    ],
+)
+def test_results_go_into_any_port_with_their_columns(schema: Any) -> None:
+    rows = run_local(application(schema)).collected("sink")
+    found = [tuple(row.values()) if isinstance(row, dict) else tuple(row) for row in rows]
+    assert sorted(found) == [("/", AT, 2, 1.5), ("/a", AT, 1, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "what"),
+    [
+        (Fewer, "field `total` is only here"),
+        (Other, "field `views` is int64 here and double there"),
+        (pa.schema([*COLUMNS, ("more", pa.int64())]), "field `more` is only there"),
+        (pa.schema(COLUMNS[::-1]), "field 1 is `page` here and `total` there"),
+        (
+            pa.schema([pa.field(name, kind, nullable=name != "total") for name, kind in COLUMNS]),
+            "field `total` may be null here and not there",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(schema: Any, what: str) -> None:
+    with pytest.raises(ValidationError, match=what):
+        run_local(application(schema))
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_batches_of_several_partitions_have_the_schema_of_the_port(partitions: int) -> None:
+    app = Application("views", window="1s")
+    clicks = [Click(f"/{number}", AT, 1.5) for number in range(20)]
+    source = app.add_operator("source", ListInput(Click, clicks, "time", lateness="5s"))
+    values = {
+        "minute": aggregate.window_start(),
+        "views": aggregate.count(),
+        "total": aggregate.sum("seconds"),
+    }
+    windowed = Windowed(tumbling("1m"), key="page", values=values, timestamp="minute")
+    one = app.add_operator("windowed", windowed, partitions=partitions)
+    seen = app.add_operator("seen", Seen())
+    sink = app.add_operator("sink", CollectorSink(Views))
+    app.add_stream("clicks", source.output, one.input)
+    app.add_stream("views", one.output, seen.input)
+    app.add_stream("seen", seen.output, sink.input)
+    assert sorted(run_local(app).collected("sink")) == sorted((f"/{n}", AT, 1, 1.5) for n in range(20))
+
+
+class Number(NamedTuple):
+    number: int
+
+
+def test_columns_that_may_not_be_null_take_records_that_declare_it() -> None:
+    app = Application("numbers")
+    source = app.add_operator("source", ListInput(Number, [Number(1)]))
+    sink = app.add_operator(
+        "sink", CollectorSink(pa.schema([pa.field("number", pa.int64(), nullable=False)]))
+    )
+    app.add_stream("numbers", source.output, sink.input)
+    assert run_local(app).collected("sink") == [{"number": 1}]
