@@ -101,6 +101,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         "_put",
         "_removed",
         "_touched",
+        "_trial",
         "_watched",
     )
 
@@ -116,6 +117,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
     _removed: dict[Any, None]  # keys that it removed, even if they came back
     _changed: dict[Any, None]  # the keys of the streaming windows before, within the application window
     _watched: dict[Any, Any]  # values that can change in place and were read, as they were
+    _trial: dict[Any, Any] | None  # the same since `begin_trial`
 
     def __init__(self, kind: Kind, default: V | Callable[[], V]) -> None:
         self._kind = kind
@@ -184,6 +186,8 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     def _watch(self, key: K, value: V) -> None:
         """Keep what a value that can change in place was when the window first read it."""
+        if self._trial is not None and key not in self._trial and is_mutable(value):
+            self._trial[key] = copy.deepcopy(value)
         if key not in self._touched and key not in self._watched and is_mutable(value):
             self._watched[key] = copy.deepcopy(value)
 
@@ -494,6 +498,23 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             return self._data.newest(count)
         return list(islice(reversed(self._own), count))
 
+    def begin_trial(self) -> None:
+        """Keep what values that can change in place were, when they are first read from now on."""
+        self._trial = {}
+
+    def end_trial(self) -> Mapping[K, V]:
+        """What was kept since `begin_trial`."""
+        kept, self._trial = self._trial or {}, None
+        return kept
+
+    def put_back(self, values: Mapping[K, V]) -> None:
+        """Put what was kept in the place of the values of the same keys, as far as it holds these."""
+        for key, value in values.items():
+            if isinstance(self._data, Overlay):
+                self._data.put_back(key, value)
+            elif key in self._own:
+                self._own[key] = value
+
     def take_back(
         self, values: Mapping[K, V], new: Sequence[K], application_window: int, changed: Iterable[K]
     ) -> None:
@@ -521,7 +542,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     def _start(self, application_window: int) -> None:
         self._application_window = application_window
-        self._touched, self._removed, self._watched = {}, {}, {}
+        self._touched, self._removed, self._watched, self._trial = {}, {}, {}, None
         self._known = self._kind.known
         self._put = []
         if isinstance(self._data, Overlay):

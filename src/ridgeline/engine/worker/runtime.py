@@ -488,6 +488,8 @@ class OperatorRuntime:
                 if spanning and (times := tuples.times) is not None:
                     span = joined_spans(span, times.span())
                 yield
+        if delivery is not None:
+            delivery.check()
         self._handle_idle_time(request, came=came)
         self.controls.deliver(self._timed, at_end=True)
         let_time_pass(self, inheriting, ends=ends, gathers=gathers)
@@ -563,6 +565,10 @@ class OperatorRuntime:
         return (
             self.spec.attributes["on_error"] is OnError.SKIP and not self.spec.unifier and bool(self.handlers)
         )
+
+    def set_in_window(self) -> list[str]:
+        """The attributes that the window has set."""
+        return self._undeclared.set_in_window()
 
     @property
     def is_clean(self) -> bool:

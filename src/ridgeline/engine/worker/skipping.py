@@ -1,13 +1,16 @@
 """Operators with `on_error=SKIP`: tuples on which they fail are left out, with all effects of these tuples.
 
-What the operator emitted and handed over for the tuple is undone. State and attributes set in the window
-cannot be undone by themselves. If the operator has any, its window is run again from the state before,
-without the tuple. A batch that fails is delivered row by row.
+What the operator emitted and handed over for the tuple is undone. If the operator has state, or attributes
+that the window has set, all of a failed tuple's traces cannot be known afterwards. So the window goes on to
+find what else fails, and is run again from the state before. There each suspect is tried once more, from a
+savepoint (see `savepoint`): if it fails again it is left out with all its effects. What one attempt finds
+costs one more attempt, however much it is. A batch that fails is delivered row by row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -24,6 +27,7 @@ from ridgeline.api.schema import Schema
 from ridgeline.api.times import Processing
 from ridgeline.api.tuples import Tuples
 from ridgeline.engine.worker.running import Handler
+from ridgeline.engine.worker.savepoint import Savepoint
 
 if TYPE_CHECKING:
     from ridgeline.engine.worker.runtime import OperatorRuntime
@@ -46,25 +50,28 @@ class Wrong:
 
 @dataclass(slots=True)
 class Skips:
-    """What is left out of an operator's window: by run of tuples, positions and what was wrong there.
+    """What may be wrong in an operator's window, by run of tuples.
 
-    A run that is known here at all is delivered row by row. `failed`: where the window failed that is to be
-    run again.
+    `suspects`: the positions that failed after others had left traces, or for the first time. A run that is
+    known here at all is delivered row by row. `wrong`: those that cannot be tried from a savepoint, and what
+    was wrong there. `failure`: the first failure of this attempt, which is to be run again.
     """
 
+    suspects: dict[Place, set[int]] = field(default_factory=dict)
     wrong: dict[Place, dict[int, Wrong]] = field(default_factory=dict)
-    failed: tuple[Place, int | None, Wrong] | None = None
+    failure: OperatorError | None = None
+
+    def suspect(self, place: Place, position: int | None, failure: OperatorError) -> None:
+        """Note what failed; None: a whole batch."""
+        rows = self.suspects.setdefault(place, set())
+        if position is not None:
+            rows.add(position)
+        self.failure = self.failure or failure
 
     def run_again(self) -> bool:
-        """Whether the window is to be run again without what it failed on, which is noted."""
-        if self.failed is None:
-            return False
-        place, position, wrong = self.failed
-        rows = self.wrong.setdefault(place, {})
-        if position is not None:
-            rows[position] = wrong
-        self.failed = None
-        return True
+        """Whether the window is to be run again, since suspects were found in it."""
+        found, self.failure = self.failure is not None, None
+        return found
 
 
 class Delivery:
@@ -84,7 +91,7 @@ class Delivery:
         self, place: Place, handler: Handler, tuples: Tuples, inheriting: Iterable[OutputPoint]
     ) -> None:
         """Tuple by tuple. Raises OperatorError if one failed and its traces cannot be taken back."""
-        rows, skipped = tuples.rows, self._skips.wrong.get(place, {})
+        rows = tuples.rows
         iterator = iter(rows)
         remaining: Callable[[], int] = iterator.__length_hint__  # type: ignore[attr-defined]  # a list's iterator
         points = list(inheriting) if tuples.timed else []
@@ -93,10 +100,7 @@ class Delivery:
         lengths: list[list[int]] = [[] for _ in points]
         with self._runtime.running.part(place[0], len(rows), iterator):
             for position, row in enumerate(iterator):
-                if position in skipped:
-                    self._leave_out(place[0], row, skipped[position])
-                else:
-                    self._one(place, position, "process", handler, row, row)
+                self._one(place, position, "process", handler, row, row)
                 for output, after in zip(outputs, lengths, strict=True):
                     after.append(len(output))
         for point, after in zip(points, lengths, strict=True):
@@ -107,31 +111,31 @@ class Delivery:
     ) -> None:
         """As one batch; row by row once it has failed. Raises OperatorError as `deliver`."""
         points = list(inheriting)
-        if place not in self._skips.wrong:
+        if place not in self._skips.suspects:
             marks = self._marks()
             try:
                 self._runtime.deliver_batch(place[0], handler, tuples, points)
             except OperatorError as error:
-                if not self._runtime.is_clean:
-                    wrong = self._wrong(error.failure.error, error.failure.traceback)
-                    self._skips.failed = (place, None if len(tuples) > 1 else 0, wrong)
-                    raise
                 self._roll_back(marks)
+                if not self._runtime.is_clean:
+                    self._skips.suspect(place, None if len(tuples) > 1 else 0, error)
+                    return
             else:
                 return
-        skipped = self._skips.wrong.get(place, {})
         with self._runtime.running.part(place[0], len(tuples), None):
             for position in range(len(tuples)):
                 one = tuples.take(np.array([position]))
                 processing = Processing(lambda one=one: one.times, 1)  # type: ignore[misc]
                 for point in points:
                     point.begin(processing)
-                if position in skipped:
-                    self._leave_out(place[0], one.rows[0], skipped[position])
-                else:
-                    self._one(place, position, "process_batch", handler, one.batch, one)
+                self._one(place, position, "process_batch", handler, one.batch, one)
                 for point in points:
                     point.end()
+
+    def check(self) -> None:
+        """All tuples were delivered. Raises OperatorError if suspects were found: the window runs again."""
+        if self._skips.failure is not None:
+            raise self._skips.failure
 
     def _one(
         self,
@@ -142,7 +146,19 @@ class Delivery:
         value: object,
         row: object,
     ) -> None:
-        """Call a handler for one tuple; if it fails, take its effects back and leave the tuple out."""
+        """Call a handler for one tuple; if it fails, take its effects back and leave the tuple out.
+
+        A suspect is tried from a savepoint, unless this attempt has failed already.
+        """
+        known = self._skips.wrong.get(place, {}).get(position)
+        if known is not None:
+            self._leave_out(place[0], row.rows[0] if isinstance(row, Tuples) else row, known)
+            return
+        savepoint = None
+        tried = self._skips.failure is None and position in self._skips.suspects.get(place, ())
+        if tried:
+            with suppress(Exception):  # attributes of users may refuse to be copied
+                savepoint = Savepoint(self._runtime)
         marks = self._marks()
         try:
             handler(value)
@@ -151,12 +167,21 @@ class Delivery:
             failure = self._runtime.failure(f"{callback} of port {place[0]}", error, shorten(row))
             if not isinstance(failure, OperatorError):
                 raise failure from error
+            failure.__cause__ = error
             wrong = self._wrong(described(error, _TEXT_LIMIT), failure.failure.traceback)
-            if not self._runtime.is_clean:
-                self._skips.failed = (place, position, wrong)
-                raise failure from error
+            clean = self._runtime.is_clean
             self._roll_back(marks)
+            if savepoint is not None:
+                savepoint.roll_back()
+            elif not clean:
+                if tried:  # all before it was right: it is sure
+                    self._skips.wrong.setdefault(place, {})[position] = wrong
+                self._skips.suspect(place, position, failure)
+                return
             self._leave_out(place[0], row, wrong)
+        else:
+            if savepoint is not None:
+                savepoint.release()
 
     def _wrong(self, error: str, traceback: str) -> Wrong:
         return Wrong(error, traceback[-_TRACEBACK_LIMIT:], self._context.clock.wall())
