@@ -1,4 +1,4 @@
-"""The order of the steps of a publication: the owner is asked, the file is in sight, then the marker moves."""
+"""The steps of a publication in their order: ask for the owner, bring the file into sight, move the marker."""
 
 import json
 from pathlib import Path

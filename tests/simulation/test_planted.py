@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeline.engine.driver import changing_run, retention, state_moves
+from ridgeline.engine.driver import changing_run, retention, slot_executor, state_moves
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.journal import Journal
 from ridgeline.engine.driver.planning import Planner
@@ -189,6 +189,11 @@ def taken_back_and_kept(patch):
     patch.setattr(Planner, "keep", for_good)
 
 
+def reports_of_a_late_slot_taken(patch):
+    """What a slot reports counts, though another one runs its containers since it was late."""
+    patch.setattr(slot_executor, "is_of_windows", lambda message: False)
+
+
 POWER = ("power", "bad sync")
 DRIVERS = ("kill driver", "stop driver", "second driver")
 SLOTS = ("kill slot", "job", "cut", "late", "stop slot", "disown", "raise")
@@ -218,7 +223,12 @@ BUGS_OF_CHANGES = (
 @pytest.mark.parametrize("plant", BUGS_OF_CHANGES)
 def test_a_planted_bug_of_changes_is_found(plant, monkeypatch):
     plant(monkeypatch)
-    assert first_failing(range(SEEDS), changing=True) is not None
+    assert first_failing(range(SEEDS), of=Case.changing) is not None
+
+
+def test_a_planted_bug_of_speculation_is_found(monkeypatch):
+    reports_of_a_late_slot_taken(monkeypatch)
+    assert first_failing(range(SEEDS), of=Case.speculating) is not None
 
 
 @pytest.mark.parametrize("plant", BUGS, ids=[bug.__name__ for bug in BUGS])

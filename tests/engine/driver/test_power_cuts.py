@@ -1,4 +1,4 @@
-"""Power cuts of the real storage: after each sync, what was synced is enough to go on, and nothing is lost."""
+"""Power cuts of the real storage: what was synced so far is always enough to go on, and nothing is lost."""
 
 import json
 import shutil

@@ -1,7 +1,7 @@
 """Power cuts of the real file system: what would be left if only what was synced had reached the disk.
 
-The operating system's own calls are recorded, so nothing of the engine's storage is replaced. Kept is what the
-standard promises and no more: the content of a file as of its last sync, the names in a folder as of the
+The operating system's own calls are recorded, so nothing of the engine's storage is replaced. Kept is what
+the standard promises and no more: the content of a file as of its last sync, the names in a folder as of the
 folder's last sync. A folder that was never synced is empty, a file that was never synced has no bytes.
 """
 
@@ -51,7 +51,7 @@ class Power:
         self._held.clear()
 
     def _note(self, descriptor: int) -> None:
-        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
         if self.root not in (path, *path.parents):
             return
         with self._lock:
@@ -65,8 +65,8 @@ class Power:
                     self._hold(entry.inode(), path / entry.name)
                 self._now = Synced(files, {**folders, found.st_ino: names})
             else:
-                with open(f"/proc/self/fd/{descriptor}", "rb") as file:
-                    self._now = Synced({**files, found.st_ino: file.read()}, folders)
+                data = Path(f"/proc/self/fd/{descriptor}").read_bytes()
+                self._now = Synced({**files, found.st_ino: data}, folders)
             self.cuts.append(self._now)
 
     def _hold(self, inode: int, path: Path, descriptor: int | None = None) -> None:

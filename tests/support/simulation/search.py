@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields, replace
 
 from support.simulation.changing import CHANGE
@@ -23,10 +23,12 @@ def failure(case: Case) -> str:
 
 
 def first_failing(
-    seeds: Iterable[int], kinds: Sequence[str] = KINDS, *, changing: bool = False
+    seeds: Iterable[int],
+    kinds: Sequence[str] = KINDS,
+    *,
+    of: Callable[[int, Sequence[str]], Case] = Case.of,
 ) -> Case | None:
     """The first of these seeds' cases that fails, with faults of these kinds."""
-    of = Case.changing if changing else Case.of
     return next((case for case in (of(seed, kinds) for seed in seeds) if failure(case)), None)
 
 
