@@ -1,4 +1,4 @@
-"""The steps of a publication in their order: ask for the owner, bring the file into sight, move the marker."""
+"""The order of a publication: ask for the owner, bring the file into sight, then move the marker."""
 
 import json
 from pathlib import Path
