@@ -52,3 +52,16 @@ print("second" in sys.modules, "pandas" in sys.modules, package.fourth.__name__)
 """
     done = run(code)
     assert (done.returncode, done.stdout) == (0, "True True package.fourth\n"), done.stderr
+
+
+def test_pyspark_warns_nobody_of_pandas_3():
+    """The check that PySpark makes in the driver and in each worker, with the version that it warns of."""
+    code = """
+import ridgeline.engine.spark.daemon
+import pandas
+from pyspark.sql.pandas.utils import require_minimum_pandas_version
+pandas.__version__ = "3.1.1"
+require_minimum_pandas_version()
+"""
+    done = run(code)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import ridgeline
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.masking import mask_text
+from ridgeline.engine import accept_pandas_3
 from ridgeline.engine.spark.class_archive import archive_options
 from ridgeline.engine.spark.cluster import (
     LOG_LEVEL,
@@ -163,6 +164,7 @@ def start_context(
     under_submit = submitted()
     if not under_submit:
         find_java()
+    accept_pandas_3()
     try:
         from pyspark import SparkConf, SparkContext
     except ImportError as error:
