@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 _NO_JVM = "no JVM runs operators; those of Spark: `--conf spark.executor.extraJavaOptions=...`"
 _HADOOP_TOKENS = "Spark renews tokens: `--conf spark.security.credentials.renewalRatio=...`"
-_RECORDINGS = "nothing: recordings of tuples are not built yet"
-_SECURITY = "`--token`, `--tls-cert` and `--tls-key` of `ridgeline run`"
+_RECORDINGS = "ask a running application: `ridgeline start-recording`"
+_PARTS = "nothing to set: a recording has a Parquet file for each window and partition"
+_SECURITY = "`--token` and `--read-token` of `ridgeline run`"
+_TLS = "the web service has no TLS: put a proxy before it; between hosts TLS is on, see `--tls-cert`"
 
 PORT: Mapping[str, str] = {
     "QUEUE_CAPACITY": "",
@@ -27,7 +29,7 @@ OPERATOR: Mapping[str, str] = {
     "ACTIVATION_WINDOW_ID": "nothing to set: an operator begins after the last committed window",
     "SPIN_MILLIS": "nothing: input operators are called once a window, a `PushInput` when it wakes",
     "RECOVERY_ATTEMPTS": "",
-    "STATS_LISTENERS": "nothing: changes while an application runs are not built yet",
+    "STATS_LISTENERS": "`add_operator(..., stats_listeners=[...])`",
     "STATELESS": "nothing: an operator without declared state is stateless",
     "MEMORY_MB": "",
     "VCORES": "",
@@ -42,9 +44,9 @@ OPERATOR: Mapping[str, str] = {
     "TIMEOUT_WINDOW_COUNT": "",
     "AUTO_RECORD": _RECORDINGS,
     "PARTITIONER": "",
-    "COUNTERS_AGGREGATOR": "nothing: deprecated in Apex; counters of operators are not built yet",
-    "METRICS_AGGREGATOR": "nothing: metrics of operators' own are not built yet",
-    "METRICS_DIMENSIONS_SCHEME": "nothing: metrics of operators' own are not built yet",
+    "COUNTERS_AGGREGATOR": "deprecated in Apex; `Metric(aggregate=...)` of the operator's class",
+    "METRICS_AGGREGATOR": "`Metric(aggregate=...)` of the operator's class",
+    "METRICS_DIMENSIONS_SCHEME": "nothing: metrics are kept by operator; `Metric(by_partition=True)`",
     "RECOVERY_MODE": "nothing: a container keeps its state in memory where that is right",
 }
 """Attributes of operators."""
@@ -64,10 +66,10 @@ APPLICATION: Mapping[str, str] = {
     "STREAMING_WINDOW_SIZE_MILLIS": '`Application(name, window="500ms")`, `--attribute window=500ms`',
     "CHECKPOINT_WINDOW_COUNT": "nothing: every window is a checkpoint here",
     "APPLICATION_PATH": "`--checkpoint URI`",
-    "TUPLE_RECORDING_PART_FILE_SIZE": _RECORDINGS,
-    "TUPLE_RECORDING_PART_FILE_TIME_MILLIS": _RECORDINGS,
+    "TUPLE_RECORDING_PART_FILE_SIZE": _PARTS,
+    "TUPLE_RECORDING_PART_FILE_TIME_MILLIS": _PARTS,
     "GATEWAY_CONNECT_ADDRESS": "no gateway stands before the web service: `--host` and `--port`",
-    "GATEWAY_USE_SSL": _SECURITY,
+    "GATEWAY_USE_SSL": _TLS,
     "GATEWAY_USER_NAME": _SECURITY,
     "GATEWAY_PASSWORD": _SECURITY,
     "PUBSUB_CONNECT_TIMEOUT_MILLIS": "nothing: figures are served as server-sent events, by no gateway",
@@ -87,7 +89,7 @@ APPLICATION: Mapping[str, str] = {
     "BLACKLISTED_NODE_REMOVAL_TIME_MILLIS": "`--conf spark.excludeOnFailure.timeout=1h`",
     "AFFINITY_RULES_SET": "`app.add_affinity(...)`",
     "LIBRARY_JARS": "`--conf spark.jars=...`; Python: `--conf spark.submit.pyFiles=...`",
-    "SSL_CONFIG": _SECURITY,
+    "SSL_CONFIG": _TLS,
     "CONTAINERS_MAX_COUNT": "",
     "APPLICATION_ATTEMPT_ID": "nothing to set: the epoch of the checkpoint counts the drivers",
     "FAST_PUBLISHER_SUBSCRIBER": "nothing: Arrow and shared memory carry all streams",
@@ -98,6 +100,6 @@ APPLICATION: Mapping[str, str] = {
     "TOKEN_REFRESH_ANTICIPATORY_FACTOR": _HADOOP_TOKENS,
     "ARCHIVES": "`--archives FILE`, or `--conf spark.archives=...`",
     "FILES": "`--conf spark.files=...`",
-    "IS_CONNECTED_TO_DELAY_OPERATOR": "nothing to set: there are no delay operators yet",
+    "IS_CONNECTED_TO_DELAY_OPERATOR": "nothing to set: the plan knows what a `Delay` reads",
 }
 """Attributes of applications."""
