@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import ridgeline
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.masking import mask_text
 from ridgeline.engine import accept_pandas_3
 from ridgeline.engine.spark.class_archive import archive_options
 from ridgeline.engine.spark.cluster import (
@@ -28,6 +27,7 @@ from ridgeline.engine.spark.cluster import (
 )
 from ridgeline.engine.spark.cores import EXTRA_CORES, local_cores, with_retries
 from ridgeline.engine.spark.java import find_java
+from ridgeline.engine.spark.java_failure import HeldOutput, check_open_files, why
 from ridgeline.engine.spark.s3 import s3a_from_environment
 from ridgeline.engine.spark.submitted import submitted
 from ridgeline.engine.state import trust
@@ -76,12 +76,12 @@ _NOISE = (
 
 
 @contextlib.contextmanager
-def quiet_stderr() -> Iterator[None]:
+def quiet_stderr(held: HeldOutput | None = None) -> Iterator[None]:
     """Filter the standard error of processes started in this block: drop what every Spark start prints.
 
-    What operators print still reaches the terminal.
+    What operators print still reaches the terminal. `held` keeps what a Java that fails says.
     """
-    writing = _forward_to(2, "ridgeline-stderr", _NOISE)
+    writing = _forward_to(2, "ridgeline-stderr", _NOISE, held)
     saved = os.dup(2)
     os.dup2(writing, 2)
     os.close(writing)
@@ -92,34 +92,41 @@ def quiet_stderr() -> Iterator[None]:
         os.close(saved)
 
 
-def _forward_to(descriptor: int, name: str, noise: tuple[bytes, ...]) -> int:
-    """The writing end of a pipe whose lines a thread copies to `descriptor`, without `noise`."""
+def _forward_to(descriptor: int, name: str, noise: tuple[bytes, ...], held: HeldOutput | None) -> int:
+    """The writing end of a pipe whose lines a thread copies to `descriptor`, without `noise`.
+
+    Nor what `held` keeps.
+    """
     real = os.dup(descriptor)
     reading, writing = os.pipe()
 
     def forward() -> None:
         with os.fdopen(reading, "rb") as lines, os.fdopen(real, "wb", buffering=0) as out:
             for line in lines:
-                if not line.startswith(noise):
+                if not line.startswith(noise) and (held is None or not held.hold(line)):
                     out.write(line)
 
-    threading.Thread(target=forward, name=name, daemon=True).start()
+    thread = threading.Thread(target=forward, name=name, daemon=True)
+    if held is not None:
+        held.read_by(thread)
+    thread.start()
     return writing
 
 
 @contextlib.contextmanager
-def independent_java() -> Iterator[None]:
+def independent_java(held: HeldOutput | None = None) -> Iterator[None]:
     """Let the Java process that PySpark starts in this block ignore SIGTERM, as it does Ctrl-C.
 
     Who stops a service sends SIGTERM to all its processes (systemd, `timeout`), and Java would end in the
     middle of the window. Nor does it hold our standard output. Java may write its archive of classes for
     20 s after our end, and a pipe such as `ridgeline run ... | tee log` would stay open so long.
+    `held`: as of `quiet_stderr`.
     """
     from pyspark import java_gateway
 
     gateway: Any = java_gateway
     start = gateway.Popen
-    out = _forward_to(1, "ridgeline-stdout", ())
+    out = _forward_to(1, "ridgeline-stdout", (), held)
 
     def start_independent(command: Any, **options: Any) -> Any:
         prepare = options.pop("preexec_fn", None)
@@ -163,6 +170,7 @@ def start_context(
         raise RidgelineError(msg)
     under_submit = submitted()
     if not under_submit:
+        check_open_files()
         find_java()
     accept_pandas_3()
     try:
@@ -190,14 +198,14 @@ def start_context(
         spark_conf.setAll([(EXTRA_CORES, str(extra)), ("spark.default.parallelism", str(cores))])
     spark_conf.setMaster(with_retries(master, extra)).setAppName(application)
     spark_conf.setAll([(name, value) for name, value in conf.items() if name != "spark.master"])
+    held = HeldOutput()
     try:
-        with quiet_stderr(), independent_java():
+        with quiet_stderr(held), independent_java(held):
             context = SparkContext(conf=spark_conf)
         _quiet_end(context)
     except Exception as error:
-        reason = mask_text(str(error).splitlines()[0])[:300]
-        msg = f"Spark did not start on `{master}`: {reason}; check `--master` and `--conf`"
-        raise RidgelineError(msg) from error
+        raise RidgelineError(why(error, held.text(), master)) from error
+    os.write(2, held.release())
     return context
 
 

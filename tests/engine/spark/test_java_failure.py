@@ -1,0 +1,124 @@
+"""Where Spark's Java does not start, our words come first: the cause, what was found, the remedy."""
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ridgeline
+from ridgeline.engine.spark.java_failure import HeldOutput, why
+from support.waiting import PATIENCE_SECONDS
+
+_START = """
+from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.spark.session import start_context
+try:
+    start_context("a", "local[1]", {}, streaming=False, local_checkpoint=True)
+except RidgelineError as error:
+    print(error)
+"""
+
+
+def started(files=None, **variables):
+    """What a process prints that starts Spark, on standard output and standard error."""
+
+    def limit():
+        if files is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, files)
+
+    done = subprocess.run(
+        [sys.executable, "-c", _START],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=True,
+        preexec_fn=limit,
+        env={**os.environ, "PYTHONPATH": str(Path(ridgeline.__file__).parent.parent), **variables},
+    )
+    return done.stdout, done.stderr
+
+
+def test_too_few_open_files():
+    out, err = started(files=(128, 128))
+    assert out.startswith("Spark cannot start: this process may open 128 files; Spark needs 512 or more")
+    assert "`ulimit -n 1024`" in out
+    assert err == ""
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("-XX:NewRatio=x", "Java does not know one of its options: Improperly specified VM option"),
+        (
+            "-Xms900000g",
+            "the memory of Java cannot be so much, or so little: Initial heap size set to a larger",
+        ),
+    ],
+)
+def test_java_itself_does_not_start(option, expected):
+    out, err = started(SPARK_SUBMIT_OPTS=option)
+    assert out.startswith(f"Spark did not start on `local[1]`: {expected}"), (out, err)
+    assert "\tat " not in out + err
+    assert "RIDGELINE_DEBUG=1 shows what Java said" in out
+
+
+def test_all_that_java_said_is_shown_if_asked_for():
+    out, err = started(SPARK_SUBMIT_OPTS="-XX:NewRatio=x", RIDGELINE_DEBUG="1")
+    assert "Improperly specified" in out + err
+    assert "Spark did not start on `local[1]`" in out
+
+
+def test_a_java_that_only_says_its_version(tmp_path):
+    (tmp_path / "bin").mkdir()
+    java = tmp_path / "bin" / "java"
+    java.write_text(
+        '#!/bin/sh\n[ "$1" = -version ] && { echo \'openjdk version "17.0.1"\' >&2; exit 0; }\n'
+        "echo 'Error: library libjli.so is broken' >&2\nexit 1\n"
+    )
+    java.chmod(0o755)
+    out, err = started(JAVA_HOME=str(tmp_path))
+    assert out.startswith("Spark did not start on `local[1]`: Error: library libjli.so is broken; check")
+    assert err == ""
+
+
+@pytest.mark.parametrize(
+    ("printed", "error", "expected"),
+    [
+        (
+            "main ERROR Log4j API could not find a logging provider.\n\tat org.apache.X(X.java:1)\n",
+            "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.",
+            "Java may not open enough files: main ERROR Log4j API",
+        ),
+        (
+            "",
+            "An error occurred while calling X.\n: java.net.BindException: Cannot assign\n\tat x",
+            "Java cannot listen on this machine's address: java.net.BindException: Cannot assign",
+        ),
+        (
+            "",
+            "An error occurred while calling X.\n: org.apache.SparkException: odd\n\tat x",
+            "org.apache.SparkException: odd; check `--master` and `--conf`",
+        ),
+        (
+            "26/01/01 ERROR X: java.io.IOException: No space left on device\n\tat x\n",
+            "An error occurred",
+            "the disk is full: 26/01/01 ERROR X: java.io.IOException: No space left on device; make room",
+        ),
+        ("", "", "; check `--master` and `--conf`"),
+    ],
+)  # fmt: skip
+def test_causes_are_found_in_what_java_says(printed, error, expected):
+    found = why(RuntimeError(error), printed, "local[*]")
+    assert f"Spark did not start on `local[*]`: {expected}" in found
+    assert "\n" not in found
+
+
+def test_what_is_kept_of_a_java_that_starts_is_printed():
+    held = HeldOutput()
+    lines = [b"WARN fine\n", b"ERROR one\n", b"\tat somewhere\n", b"after it\n"]
+    assert [held.hold(line) for line in lines] == [False, True, True, True]
+    assert held.release() == b"".join(lines[1:])
+    assert not held.hold(b"ERROR later\n")
