@@ -18,6 +18,7 @@ from ridgeline.policies.model import (
     predicted_busy,
     predicted_latency,
     reachable_gain,
+    tying,
 )
 
 LEAST_WINDOWS = 20
@@ -28,6 +29,8 @@ _WORTH = 0.05
 _CROWDED = 1.3
 """A partition with so many times the mean is why others help little."""
 _IDLE = 0.2
+_SHORT_SECONDS = 0.005
+"""Nobody minds results that wait for less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class Advice:
 
 
 def advise(figures: ApplicationFigures) -> list[Advice]:
-    """What would help most comes first: latency, throughput, skew, then what could be given back.
+    """What would help most comes first: latency, throughput, skew, what could be given back, what is held.
 
     Empty with fewer than `LEAST_WINDOWS` windows, without tuples, and while the plan changes.
     """
@@ -61,7 +64,8 @@ def advise(figures: ApplicationFigures) -> list[Advice]:
     latency = sorted(_for_latency(figures), key=lambda one: (one.after or 0.0) - (one.before or 0.0))
     found = [*latency, *_for_throughput(figures), *_for_skew(figures)]
     advised = {one.operator for one in found}
-    return found + [one for one in _to_give_back(figures) if one.operator not in advised]
+    back = [one for one in _to_give_back(figures) if one.operator not in advised]
+    return [*found, *back, *_held(figures)]
 
 
 def unknown(figures: ApplicationFigures) -> list[str]:
@@ -162,6 +166,19 @@ def _for_skew(figures: ApplicationFigures) -> Iterator[Advice]:
                 "them out, or take another key"
             )
             yield Advice(what, why, "imbalance", one.imbalance, None, name)
+
+
+def _held(figures: ApplicationFigures) -> Iterator[Advice]:
+    """Outputs whose results wait for an operator that they read nothing of, and what ties them together."""
+    whole = figures.window_latency.p50_seconds
+    for (output, by), seconds in sorted(figures.held.items(), key=lambda one: -one[1]):
+        if seconds < max(_WORTH * whole, _SHORT_SECONDS) or output not in figures.operators:
+            continue
+        tied = sorted(tying(figures, output, by))
+        readers = f"both read {', '.join(f'stream `{one}`' for one in tied)}; " if tied else ""
+        what = f"`{by}` holds the results of `{output}` for {shown('_seconds', seconds)} in each window"
+        why = f"{readers}a window is published once all that read its tuples are done with it"
+        yield Advice(what, why, "held_seconds", seconds, None, output)
 
 
 def _to_give_back(figures: ApplicationFigures) -> Iterator[Advice]:

@@ -149,6 +149,19 @@ def _reached(figures: ApplicationFigures, name: str, *, forward: bool) -> set[st
     return reached
 
 
+def tying(figures: ApplicationFigures, one: str, other: str) -> set[str]:
+    """The streams of which one reader leads to one operator, and another reader to the other only."""
+    readers: dict[str, list[str]] = {}
+    for edge in figures.edges:
+        readers.setdefault(edge.stream, []).append(edge.sink)
+    first, second = (_reached(figures, name, forward=False) for name in (one, other))
+    return {
+        stream
+        for stream, sinks in readers.items()
+        if any(sink in first - second for sink in sinks) and any(sink in second - first for sink in sinks)
+    }
+
+
 def wanted_load(figures: ApplicationFigures, catch_up_seconds: float) -> float:
     """What must be taken, as a multiple of now: what arrives, and the backlog within that time."""
     factor = 1.0

@@ -11,6 +11,7 @@ from ridgeline import Application, InputOperator, InputPort, Operator, OutputPor
 from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.plan.planner import plan_application
+from ridgeline.policies.advice import advise
 from ridgeline.stram.topology import planned_event
 from ridgeline.stram.watch import Watch
 from ridgeline.testing import CollectorSink
@@ -177,3 +178,23 @@ def test_with_windows_in_flight_the_queue_is_no_time_of_the_operator(spark_conte
     useful = operator.by_partition[0].useful_seconds
     assert sum(mine.values()) <= useful <= 1.5 * sum(mine.values())
     assert operator.true_rate == pytest.approx(len(mine) / useful, rel=0.01)
+
+
+def test_it_is_said_who_holds_the_results_of_a_fast_branch(spark_context, tmp_path):
+    folder = str(tmp_path)
+    app = Application("tied", window=0)
+    feed = app.add_operator("feed", Ticks())
+    quick = app.add_operator("quick", Timed(milliseconds=1, folder=folder))
+    slow = app.add_operator("slow", Timed(milliseconds=60, folder=folder))
+    app.add_stream("numbers", feed.output, quick.data, slow.data, locality="NODE_LOCAL")
+    watch = watched(app, spark_context, tmp_path)
+
+    mine = really(folder, "slow")
+    for window in SETTLED:
+        [one] = watch.critical_path(window)["held"]
+        assert (one["output"], one["by"]) == ("quick", "slow")
+    held = {window: watch.critical_path(window)["held"][0]["ms"] / 1e3 for window in SETTLED}
+    assert half(seconds >= 0.9 * mine[window] for window, seconds in held.items())
+    [said] = [one for one in advise(watch.application_figures(60.0)) if one.figure == "held_seconds"]
+    assert "`slow` holds the results of `quick` for" in said.what
+    assert "stream `numbers`" in said.why

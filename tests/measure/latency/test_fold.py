@@ -47,6 +47,7 @@ def test_before_the_first_window_there_is_nothing():
         "path": [],
         "slack": {},
         "blame": [],
+        "held": [],
         "average": {"latencyMs": None, "path": []},
         "share": {},
         "logicalShare": {},
@@ -87,6 +88,10 @@ def test_the_critical_path_of_the_figure():
             {"what": "barrier", "operator": "C", "ms": close(95)},
             {"what": "slot", "operator": "D", "ms": close(30)},
             {"what": "compute", "operator": "F", "ms": close(2)},
+        ],
+        "held": [
+            {"output": "E", "by": "F", "ms": close(12)},
+            {"output": "D", "by": "F", "ms": close(2)},
         ],
         "average": {"latencyMs": close(120), "path": ["A", "C", "E"]},
         "share": {"A": 1.0, "C": 1.0, "E": 1.0},

@@ -111,6 +111,7 @@ class Model:
             "slots_free": None,
             "changing": False,
             "blame": {},
+            "held": {},
             "promises": (),
         }.items():
             setattr(result, name, value)

@@ -15,6 +15,7 @@ from ridgeline.measure.answers.windows import CriticalPathAnswer
 _LONG = 12
 _KEPT = 8
 _SHOWN_SLACK = 5
+_HELD = 3
 _CUT, _FEWEST = 60, 3
 
 
@@ -138,7 +139,12 @@ def critical_path_parts(path: CriticalPathAnswer, width: int) -> list[Renderable
     ]
     average = Text.assemble(("on average ", "dim"), average_path(path, {}, width))
     waited = Text("what the window waited for, from its trigger to its commit:")
-    return [*(line for line in lines if line), average, Text(), waited, blame_table(path["blame"], width)]
+    held = [
+        Text(f"{one['by']} held the results of {one['output']} for {milliseconds(one['ms'])}")
+        for one in path.get("held", ())[:_HELD]
+    ]
+    blame = blame_table(path["blame"], width)
+    return [*(line for line in lines if line), average, Text(), waited, blame, *held]
 
 
 def _cut(pieces: list[Text], costs: Sequence[float]) -> list[Text]:

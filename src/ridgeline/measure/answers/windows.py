@@ -78,6 +78,14 @@ class BlameStepAnswer(TypedDict):
     ms: Annotated[float, "Its length."]
 
 
+class HeldAnswer(TypedDict):
+    """Results that were there and waited, since a window is published as a whole."""
+
+    output: Annotated[str, "Name of the output operator that was done."]
+    by: Annotated[str, "Name of the operator that the window waited for."]
+    ms: Annotated[float, "How long."]
+
+
 class AveragePathAnswer(TypedDict):
     """The critical path of the averages over the last 10 windows."""
 
@@ -103,6 +111,7 @@ class CriticalPathAnswer(TypedDict):
         dict[str, float], "By title, milliseconds by which an operator off the path may get slower."
     ]
     blame: Annotated[list[BlameStepAnswer], "The blame chain from trigger to commit; adds up to the latency."]
+    held: Annotated[list[HeldAnswer], "Outputs that were done and waited for others of the window."]
     average: Annotated[AveragePathAnswer, "The critical path of the averages."]
     share: Annotated[
         dict[str, float], "By title, the fraction of the last 100 windows in which it was on the path."

@@ -192,6 +192,8 @@ class ApplicationFigures(ABC):
     changing: bool
     blame: Mapping[str, float]
     """Seconds of the mean window by what they were spent on, as the blame chain names it."""
+    held: Mapping[tuple[str, str], float]
+    """Seconds of the mean window for which results of an output waited for an operator, by both names."""
     promises: Sequence[PromiseState]
 
     @abstractmethod

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ridgeline.measure.latency.fold import FoldedWindow
+from ridgeline.measure.latency.held import Held
 from ridgeline.measure.latency.operator_latency import SHOWN
 from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import Topology
@@ -45,6 +46,7 @@ class _Window(NamedTuple):
     counts: Floats
     path: tuple[int, ...]
     phases: Sequence[tuple[str, float]]
+    held: Sequence[Held]
 
 
 @dataclass(slots=True)
@@ -53,7 +55,8 @@ class Slice:
 
     `sums`: physical operators by columns. `state_bytes`: what each one's last window changed. `rows`: by
     logical operator, windows by latency, compute, wait, transfer, cpu; `greatest` of all windows. `whole`:
-    windows by latency and lateness. `blame`: seconds in sum. `count`: windows.
+    windows by latency and lateness. `blame`: seconds in sum. `count`: windows. `held`: seconds
+    in sum for which results of an output waited for an operator, by both names.
     """
 
     topology: Topology
@@ -66,6 +69,7 @@ class Slice:
     whole: Floats = field(default_factory=lambda: np.empty((0, 2)))
     blame: dict[str, float] = field(default_factory=dict)
     count: int = 0
+    held: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def add(self, windows: Sequence[_Window]) -> None:
         """Add windows up."""
@@ -81,6 +85,8 @@ class Slice:
                 self.sums[places[operator], Column.ON_PATH] += 1
             for phase, seconds in window.phases:
                 self.blame[phase] = self.blame.get(phase, 0.0) + seconds
+            for output, by, seconds in window.held:
+                self.held[output, by] = self.held.get((output, by), 0.0) + seconds
         for name, rows in _logical(self.topology, figures[:, SHOWN]).items():
             known = self.rows.get(name)
             self.rows[name] = _thinned(rows if known is None else np.concatenate([known, rows]))
@@ -103,7 +109,7 @@ class DecidingFold:
 
     def add(self, times: WindowTimes, folded: FoldedWindow) -> None:
         """Take a window in, with what it was found to be; one that came before changes nothing."""
-        topology, figures, path, phases = folded
+        topology, figures, path, phases, held = folded
         if self._last is not None and times.window_id <= self._last[0]:
             return
         now = times.committed
@@ -137,7 +143,7 @@ class DecidingFold:
                     0.0,
                 )
                 present.state_bytes[place] = found.state_bytes
-        window = _Window(times.latency_seconds, times.late_seconds, figures, counts, path, phases)
+        window = _Window(times.latency_seconds, times.late_seconds, figures, counts, path, phases, held)
         self._pending.append(window)
         if len(self._pending) >= _MOST_PENDING:
             self._add_up()
@@ -169,6 +175,7 @@ class DecidingFold:
             present.whole,
             dict(present.blame),
             present.count,
+            dict(present.held),
         )
         return (*list(self._slices)[:-1], copied)
 

@@ -95,6 +95,15 @@ class Period(ApplicationFigures):
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     @cached_property
+    def held(self) -> Mapping[tuple[str, str], float]:  # type: ignore[override]
+        """Seconds of the mean window for which an output's results waited for an operator, by both names."""
+        found: dict[tuple[str, str], float] = {}
+        for one in self._slices:
+            for names, seconds in one.held.items():
+                found[names] = found.get(names, 0.0) + seconds / self.windows
+        return found
+
+    @cached_property
     def edges(self) -> Sequence[Edge]:  # type: ignore[override]
         """The streams between logical operators of the present plan."""
         by_id, found = self._now.topology.by_id, dict[tuple[str, str, str], None]()

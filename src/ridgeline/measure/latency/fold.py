@@ -24,6 +24,7 @@ from ridgeline.measure.answers.windows import (
 )
 from ridgeline.measure.latency.blame import BlameStep, blame_chain, explain
 from ridgeline.measure.latency.critical_path import PathHistory, critical_path, critical_path_of
+from ridgeline.measure.latency.held import Held, held_results
 from ridgeline.measure.latency.operator_latency import (
     ROWS,
     SHOWN,
@@ -71,6 +72,7 @@ class _Record:
     seconds: array[float]
     phases: tuple[tuple[str, float], ...]
     rest: tuple[tuple[str, float], ...]
+    held: tuple[Held, ...]
 
 
 class FoldedWindow(NamedTuple):
@@ -80,6 +82,7 @@ class FoldedWindow(NamedTuple):
     figures: LatencyMatrix
     path: tuple[int, ...]
     phases: tuple[tuple[str, float], ...]
+    held: tuple[Held, ...] = ()
 
 
 class LatencyFold:
@@ -220,6 +223,7 @@ class LatencyFold:
             seconds=array("d", (step.seconds for step in chain)),
             phases=tuple(phases.items()),
             rest=tuple(explained["rest"].items()),
+            held=held_results(topology, times),
         )
 
     def _kind(self, step: BlameStep) -> int:
@@ -235,7 +239,7 @@ class LatencyFold:
     def last(self) -> FoldedWindow:
         """The last window that was taken in; there must be one."""
         record = self._records[next(reversed(self._records))]
-        return FoldedWindow(record.topology, record.figures, record.path, record.phases)
+        return FoldedWindow(record.topology, record.figures, record.path, record.phases, record.held)
 
     def latency(self, window_id: int | None = None, behind: Mapping[int, int] | None = None) -> LatencyAnswer:
         """Latencies of all operators in a window (default: the last), with averages and percentiles.
@@ -298,6 +302,7 @@ class LatencyFold:
                 if operator not in on_path
             },
             "blame": self._blame(record),
+            "held": [{"output": one.output, "by": one.by, "ms": as_ms(one.seconds)} for one in record.held],
             "average": {
                 "latencyMs": as_ms(on_average.latency_seconds),
                 "path": [topology.by_id[operator].title for operator in on_average.path],
@@ -453,6 +458,7 @@ def _nothing_yet() -> CriticalPathAnswer:
         "path": [],
         "slack": {},
         "blame": [],
+        "held": [],
         "average": {"latencyMs": None, "path": []},
         "share": {},
         "logicalShare": {},
