@@ -75,6 +75,11 @@ def test_tables_become_one_batch_of_tuples(batch):
     assert emitted(batch) == [PAIRS]
 
 
+def test_categories_of_polars_are_their_values():
+    frame = pl.DataFrame({"s": ["a", None, "b"]}, schema={"s": pl.Categorical})
+    assert emitted_on(pa.schema([("s", pa.string())]), frame) == [{"s": "a"}, {"s": None}, {"s": "b"}]
+
+
 def test_polars_frames_are_emitted():
     assert emitted(pl.DataFrame({"key": [1, 2, 3], "value": [1.5, 2.5, 3.5]})) == [PAIRS]
 

@@ -14,6 +14,8 @@ import pytest
 from ridgeline.api.column import builder
 from ridgeline.api.errors import SchemaError
 from ridgeline.api.schema import Schema
+from ridgeline.api.tuples import Tuples
+from ridgeline.engine.exchange import block
 
 T = TypeVar("T")
 
@@ -179,6 +181,17 @@ def test_an_attribute_that_is_no_field_is_refused() -> None:
     outer = Outer(set_later(Changed("x"), note="n"), [], {})
     with pytest.raises(SchemaError, match="has `note`"):
         Schema(Outer).encode([outer])
+
+
+def test_records_without_fields_are_counted() -> None:
+    @dataclass
+    class Empty:
+        pass
+
+    schema = Schema(Empty)
+    tuples = Tuples.of_rows(schema, [Empty()] * 3)
+    assert block.decode(schema, block.encode(tuples), None).rows == [Empty()] * 3
+    assert Schema(pa.schema([])).decode(Schema(pa.schema([])).encode([{}, {}])) == [{}, {}]
 
 
 def test_a_record_of_other_fields_is_refused() -> None:

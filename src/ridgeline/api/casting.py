@@ -28,7 +28,7 @@ def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:  # noqa: PLR09
         return array
     source, wanted = _family(array.type), _family(kind)
     if source == "dictionary":
-        return cast_exactly(array.dictionary_decode(), kind)
+        return cast_exactly(_decoded(array), kind)
     if wanted == "dictionary":
         return cast_exactly(array, kind.value_type).dictionary_encode().cast(kind)
     if source == "null":
@@ -206,6 +206,15 @@ def _family(kind: pa.DataType) -> str:
         "map": types.is_map,
     }
     return next((name for name, is_one in families.items() if is_one(kind)), str(kind.id))
+
+
+def _decoded(array: Any) -> pa.Array:
+    """The values of a dictionary column; of views, which polars has, Arrow takes none."""
+    views = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+    if array.dictionary.type in views:
+        words = array.dictionary.cast(views[array.dictionary.type])
+        array = pa.DictionaryArray.from_arrays(array.indices, words)
+    return array.dictionary_decode()
 
 
 def _cast_numbers(array: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -123,7 +123,7 @@ def _of_objects(series: Any, column: Column) -> pa.Array | None:
     try:
         made = column.convert(values)
     except (pa.ArrowException, TypeError, ValueError, NotImplementedError, OverflowError) as error:
-        msg = f"column `{column.name}` must be {column.type}; {described(error)}"
+        msg = f"column `{column.name}` must be {column.type}; {error}"
         raise ValueError(msg) from error
     if categories is None:
         return made

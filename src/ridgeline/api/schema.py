@@ -162,6 +162,8 @@ class Schema:
             )
         try:
             arrays = [column.to_array(values) for column, values in zip(self.columns, settled, strict=True)]
+            if not arrays:  # a batch without columns must know how many rows it has
+                return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
             return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
         except _MISFITS as error:
             raise self._misfit(rows, error) from error

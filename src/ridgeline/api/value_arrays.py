@@ -395,7 +395,8 @@ def refuse_further(kind: type, rows: Sequence[Any], names: Sequence[str]) -> Non
     NamedTuples have none.
     """
     if further := further_attributes(kind, rows, names):
-        msg = f"`{kind.__name__}` has `{further[0]}`, which is no field; declare it `field(init=False)`"
+        remedy = "declare it `field(init=False)`, or use a port of `object`"
+        msg = f"`{kind.__name__}` has `{further[0]}`, which is no field; {remedy}"
         raise ValueError(msg)
 
 
