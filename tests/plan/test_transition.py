@@ -47,7 +47,7 @@ def test_what_a_change_does_in_lines() -> None:
         payments_app(),
         Repartition("balances", 2),
         SetProperty("source", "count", 20),
-        SetAttribute("check", "memory_mb", 512),
+        SetAttribute("check", "error_tuples_kept", 512),
         AddOperator("audit", STORE),
         AddSink("payments", "audit.input"),
         RemoveOperator("rejected_store"),
@@ -60,7 +60,7 @@ def test_what_a_change_does_in_lines() -> None:
         "  * operator top_store is called tops",
         "  * balances: 3 -> 2 partitions",
         "  * property source.count: 10 -> 20",
-        "  * attribute check.memory_mb: None -> 512",
+        "  * attribute check.error_tuples_kept: 0 -> 512",
         "  - stream rejected",
         "  + sink of payments: audit.input",
         "  > state of balances: 3 partitions -> 2",
@@ -103,7 +103,7 @@ def test_secrets_are_not_shown() -> None:
 def test_living_instances_go_on_with_other_properties_only() -> None:
     app = payments_app()
     old = plan_application(app)
-    edits: list[Edit] = [SetProperty("source", "count", 3), SetAttribute("check", "memory_mb", 9)]
+    edits: list[Edit] = [SetProperty("source", "count", 3), SetAttribute("check", "error_tuples_kept", 9)]
     found = transition(old, plan_application(app, edits=edits), edits)
     new = {one.title: one for one in found.plan.physical.operators}
     before = {one.title: one for one in old.physical.operators}
@@ -120,7 +120,7 @@ def test_a_change_waits_for_the_ends_of_what_it_touches() -> None:
     app.operators[3].attributes["application_window_count"] = 1
     app.set_attribute(app.operators[1].operator, application_window_count=3)
     assert change(app, SetProperty("top_store", "path", "x")).aligned == 1
-    assert change(app, SetAttribute("check", "memory_mb", 3)).aligned == 1
+    assert change(app, SetAttribute("check", "error_tuples_kept", 3)).aligned == 1
     assert change(app, Repartition("check", 2)).aligned == 3
     top: Any = {"class": "support.plan.parts.TopBalances"}
     app = payments_app()
@@ -314,3 +314,22 @@ def test_what_counts_from_the_start_of_a_run_is_refused() -> None:
     ]
     found = change(payments_app(), SetAttribute("", "windows_in_flight", 2))
     assert [str(one) for one in found.difference.attributes] == ["windows_in_flight: 4 -> 2"]
+
+
+@pytest.mark.parametrize(
+    ("edit", "what"),
+    [
+        (
+            SetAttribute("check", "memory_mb", 512),
+            "`check.memory_mb`: its slots got what they have when they",
+        ),
+        (SetAttribute("check", "vcores", 2), "`check.vcores`: its slots got"),
+        (SetAttribute("check", "gpus", 1), "`check.gpus`: its slots got"),
+        (SetAttribute("check", "locality_host", "alpha"), "`check.locality_host`: its slots got"),
+        (SetAttribute("", "containers_max_count", 2), "`containers_max_count`: it counts from the start of"),
+    ],
+)
+def test_what_slots_have_from_their_start_is_not_changed(edit: Edit, what: str) -> None:
+    (fault,) = refused(payments_app(), edit)
+    assert fault.startswith(what)
+    assert "start the application anew with `--attribute" in fault

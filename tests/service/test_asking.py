@@ -43,9 +43,9 @@ def operator(app, name):
 
 def test_values_are_set(app, handle):
     handle.set_property("sums", "factor", 3, note="more")
-    handle.set_attribute("sums", "memory_mb", 700)
+    handle.set_attribute("sums", "recovery_attempts", 700)
     assert operator(app, "sums").operator.factor == 3
-    assert operator(app, "sums").attributes["memory_mb"] == 700
+    assert operator(app, "sums").attributes["recovery_attempts"] == 700
     assert handle.changes().column_names == ["id", "what", "state", "window", "who", "note", "reason", "at"]
     [first, _] = handle.changes().to_pylist()
     assert (first["what"], first["state"], first["who"], first["note"]) == (

@@ -8,10 +8,10 @@ import urllib.request
 import pyarrow as pa
 import pytest
 
-from ridgeline import Application, OperatorError, RidgelineError, ValidationError
+from ridgeline import Application, ChangeError, OperatorError, RidgelineError, ValidationError
 from ridgeline.service import registry
 from ridgeline.service.event_log import read_event_log, replay
-from ridgeline.testing import END_WINDOW
+from ridgeline.testing import END_WINDOW, CountSink
 from support.engine.applications import WaitingSum, list_application, sum_application
 from support.waiting import PATIENCE_SECONDS
 
@@ -49,6 +49,12 @@ def test_a_notebook_watches_an_application(spark_context, tmp_path, wait_until):
         KeyError, match=r"`stor` is not an operator of this application; did you mean `store`\?"
     ):
         handle.record_age("stor")
+    with pytest.raises(
+        ChangeError, match=r"`add_operator` was called on application .*, which runs; .*plan_change"
+    ):
+        app.add_operator("more", CountSink())
+    with pytest.raises(ChangeError, match="`add_stream` was called on"):
+        app.add_stream("more", app.operators[0].operator, app.operators[0].operator)
     (tmp_path / "go").touch()
     outcome = handle.wait(PATIENCE_SECONDS)
 

@@ -237,7 +237,7 @@ def test_a_loop_goes_on_through_changes() -> None:
     changes: dict[int, list[Edit]] = {
         2: [AddOperator("seen", COLLECTOR), AddSink("back", "seen.input")],
         3: [Repartition("delay", 2)],
-        4: [SetAttribute("step", "memory_mb", 100)],
+        4: [SetAttribute("step", "recovery_attempts", 100)],
         6: [RemoveOperator("seen")],
         7: [AddOperator("seen", COLLECTOR), AddSink("again", "seen.input")],
     }

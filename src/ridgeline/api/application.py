@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
+from weakref import WeakKeyDictionary, ref
 
 from ridgeline.api.affinity import AffinityRule
 from ridgeline.api.attribute_types import (
@@ -17,6 +18,7 @@ from ridgeline.api.attribute_types import (
     UnifierAttributes,
 )
 from ridgeline.api.attributes import Locality
+from ridgeline.api.errors import ChangeError
 from ridgeline.api.module import InputProxy, Module, OutputProxy
 from ridgeline.api.operator import Operator
 from ridgeline.api.persisting import Persist, persisting
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 Op = TypeVar("Op", bound=Operator)
 M = TypeVar("M", bound=Module)
 T = TypeVar("T")
+_RUNNING: WeakKeyDictionary[Application, ref[Handle]] = WeakKeyDictionary()
+"""The handle of the last run of each application that `start` began."""
 LocalityName = Literal["THREAD_LOCAL", "CONTAINER_LOCAL", "NODE_LOCAL", "RACK_LOCAL"]
 
 
@@ -139,11 +143,13 @@ class Application:
         `stats_listeners` see its figures, and answer with changes: see `ridgeline.policies.StatsListener`.
         Returns the operator, for its ports.
         """
+        self._refuse_if_running("add_operator")
         self.operators.append(AddedOperator(name, operator, attributes, "", tuple(stats_listeners)))
         return operator
 
     def add_policy(self, policy: Any) -> None:
         """Let a policy decide on changes of the running application: see `ridgeline.policies`."""
+        self._refuse_if_running("add_policy")
         self.policies.append(policy)
 
     def promise(self, *promises: Any) -> None:
@@ -151,6 +157,7 @@ class Application:
 
         See `ridgeline.sla`.
         """
+        self._refuse_if_running("promise")
         self.promises += promises
 
     def add_module(self, name: str, module: M, **attributes: Unpack[OperatorAttributes]) -> M:
@@ -159,6 +166,7 @@ class Application:
         `attributes` are those of its operators that do not say otherwise themselves. Returns the module, for
         its ports.
         """
+        self._refuse_if_running("add_module")
         self.modules.append(AddedModule(name, module, attributes, len(self.operators)))
         return module
 
@@ -167,6 +175,7 @@ class Application:
 
         In a module names are the module's own.
         """
+        self._refuse_if_running("add_affinity")
         self.affinity.append(rule)
 
     def add_stream(
@@ -193,6 +202,7 @@ class Application:
         given = persisting(self, str(name), sinks, persist)
         for added, operator in given.added:
             self.add_operator(added, operator)
+        self._refuse_if_running("add_stream")
         self.streams.append(
             AddedStream(
                 name,
@@ -254,6 +264,7 @@ class Application:
                 stream.locality = attributes.pop("locality")
                 if not attributes:
                     return
+        self._refuse_if_running("set_attribute")
         self.attributes_set.append(AddedAttributes(target, attributes, unifier))
 
     def start(  # noqa: PLR0913  the options of a run
@@ -333,4 +344,16 @@ class Application:
             rename=rename,
             from_window=from_window,
         )
+        _RUNNING[self] = ref(handle)
         return handle
+
+    def _refuse_if_running(self, method: str) -> None:
+        """Raise ChangeError while a run that `start` began goes on: it would not notice."""
+        handle = _RUNNING[self]() if self in _RUNNING else None
+        if handle is not None and handle.is_running:
+            what = f"`{method}` was called on application `{self.name}`, which runs; it would change nothing"
+            how = f"`with handle.plan_change() as plan: plan.{method}(...)`"
+            if method not in ("add_operator", "add_stream", "set_attribute"):
+                how = "stop it, and start it anew with the same `checkpoint`"
+            msg = f"{what}; to change what runs: {how}"
+            raise ChangeError(msg)

@@ -68,7 +68,7 @@ class RandomEventGenerator(InputOperator):
 
     minimum: int = Field(default=0, ge=-(2**62), le=2**62)
     maximum: int = Field(default=99, ge=-(2**62), le=2**62)
-    tuples_per_window: int = Field(default=1_000, ge=1)
+    tuples_per_window: int = Field(default=1_000, ge=1, le=10**9)
     count: int | None = Field(default=None, ge=0)
     seed: int = 0
 

@@ -16,12 +16,15 @@ from ridgeline.plan.state_moves import StatePlan, plan_states
 from ridgeline.plan.succession import succeed
 
 _FROM_THE_START = (
+    "containers_max_count",
     "heartbeat_interval",
     "speculation",
     "stats_max_allowable_windows_lag",
     "throughput_calculation_interval",
 )
 """Attributes of the application that are read once in a run."""
+_OF_A_SLOT = ("gpus", "locality_host", "locality_rack", "memory_mb", "vcores")
+"""Attributes that slots have from when they start: operators that stay do not get other slots for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,5 +75,32 @@ def _check_application(old: LogicalPlan, new: LogicalPlan) -> None:
         )
         for name in changed
     ]
+    faults += _faults_of_slots(old, new)
     if faults:
         raise ValidationError(new.application, faults)
+
+
+def _faults_of_slots(old: LogicalPlan, new: LogicalPlan) -> list[Fault]:
+    """Faults for other values of what slots are given, at operators that were there before."""
+    before = {one.name: one for one in old.operators}
+    faults = []
+    for one in new.operators:
+        if (was := before.get(one.name)) is None:
+            continue
+        sides = [("", was.attributes, one.attributes)]
+        sides += [
+            (f"unifier.{port}.", was.unifier_attributes[port], given)
+            for port, given in one.unifier_attributes.items()
+            if port in was.unifier_attributes
+        ]
+        faults += [
+            Fault(
+                f"{one.name}.{where}{name}",
+                "its slots got what they have when they started, so this would change nothing while it runs",
+                f"start the application anew with `--attribute {one.name}.{where}{name}=...`",
+            )
+            for where, earlier, given in sides
+            for name in _OF_A_SLOT
+            if name in given and earlier.get(name) != given.get(name)
+        ]
+    return faults

@@ -346,6 +346,11 @@ class Handle(Asking, MetricTables):
             raise ChangeError(msg)
         return self._run
 
+    @property
+    def is_running(self) -> bool:
+        """True until the run has ended."""
+        return self._alive()
+
     def _alive(self) -> bool:
         return self._thread.is_alive()
 

@@ -60,9 +60,9 @@ def test_an_operator_is_repartitioned(ridgeline_command, app):
 
 
 def test_an_attribute_is_set(ridgeline_command, app):
-    result = ridgeline_command("set-operator-attribute", "numbers", "sums", "memory_mb", 700)
-    committed(result, "set the attribute `sums.memory_mb` to 700")
-    assert app.run.plan.logical.operator("sums").attributes["memory_mb"] == 700
+    result = ridgeline_command("set-operator-attribute", "numbers", "sums", "recovery_attempts", 700)
+    committed(result, "set the attribute `sums.recovery_attempts` to 700")
+    assert app.run.plan.logical.operator("sums").attributes["recovery_attempts"] == 700
 
 
 @pytest.mark.guide("002", "Dynamic Application Modifications")
