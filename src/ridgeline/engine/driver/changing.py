@@ -6,6 +6,7 @@ one before has made.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from concurrent import futures
@@ -137,6 +138,11 @@ class PlanChanges:
         except RuntimeError:
             raise ChangeError(ENDED) from None
         return future.result()
+
+    def beside(self, work: Callable[[], None]) -> None:
+        """Do something beside the windows, in the thread that plans changes; not if the run is at its end."""
+        with contextlib.suppress(RuntimeError):
+            self._thread.submit(work)
 
     def due(self, window_id: int) -> PlannedChange | None:
         """The change that takes effect with this window, which is the next one to begin; None: none does."""

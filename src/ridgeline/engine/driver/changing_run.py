@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,6 +42,7 @@ from ridgeline.engine.driver.state_moves import (
 )
 from ridgeline.engine.driver.state_repair import StateRepair
 from ridgeline.engine.driver.window import Window
+from ridgeline.engine.worker.plan_files import PLAN_FILES
 from ridgeline.engine.worker.tails import Tails
 from ridgeline.measure.events import (
     RunEvent,
@@ -127,6 +129,8 @@ class ChangingRun(ABC):
         self._divisions = divisions(plan)
         self._planner = planner
         self._plan_changes = PlanChanges(planner, executor, self.changes, self._refused, self._check_states)
+        self._unused_plans: frozenset[str] | None = None
+        """The files of plans that were in use no more when they were last purged; None: they never were."""
         self._switched: Switch | None = None
         """The change of the plan whose first window is not committed."""
         self._published_at: float | None = None
@@ -311,6 +315,8 @@ class ChangingRun(ABC):
     def _settle_change(self) -> None:
         """A window is committed and published; perhaps it is the first one of a plan."""
         now = self._clock.monotonic()
+        if self._switched is not None or self._unused_plans is None:
+            self._plan_changes.beside(self._purge_plans)
         give_up(self.checkpoint, self._moved.stems)  # windows name them now, or do without
         self._moved = NOTHING
         if self._switched is not None:
@@ -319,6 +325,11 @@ class ChangingRun(ABC):
             held = 0.0 if switch.published_at is None else now - switch.published_at
             self._reporter.change(switch.asked, held)
         self._published_at = now
+
+    def _purge_plans(self) -> None:
+        """Remove the files of plans that nobody needs any more. What cannot be removed is tried again."""
+        with contextlib.suppress(OSError):
+            self._unused_plans = PLAN_FILES.purge(self.checkpoint.storage, self._unused_plans)
 
     def _settle_at_end(self) -> None:
         """No window goes on: say what has become of a change whose first window was under way."""

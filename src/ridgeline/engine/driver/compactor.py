@@ -41,6 +41,7 @@ class Compactor:
         self._plan = plan
         self._run_id = run_id
         self._process: subprocess.Popen[bytes] | None = None
+        self._file: plan_distribution.PlanFile | None = None
         self._closed = False
         self._stale = False
         self._busy = threading.Lock()
@@ -104,7 +105,8 @@ class Compactor:
                 process_group=0,  # Ctrl-C is the driver's
             )
             with contextlib.suppress(OSError):  # it died at once: the answer is missing
-                _send(self._process.stdin, (self._uri, self._plan(), self._run_id, files.s3_settings()))
+                self._file = self._plan()  # held: its file stays
+                _send(self._process.stdin, (self._uri, self._file, self._run_id, files.s3_settings()))
             if self._closed:
                 self._kill()
         return self._process

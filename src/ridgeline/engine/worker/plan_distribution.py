@@ -28,13 +28,13 @@ from ridgeline.api.masking import secrets_in, shown
 from ridgeline.engine.state import trust
 from ridgeline.engine.state.storage import DriverStorage, Storage
 from ridgeline.engine.worker import shipped_packages, user_files
+from ridgeline.engine.worker.plan_files import FOLDER, PLAN_FILES
 from ridgeline.engine.worker.shipped_packages import ShippedPackage
 from ridgeline.engine.worker.user_files import UserFiles
 from ridgeline.engine.worker.user_modules import user_sources
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.execution import Plan
 
-FOLDER = "plans"
 _MAKE_CLASS, _MADE_WITH = "_make_skeleton_class", 3
 """The function of cloudpickle that makes a class anew, and which argument has what its body begins with."""
 _MAKERS = frozenset({_MAKE_CLASS, "_make_skeleton_enum"})
@@ -44,7 +44,7 @@ Sources = Mapping[str, tuple[str, str]]
 """Path and text of modules by name."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class PlanFile:
     """What workers need to read the plan: the file's name, which is its digest, and the secrets beside it.
 
@@ -57,6 +57,13 @@ class PlanFile:
     owner: int = 0
     packages: tuple[ShippedPackage, ...] = ()
     files: UserFiles | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The files in the checkpoint folder that it needs."""
+        digests = [package.sha256 for package in self.packages]
+        digests += [self.files.sha256] if self.files is not None else []
+        return (self.name, *(f"{FOLDER}/{digest}" for digest in digests if digest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +102,9 @@ def distribute(
     code = code or ship_code(storage)
     data = zlib.compress(cloudpickle.dumps((code.sources, pickled), 5), 1)
     name = f"{FOLDER}/{hashlib.sha256(data).hexdigest()}"
-    storage.create(name, data)
-    return PlanFile(name, secrets, os.geteuid(), shipped_packages.ship(storage), code.files)
+    file = PlanFile(name, secrets, os.geteuid(), shipped_packages.ship(storage), code.files)
+    PLAN_FILES.create(storage, name, data, file)
+    return file
 
 
 class _Pickler(cloudpickle.Pickler):
