@@ -147,7 +147,8 @@ class Failure:
 
     `callback` is what ran (`process`, `emit_tuples`, `end_window`, ...). `tuple` is the shortened text of the
     tuple being processed, or "". `raised`: the operator's own code raised the error, so the same tuple is
-    expected to fail again.
+    expected to fail again. `cluster`: no operator is to blame (a host, a network, an executor was lost), so
+    it counts as none of the `recovery_attempts`.
 
     Example:
         >>> from ridgeline import Failure
@@ -165,6 +166,7 @@ class Failure:
     tuple: str = ""
     traceback: str = ""
     raised: bool = False
+    cluster: bool = False
 
     def __post_init__(self) -> None:
         """Cap the texts, and mask secrets in the error and the traceback."""

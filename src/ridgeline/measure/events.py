@@ -16,8 +16,10 @@ from ridgeline.measure.slot_events import (
     SlotJoined,
     SlotLost,
     SlotMisplaced,
+    SlotSilent,
     SlotSpeculated,
     SlotsReduced,
+    SlotsSized,
 )
 from ridgeline.measure.topology import Topology
 
@@ -545,6 +547,8 @@ RunEvent = (
     | SlotSpeculated
     | SlotsReduced
     | SlotMisplaced
+    | SlotSilent
+    | SlotsSized
     | StateCompacted
     | StateWarning
     | ApplicationChanged

@@ -75,7 +75,15 @@ from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.run_counts import RunCounts
 from ridgeline.measure.schedule import Schedule
-from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotMisplaced, SlotSpeculated, SlotsReduced
+from ridgeline.measure.slot_events import (
+    SlotJoined,
+    SlotLost,
+    SlotMisplaced,
+    SlotSilent,
+    SlotSpeculated,
+    SlotsReduced,
+    SlotsSized,
+)
 from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
 from ridgeline.measure.succession import History, Succession
 from ridgeline.measure.summary import RunTotals
@@ -150,7 +158,9 @@ class Measurement:
             OutputPublished: self._publish_output,
             SlotJoined: self.counts.slots.add,
             SlotLost: self._slot_lost,
-            **dict.fromkeys((SlotsReduced, SlotMisplaced, SlotSpeculated), self.counts.slots.add),
+            **dict.fromkeys(
+                (SlotsReduced, SlotMisplaced, SlotSpeculated, SlotSilent, SlotsSized), self.counts.slots.add
+            ),
             StateCompacted: self.counts.compact,
             StateWarning: self.counts.warn,
         }
@@ -477,7 +487,10 @@ class Measurement:
             "windowsCommitted": self._totals.windows,
             "windowsRetried": self._totals.retries,
             "tasksRetried": self._totals.tasks_retried,
+            "slots": self.counts.slots.present,
+            "slotsWanted": self.counts.slots.wanted,
             "slotsLost": self.counts.slots.lost,
+            "slotsSilent": self.counts.slots.silent,
             "slotsRestarted": self.counts.slots.restarted,
             "slotsReduced": self.counts.slots.reduced,
             "slotsMisplaced": self.counts.slots.misplaced,

@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotMisplaced, SlotSpeculated, SlotsReduced
+from ridgeline.measure.slot_events import (
+    SlotJoined,
+    SlotLost,
+    SlotMisplaced,
+    SlotSilent,
+    SlotSpeculated,
+    SlotsReduced,
+    SlotsSized,
+)
+
+SlotEvent: TypeAlias = (
+    SlotJoined | SlotLost | SlotsReduced | SlotMisplaced | SlotSpeculated | SlotSilent | SlotsSized
+)
 
 
 @dataclass(slots=True)
@@ -13,7 +26,9 @@ class SlotCounts:
 
     `restarted`: another process has taken the place of one that was lost. `reduced`: Spark had too few cores,
     and the containers moved to fewer slots. `misplaced`: a slot stays where its streams' locality does not
-    want it. `speculated`: the spare slot ran what a late one was late with.
+    want it. `speculated`: the spare slot ran what a late one was late with. `silent`: hosts of slots did not
+    answer for a while. `present`, `wanted`: how many slots host containers, and how many should; None before
+    that is known, and where there are none.
     """
 
     lost: int = 0
@@ -21,8 +36,11 @@ class SlotCounts:
     reduced: int = 0
     misplaced: int = 0
     speculated: int = 0
+    silent: int = 0
+    present: int | None = None
+    wanted: int | None = None
 
-    def add(self, event: SlotJoined | SlotLost | SlotsReduced | SlotMisplaced | SlotSpeculated) -> None:
+    def add(self, event: SlotEvent) -> None:
         """Count an event."""
         match event:
             case SlotJoined(again=again):
@@ -35,3 +53,7 @@ class SlotCounts:
                 self.speculated += 1
             case SlotMisplaced(host=host):
                 self.misplaced += bool(host)
+            case SlotSilent(again=again):
+                self.silent += not again
+            case SlotsSized(slots=slots, wanted=wanted):
+                self.present, self.wanted = slots, wanted

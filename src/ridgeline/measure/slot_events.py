@@ -29,6 +29,59 @@ class SlotLost:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotSilent:
+    """The host of a slot has acknowledged nothing for `seconds`: windows wait for it, or no longer.
+
+    `limit_seconds`: after so long the slot is lost. `again`: the host answers again, as before.
+    """
+
+    at: float
+    slot: int
+    host: str
+    pid: int
+    seconds: float
+    limit_seconds: float
+    again: bool = False
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        where = f"slot {self.slot} (process {self.pid} on `{self.host}`)"
+        if self.again:
+            return f"{where} answers again after {self.seconds:.0f} s: nothing is lost, windows go on"
+        cause = "the network is cut, or the host is gone or stands still"
+        limit = f"windows wait for it, and after {self.limit_seconds:g} s it is lost"
+        return f"{where} has not answered for {self.seconds:.0f} s: {cause}; {limit}"
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsSized:
+    """The containers live in `slots` slots now; `wanted`: as many as they would have if Spark had the cores.
+
+    `before`: there were so many; 0 at the start, or with another plan.
+    """
+
+    at: float
+    slots: int
+    wanted: int
+    before: int = 0
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        slots = "1 slot" if self.slots == 1 else f"{self.slots} slots"
+        fewer = self.slots < self.wanted
+        if self.before:
+            missing = f"; {self.wanted} are wanted" if fewer else ", as many as wanted"
+            return f"containers are spread over {slots} now ({self.before} before){missing}"
+        if fewer:
+            return (
+                f"containers live in {slots}, {self.wanted} are wanted: more are started once Spark has cores"
+            )
+        return f"containers live in {slots}, as many as wanted"
+
+
+@dataclass(frozen=True, slots=True)
 class SlotSpeculated:
     """A slot took longer for a window than its past allows: the slot `spare` runs its containers from now on.
 

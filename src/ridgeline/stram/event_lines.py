@@ -29,7 +29,15 @@ from ridgeline.measure.events import (
     WindowRetried,
 )
 from ridgeline.measure.promises import promise_text
-from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotMisplaced, SlotSpeculated, SlotsReduced
+from ridgeline.measure.slot_events import (
+    SlotJoined,
+    SlotLost,
+    SlotMisplaced,
+    SlotSilent,
+    SlotSpeculated,
+    SlotsReduced,
+    SlotsSized,
+)
 from ridgeline.measure.topology import Topology
 
 _log = logging.getLogger(__name__)
@@ -63,6 +71,8 @@ class EventLines:
             SlotsReduced: self._reduced,
             SlotMisplaced: self._misplaced,
             SlotSpeculated: self._speculated,
+            SlotSilent: self._silent,
+            SlotsSized: self._sized,
             StateCompacted: self._compacted,
             StateWarning: self._warned,
         }
@@ -163,6 +173,12 @@ class EventLines:
 
     def _speculated(self, event: SlotSpeculated) -> None:
         self._write(logging.WARNING, event.text)
+
+    def _silent(self, event: SlotSilent) -> None:
+        self._write(logging.WARNING, event.text)
+
+    def _sized(self, event: SlotsSized) -> None:
+        self._write(logging.WARNING if event.before else logging.INFO, event.text)
 
     def _compacted(self, event: StateCompacted) -> None:
         text = f"state compacted: {event.files} files into {event.size_bytes} bytes"

@@ -23,8 +23,11 @@ class Failures:
     def count(self, window_id: int, failure: Failure) -> tuple[int, bool]:
         """Count a failure of a window; returns how many it has had, and whether these are too many.
 
-        They are beyond `recovery_attempts` of the operator, or if one tuple failed twice alike.
+        They are beyond `recovery_attempts` of the operator, or if one tuple failed twice alike. What is the
+        cluster's fault counts for nothing.
         """
+        if failure.cluster:
+            return self._counts.get(window_id, 0), False
         count = self._counts[window_id] = self._counts.get(window_id, 0) + 1
         again = (
             failure.same_as(self._last.get(window_id))

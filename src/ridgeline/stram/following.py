@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.placement_rule import PlacementRule
-from ridgeline.stram.placement import Offers, Placement, Wish
+from ridgeline.stram.placement import Offers, Placement, Wish, place
 from ridgeline.stram.rules import PlanRules
 
 _NOWHERE: Mapping[int, str] = {}
@@ -27,6 +27,39 @@ def place_following(
     added = tuple(one.id for one in new.execution.containers if one.id not in homes)
     usable = sorted({*fresh, *(slot for slot, hosted in enumerate(placement) if hosted)})
     return PlanRules(new).move((*kept, added), usable, where)[:width]
+
+
+def place_spread(plan: Plan, placement: Placement, fresh: Sequence[int]) -> Placement:
+    """Spread the containers of a plan over the slots that there are and `fresh` ones, as at a start.
+
+    Each share goes to the slot that hosts most of it already.
+    """
+    slots = [*(slot for slot, hosted in enumerate(placement) if hosted), *fresh]
+    shares = place(plan, len(slots))
+    width = max([len(placement), *(slot + 1 for slot in fresh)])
+    before = [set(placement[slot]) if slot < len(placement) else set() for slot in range(width)]
+    pairs = ((-len(before[slot].intersection(share)), slot, share) for slot in slots for share in shares)
+    found: dict[int, tuple[int, ...]] = {}
+    for _, slot, share in sorted(pairs):
+        if slot not in found and share not in found.values():
+            found[slot] = share
+    return tuple(found.get(slot, ()) for slot in range(width))
+
+
+def wishes_for_fresh(
+    placement: Placement, fresh: Sequence[int], offers: Offers, where: Mapping[int, str], free: Sequence[str]
+) -> Mapping[int, Wish]:
+    """The hosts for fresh slots that may be anywhere: the one of `free` with the most places left, each."""
+    left = {host: offer.places for host, offer in offers.items() if host in free}
+    for slot, host in where.items():
+        if host in left and slot < len(placement) and placement[slot]:
+            left[host] -= 1
+    found: dict[int, Wish] = {}
+    for slot in fresh if left else ():
+        host = min(left, key=lambda name: (-left[name], name))
+        left[host] -= 1
+        found[slot] = Wish((host,))
+    return found
 
 
 def strict_rules_broken(

@@ -83,6 +83,11 @@ class InFlight:
         self._requests.clear()
         self._awaited.clear()
 
+    @property
+    def waits(self) -> bool:
+        """True if no slot was told of any attempt yet, and the first one that they will be has states."""
+        return self._waiting is not None
+
     def failed(self, failure: Failure) -> AttemptFailed | None:
         """Containers have lost their state. What has failed of it: None if no slot was told of an attempt.
 

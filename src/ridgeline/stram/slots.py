@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from ridgeline.plan.placement_rule import PlacementRule
+from ridgeline.stram.patience import back_off
 from ridgeline.stram.placement import Offers, Placement, Wish
 from ridgeline.stram.rules import Rules
 
@@ -25,12 +26,14 @@ _ASKS = 3
 class StartSlot:
     """Submit a Spark job for this slot. `job` counts the slot's jobs from 0.
 
-    `hosts`: where it should run, by Spark's names; none: anywhere.
+    `hosts`: where it should run, by Spark's names; none: anywhere. `wait_seconds`: only after so long, since
+    jobs before have failed.
     """
 
     slot: int
     job: int
     hosts: tuple[str, ...] = ()
+    wait_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,13 @@ class MoveSlot:
 
     slot: int
     hosts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceSlot:
+    """End the job of a slot whose host does not answer; another job follows."""
+
+    slot: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +72,7 @@ class Introduce:
 
 @dataclass(frozen=True, slots=True)
 class GiveUpSlot:
-    """A slot was lost more often than `recovery_attempts` allows: the application has failed."""
+    """A slot was lost more often than is put up with, see `Slots`: the application has failed."""
 
     slot: int
     reason: str
@@ -100,7 +110,16 @@ class GiveUpRule:
 
 
 SlotInstruction = (
-    StartSlot | Introduce | GiveUpSlot | RetireSlot | EmptySlot | AskHosts | MoveSlot | Misplaced | GiveUpRule
+    StartSlot
+    | Introduce
+    | GiveUpSlot
+    | RetireSlot
+    | EmptySlot
+    | AskHosts
+    | MoveSlot
+    | ReplaceSlot
+    | Misplaced
+    | GiveUpRule
 )
 
 
@@ -124,9 +143,12 @@ class Slots:
     """Which slots are there. Every method returns what to do next, in this order.
 
     A slot that is lost comes back by Spark's own retry of its task. Once its job has ended, Spark has given
-    up (or the task has left), and a new job is asked for. `recovery_attempts` is how many new jobs a slot
-    gets until all have run a window. A slot that comes back should be on the host where it was, so that its
-    containers find their state in the caches there.
+    up (or the task has left), and a new job is asked for, later each time. `recovery_attempts` is how many
+    new jobs a slot gets until all have run a window, if operators are to blame. Else it gets jobs for
+    `patience_seconds`, and so many at least.
+
+    A slot that comes back should be on the host where it was, so that its containers find their state in the
+    caches there.
 
     With a `spare` the last slot of the placement hosts nothing, and is kept. Another one may change places
     with it. A spare that is lost comes back like others, as long as it starts; nobody waits for it.
@@ -143,8 +165,10 @@ class Slots:
         offers: Offers = MappingProxyType({}),
         *,
         spare: bool = False,
+        patience_seconds: float = 0.0,
     ) -> None:
         self.placement = placement
+        self._patience_seconds = patience_seconds
         self.spare = len(placement) - 1 if spare else None
         """The slot that is kept for what a late one hosts; None if there is none, or if it does not start."""
         self._stillborn = 0
@@ -163,6 +187,9 @@ class Slots:
         self._members: dict[int, Member] = {}
         self._jobs = [0] * len(placement)
         self._failed_jobs = [0] * len(placement)
+        self._failing_since = [0.0] * len(placement)
+        self._blamed: set[int] = set()
+        """Slots that an operator's code has ended the last time."""
         self._reasons = [""] * len(placement)
         self._ever_joined: set[int] = set()
         self._ending: set[int] = set()
@@ -193,6 +220,7 @@ class Slots:
         self.placement = (*self.placement, *((),) * more)
         for values in (self._asks, self._jobs, self._failed_jobs):
             values.extend([0] * more)
+        self._failing_since.extend([0.0] * more)
         self._reasons.extend([""] * more)
         self._free.update(range(first, first + more))
 
@@ -202,9 +230,17 @@ class Slots:
         return self._retire([slot for slot in unused if slot not in self._free | self._ending])
 
     def change(
-        self, placement: Placement, rules: Rules, recovery_attempts: int | None = None
+        self,
+        placement: Placement,
+        rules: Rules,
+        recovery_attempts: int | None = None,
+        wishes: Mapping[int, Wish] = MappingProxyType({}),
     ) -> Sequence[SlotInstruction]:
-        """Other containers live in the slots from now on. Those that host nothing any more are retired."""
+        """Other containers live in the slots from now on. Those that host nothing any more are retired.
+
+        `wishes`: of slots that have others from now on.
+        """
+        self._wishes.update(wishes)
         self._know(len(placement))
         self.placement, self._rules = placement, rules
         self._recovery_attempts = self._recovery_attempts if recovery_attempts is None else recovery_attempts
@@ -375,18 +411,19 @@ class Slots:
         """True if the slot was there before: it is a restart."""
         return slot in self._ever_joined
 
-    def lost(self, slot: int, reason: str) -> Member | None:
+    def lost(self, slot: int, reason: str, *, blamed: bool = False) -> Member | None:
         """The connection to a slot is lost; Spark's retry brings it back, or its job ends.
 
-        Returns what it was, None if it was not there.
+        Returns what it was, None if it was not there. `blamed`: an operator's code is the reason.
         """
         self._reasons[slot] = reason
+        (self._blamed.add if blamed else self._blamed.discard)(slot)
         return self._members.pop(slot, None)
 
-    def job_ended(self, slot: int, reason: str) -> Sequence[SlotInstruction]:
+    def job_ended(self, slot: int, reason: str, now: float = 0.0) -> Sequence[SlotInstruction]:
         """Spark's job of a slot has ended; the process, if there still is one, does not count any more.
 
-        Nothing follows for a slot that was retired.
+        Nothing follows for a slot that was retired. `now`: a monotonic clock.
         """
         self._members.pop(slot, None)
         self._jobs[slot] += 1
@@ -400,10 +437,13 @@ class Slots:
         if slot in self._moving:
             self._moving.discard(slot)
             return (self._start(slot),)
+        if not self._failed_jobs[slot]:
+            self._failing_since[slot] = now
         self._failed_jobs[slot] += 1
-        if self._failed_jobs[slot] > self._recovery_attempts:
-            return (GiveUpSlot(slot, reason or self._reasons[slot], self._failed_jobs[slot]),)
-        return (self._start(slot),)
+        failed, lasted = self._failed_jobs[slot], now - self._failing_since[slot]
+        if failed > self._recovery_attempts and (slot in self._blamed or lasted >= self._patience_seconds):
+            return (GiveUpSlot(slot, reason or self._reasons[slot], failed),)
+        return (replace(self._start(slot), wait_seconds=back_off(failed)),)
 
     def _spare_ended(self, slot: int) -> Sequence[SlotInstruction]:
         """Start the spare again, unless it never gets as far as to join."""
@@ -416,6 +456,23 @@ class Slots:
 
     def _start(self, slot: int) -> StartSlot:
         return StartSlot(slot, self._jobs[slot], self._wishes.get(slot, Wish()).hosts)
+
+    def elsewhere(self, offers: Offers) -> Sequence[SlotInstruction]:
+        """The slots that are missing are started on these hosts; where they were, nobody answers."""
+        self._offers = offers
+        missing = self.missing
+        homeless = [slot for slot in missing if self._is_homeless(slot)]
+        if homeless:
+            self._wish_again(homeless)
+        for slot in missing:
+            if not self._wishes.get(slot, Wish()).binding:
+                self._wishes[slot] = Wish(tuple(offers))
+        self._moving.update(missing)
+        return [ReplaceSlot(slot) for slot in missing]
+
+    def without(self, offers: Offers) -> None:
+        """There are only these hosts at the moment."""
+        self._offers = offers
 
     def make_do(self, places: int) -> Sequence[SlotInstruction]:
         """Spark has had no more than so many places for slots for long: go on with these.

@@ -88,6 +88,24 @@ class Cluster:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
+    def cut(self, name):
+        """Take a host's cable out: no packet comes or goes, and nobody is told."""
+        _run("ip", "link", "set", self._link(name), "down")
+
+    def mend(self, name):
+        """Put it in again."""
+        _run("ip", "link", "set", self._link(name), "up")
+
+    def kill_executors(self, name):
+        """SIGKILL to Spark's executors on a host; its worker starts others."""
+        found = subprocess.run(
+            ["ip", "netns", "pids", self._namespace(name)], check=False, capture_output=True, text=True
+        )
+        for pid in map(int, found.stdout.split()):
+            with contextlib.suppress(OSError):
+                if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, signal.SIGKILL)
+
     @property
     def settings(self):
         """Arguments of `ridgeline run` for this cluster."""
@@ -105,7 +123,7 @@ class Cluster:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 
     def _make_host(self, name, hosts):
-        space, link = self._namespace(name), f"{self.bridge}v{self.names.index(name)}"
+        space, link = self._namespace(name), self._link(name)
         _run("ip", "netns", "add", space)
         _run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", space)
         _run("ip", "link", "set", link, "master", self.bridge, "up")
@@ -150,6 +168,9 @@ class Cluster:
 
     def _address(self, name):
         return f"{self.net}.{11 + self.names.index(name)}"
+
+    def _link(self, name):
+        return f"{self.bridge}v{self.names.index(name)}"
 
     def _namespace(self, name):
         return f"{self.bridge}-{name}"

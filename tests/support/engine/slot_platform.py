@@ -138,13 +138,15 @@ class ProcessSlots:
 
     listen = Listen()
     patience_seconds = 0.2
+    silent_seconds = 15.0
     given = ()
 
     def check(self, _need):
         pass
 
     def __init__(self, places, epoch, target, plan):
-        self.places, self.claimed = places, 0
+        self.places = self.most_places = places
+        self.claimed = 0
         self.hosts, self.full = (), set()
         self._plan = plan
         self._target = target
@@ -155,7 +157,10 @@ class ProcessSlots:
         self.claimed = min(containers, self.places)
         return self.claimed
 
-    def claim_more(self, places):
+    def wanted(self, containers):
+        return min(containers, self.most_places)
+
+    def claim_more(self, places, _without=()):
         more = max(0, min(places, self.places - self.claimed))
         self.claimed += more
         return more
@@ -166,7 +171,7 @@ class ProcessSlots:
     def most(self):
         return self.places
 
-    def present(self):
+    def present(self, _without=()):
         return self.places
 
     def release(self, places=None):
@@ -176,6 +181,9 @@ class ProcessSlots:
         """A host with so many slots, which the caller kills, is gone for good."""
         self.places -= places
         self.jobs.lost_cores += places
+
+    def check_alive(self):
+        pass
 
     def open_network(self, secret):
         return Sockets(Peer(STRAM, self._epoch), secret, Listen(), SystemClock())

@@ -382,7 +382,7 @@ def patches() -> Iterator[tuple[Any, str, object]]:
     """What `Sockets` is to find in place of the operating system."""
     yield sockets, "Poller", _Poller
     yield sockets, "listeners", _listeners
-    yield sockets, "prepare", lambda _socket: None
+    yield sockets, "prepare", lambda *_: None
     no = lambda *_: None  # noqa: E731
     yield sockets, "tls", SimpleNamespace(caller_context=no, listener_context=no)
     yield dialing, "prepare", no

@@ -158,7 +158,13 @@ class Layout(NamedTuple):
 
 
 def application(
-    sources: int, partitions: int, in_flight: int, interval: int, kept: int, speculates: bool = False
+    sources: int,
+    partitions: int,
+    in_flight: int,
+    interval: int,
+    kept: int,
+    speculates: bool = False,
+    attempts: int = 1000,
 ) -> Application:
     """`sources` operators that feed one `Sums` of so many partitions, which feeds one output."""
     app = Application(
@@ -169,9 +175,9 @@ def application(
         metrics_recording_level=RecordingLevel.OFF,
         speculation=0.9 if speculates else None,
     )
-    sums = app.add_operator("sums", Sums(), partitions=partitions, recovery_attempts=1000)
-    output = app.add_operator("output", Output(), recovery_attempts=1000)
-    source = app.add_operator("source", Source(), partitions=sources, recovery_attempts=1000)
+    sums = app.add_operator("sums", Sums(), partitions=partitions, recovery_attempts=attempts)
+    output = app.add_operator("output", Output(), recovery_attempts=attempts)
+    source = app.add_operator("source", Source(), partitions=sources, recovery_attempts=attempts)
     app.add_stream("numbers", source.out, sums.numbers)
     app.add_stream("sums", sums.out, output.numbers)
     return app
@@ -179,10 +185,16 @@ def application(
 
 @cache
 def layout(
-    sources: int, partitions: int, in_flight: int, interval: int, kept: int, speculates: bool = False
+    sources: int,
+    partitions: int,
+    in_flight: int,
+    interval: int,
+    kept: int,
+    speculates: bool = False,
+    attempts: int = 1000,
 ) -> Layout:
     """Of `application`, before any change."""
-    plan = plan_application(application(sources, partitions, in_flight, interval, kept, speculates))
+    plan = plan_application(application(sources, partitions, in_flight, interval, kept, speculates, attempts))
     specs = {spec.id: spec for spec in container_specs(plan)}
     partitions_of: dict[str, dict[int, int]] = {"source": {}, "sums": {}, "output": {}}
     for operator in plan.physical.operators:

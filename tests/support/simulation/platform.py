@@ -97,6 +97,7 @@ class Platform:
 
     listen = Listen()
     patience_seconds = 20.0
+    silent_seconds = 15.0
     given = ()
 
     def check(self, need: object) -> None:
@@ -113,7 +114,11 @@ class Platform:
         self._claimed = min(containers, self._slots)
         return self._claimed
 
-    def claim_more(self, places: int) -> int:
+    def wanted(self, containers: int) -> int:
+        """As many as there were ever."""
+        return min(containers, self._slots)
+
+    def claim_more(self, places: int, without: object = ()) -> int:
         """As many as are left."""
         more = min(places, self._slots - self._claimed)
         self._claimed += more
@@ -131,9 +136,12 @@ class Platform:
         """As many as ever."""
         return self._slots
 
-    def present(self) -> int:
+    def present(self, without: object = ()) -> int:
         """As many as ever."""
         return self._slots
+
+    def check_alive(self) -> None:
+        """It lives as long as the driver."""
 
     def open_network(self, secret: bytes) -> Network:
         """That of the driver."""

@@ -183,6 +183,10 @@ class Endpoint:
         """The simulated network takes everything."""
         return 0
 
+    def silent_seconds(self, peer: Peer) -> float:
+        """All hosts are one."""
+        return 0.0
+
     def poll(self, seconds: float) -> Sequence[Event]:
         """What has arrived. The rest of the world goes on while it waits."""
         self.process.check()

@@ -165,7 +165,11 @@ class World:
         self.case = case
         self.luck = random.Random(case.seed)
         shape = case.sources, case.partitions, case.in_flight, case.interval, case.kept
-        self._shape = *shape, case.speculates
+        kinds = [fault.kind for fault in case.faults]
+        attempts = kinds.count("raise")  # what slots and the network do counts as none
+        if {CHANGE, *_OF_DRIVERS, *_OF_DISKS}.intersection(kinds):
+            attempts = 1000
+        self._shape = *shape, case.speculates, attempts
         self.hedges = 0
         """How often the spare slot took the place of a late one."""
         self.layout = layout(*self._shape)

@@ -48,6 +48,34 @@ def has_ended(context: SparkContext | None) -> bool:
     return _exit_code(context, 0.0) is not None
 
 
+def is_own(context: SparkContext | None) -> bool:
+    """True if this process has started Spark's Java process, so that its end is seen at once."""
+    return getattr(getattr(context, "_gateway", None), "proc", None) is not None
+
+
+def died(context: SparkContext | None) -> SparkGoneError | None:
+    """The error to raise if Spark's Java process has ended; None if it lives, or is somebody else's."""
+    code = _exit_code(context, 0.0)
+    return None if code is None else _ended(code)
+
+
+def stopped_error() -> SparkGoneError:
+    """The error to raise if somebody has stopped Spark."""
+    what = "Spark was stopped while the application ran"
+    return _gone(what, "somebody has called `stop()` on its context, or has ended it on the cluster")
+
+
+def _ended(code: int | None) -> SparkGoneError:
+    meaning = "" if code is None else f" with exit code {code}" if code >= 0 else f" by signal {-code}"
+    remedy = "was it killed, or the host out of memory? (`--conf spark.driver.memory=...`)"
+    return _gone(f"Spark's Java process has ended{meaning}", remedy)
+
+
+def _gone(what: str, remedy: str) -> SparkGoneError:
+    kept = "what is committed is kept, run again with the same `--checkpoint`"
+    return SparkGoneError(f"{what}; {kept}; {remedy}")
+
+
 def gone(context: SparkContext | None, error: BaseException) -> SparkGoneError | None:
     """The error to raise instead if Spark itself is no more; None if it still runs."""
     text = str(error)
@@ -55,17 +83,8 @@ def gone(context: SparkContext | None, error: BaseException) -> SparkGoneError |
     stopped = any(sign in text for sign in _STOPPED)
     code = _exit_code(context, _END_SECONDS if lost or stopped else 0.0)
     if code is not None or isinstance(error, Py4JNetworkError):
-        meaning = "" if code is None else f" with exit code {code}" if code >= 0 else f" by signal {-code}"
-        what = f"Spark's Java process has ended{meaning}"
-        remedy = "was it killed, or the host out of memory? (`--conf spark.driver.memory=...`)"
-    elif stopped:
-        what = "Spark was stopped while the application ran"
-        remedy = "somebody has called `stop()` on its context, or has ended it on the cluster"
-    else:
-        return None
-    return SparkGoneError(
-        f"{what}; what is committed is kept, run again with the same `--checkpoint`; {remedy}"
-    )
+        return _ended(code)
+    return stopped_error() if stopped else None
 
 
 def _exit_code(context: SparkContext | None, seconds: float) -> int | None:

@@ -7,7 +7,7 @@ before the change, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -19,13 +19,20 @@ from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.worker.messages import Prepare, Prepared
 from ridgeline.engine.worker.plan_distribution import PlanFile
 from ridgeline.plan.execution import Plan
-from ridgeline.stram.following import place_following, strict_rules_broken
+from ridgeline.stram.following import (
+    place_following,
+    place_spread,
+    strict_rules_broken,
+    wishes_for_fresh,
+)
 from ridgeline.stram.needs import Need, needs_of
 from ridgeline.stram.placement import Offers, Placement, Wish, most_slots, wishes
 from ridgeline.stram.rules import describe_given_up
 from ridgeline.stram.slots import SlotInstruction, Slots
 
 Files = Sequence[PlanFile]
+_START_SECONDS = 20.0
+"""So long slots may take to start that nothing waits for."""
 
 
 @dataclass(slots=True)
@@ -35,6 +42,7 @@ class Following:
     `fresh`: the slots that were started for it. `needs`: what each slot needs. `based_on`: the placement that
     it follows. `files`: of each slot. `since`: when the slots were started (monotonic). `asked`: the process
     of each slot that was told to read its file; `ready`: those that have. `failure`: why one could not.
+    `spreads`: it is the plan that runs, in more slots. `wished`: the hosts for those, and others that move.
     """
 
     plan: Plan
@@ -47,6 +55,8 @@ class Following:
     asked: dict[int, Peer] = field(default_factory=dict)
     ready: set[Peer] = field(default_factory=set)
     failure: str = ""
+    spreads: bool = False
+    wished: Mapping[int, Wish] = field(default_factory=dict)
 
 
 class SlotChanging:
@@ -92,6 +102,45 @@ class SlotChanging:
         Any thread may call it.
         """
         self._chosen(plan, max(0, most_slots(plan) - len(self._slots.active)), self._platform.offers())
+
+    def spread(self, plan: Plan, wanted: int, without: Collection[str]) -> bool:
+        """Start slots for a plan that runs in fewer than are wanted, if there are cores for them now.
+
+        `without`: hosts that do not answer. False if there is nothing that could be started.
+        """
+        active, needs = list(self._slots.active), self._needs()
+        vcores = max(needs[slot].vcores for slot in active)
+        claimed = self._platform.claim_more((wanted - len(active)) * vcores, without)
+        following = None if claimed < vcores else self._spread(plan, claimed // vcores, without)
+        taken = 0 if following is None else sum(following.needs[slot].vcores for slot in following.fresh)
+        if claimed < taken or following is None or not following.fresh:
+            self._platform.release(claimed)
+            return False
+        self._platform.release(claimed - taken)
+        needs.update((slot, following.needs[slot]) for slot in following.fresh)
+        self._follow(self._slots.reserve(following.fresh, following.wished))
+        following.based_on = self._slots.placement
+        self.next = self._writing(following)
+        return True
+
+    def _spread(self, plan: Plan, count: int, without: Collection[str]) -> Following | None:
+        """Where the containers go with so many slots more; None if a slot cannot be, or breaks a rule."""
+        where = {slot: member.node for slot, member in self._slots.members.items() if member.node}
+        following = self._placed(plan, tuple(self._slots.numbers(count)), spreads=True)
+        offers = {host: one for host, one in self._platform.offers().items() if host not in without}
+        wished = dict(wishes(plan, following.placement, offers, where))
+        if strict_rules_broken(plan, following.placement, offers, where, wished):
+            return None
+        loose = [slot for slot in following.fresh if not wished.get(slot, Wish()).binding]
+        wished = {slot: wish for slot, wish in wished.items() if wish.binding}
+        wished |= wishes_for_fresh(following.placement, loose, offers, where, tuple(offers))
+        following.wished = wished
+        try:
+            for slot in following.fresh:
+                self._platform.check(following.needs[slot])
+        except RidgelineError:
+            return None
+        return following
 
     @property
     def prepared(self) -> bool:
@@ -150,9 +199,17 @@ class SlotChanging:
         if following is None or following.failure:
             return
         if following.based_on != self._slots.placement:
+            if following.spreads:
+                self.abandon()
+                return
             self.next = following = self._moved(following)
-        late = self._clock.monotonic() - following.since > self._platform.patience_seconds
+        patience = self._platform.patience_seconds
+        patience = max(patience, _START_SECONDS) if following.spreads else patience
+        late = self._clock.monotonic() - following.since > patience
         if late and any(slot not in self._slots.members for slot in following.fresh):
+            if following.spreads and not any(slot in self._slots.members for slot in following.fresh):
+                self.abandon()
+                return
             self.next = following = self._moved(following)
         if following.files is None or not following.files.done():
             return
@@ -206,23 +263,26 @@ class SlotChanging:
             self._platform.check(following.needs[slot])
         return following, wished
 
-    def _placed(self, plan: Plan, fresh: tuple[int, ...]) -> Following:
+    def _placed(self, plan: Plan, fresh: tuple[int, ...], *, spreads: bool = False) -> Following:
         """Where the containers of a plan go, with these slots beside those of now."""
         before = self._slots.placement
         where = {slot: member.node for slot, member in self._slots.members.items() if member.node}
-        placement = place_following(plan, before, fresh, where)
+        placement = (
+            place_spread(plan, before, fresh) if spreads else place_following(plan, before, fresh, where)
+        )
         needs = list(needs_of(plan, placement, self._platform.given))
         for slot, hosted in enumerate(before):
             if hosted and placement[slot]:
                 needs[slot] = self._needs()[slot]  # its job runs with that
         used = tuple(slot for slot in fresh if placement[slot])
-        return Following(plan, placement, used, needs, before)
+        return Following(plan, placement, used, needs, before, spreads=spreads)
 
     def _moved(self, following: Following) -> Following:
         """The slots of now are others than those that were chosen from: choose again from those there are."""
         there = tuple(slot for slot in following.fresh if slot in self._slots.members)
         self._give_back(following, [slot for slot in following.fresh if slot not in there])
-        again = self._placed(following.plan, there)
+        again = self._placed(following.plan, there, spreads=following.spreads)
+        again.wished = following.wished
         self._give_back(following, [slot for slot in there if slot not in again.fresh])
         return self._writing(again)
 

@@ -46,4 +46,4 @@ class Deaths:
         process = f"its process {member.pid} on `{member.host}`"
         how = "killed (is the host out of memory?), or ended by `os._exit` or a crash in native code"
         what = f"{process} died: it was {how}; {reason}" if ended else f"{process} was given up: {reason}"
-        return Failure(self._application, "", 0, -1, where, what)
+        return Failure(self._application, "", 0, -1, where, what, cluster=True)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from ridgeline.api.clock import Clock
-from ridgeline.api.errors import Failure, OperatorError
+from ridgeline.api.errors import Failure, OperatorError, RidgelineError
 from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
 from ridgeline.engine.driver.slot_changing import SlotChanging
 from ridgeline.engine.driver.slot_deaths import Deaths
@@ -19,6 +19,7 @@ from ridgeline.engine.driver.slot_feed import FeedError, Feeds
 from ridgeline.engine.driver.slot_group import (
     AllThere,
     GroupEvent,
+    HostAnswers,
     RuleGivenUp,
     Said,
     SlotCame,
@@ -29,6 +30,7 @@ from ridgeline.engine.driver.slot_group import (
     SlotMoved,
 )
 from ridgeline.engine.driver.slot_hedging import Hedging, is_of_windows
+from ridgeline.engine.driver.slot_reach import Reach
 from ridgeline.engine.driver.slot_spark import SlotPlatform
 from ridgeline.engine.driver.slot_start import (
     attempts_of,
@@ -38,7 +40,7 @@ from ridgeline.engine.driver.slot_start import (
     homes_of,
     named_all,
 )
-from ridgeline.engine.driver.watchdog import Hangs, Process, Stuck, Watchdog
+from ridgeline.engine.driver.watchdog import Hangs, Process, Stuck, Watchdog, Worker
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.exchange.shared_blocks import SMALLEST_BYTES
 from ridgeline.engine.state.storage import DriverStorage
@@ -57,7 +59,14 @@ from ridgeline.engine.worker.messages import (
     Unreachable,
 )
 from ridgeline.measure.events import RunEvent, StateWarning
-from ridgeline.measure.slot_events import SlotJoined, SlotLost, SlotMisplaced, SlotSpeculated, SlotsReduced
+from ridgeline.measure.slot_events import (
+    SlotJoined,
+    SlotLost,
+    SlotMisplaced,
+    SlotSpeculated,
+    SlotsReduced,
+    SlotsSized,
+)
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.control import (
@@ -69,12 +78,16 @@ from ridgeline.stram.control import (
 )
 from ridgeline.stram.in_flight import InFlight
 from ridgeline.stram.needs import Need, greatest_of, needs_of
-from ridgeline.stram.placement import Placement
+from ridgeline.stram.patience import Patience, back_off
+from ridgeline.stram.placement import Placement, most_slots
 from ridgeline.stram.rules import PlanRules, describe_given_up
 from ridgeline.stram.slots import Member, RetireSlot, SlotInstruction, Slots
 
 _LOOKS_AT_THE_START = 3
 """So many times its patience the run waits for slots that have never been there."""
+_CHECK_SECONDS = 1.0
+_SPREAD_SECONDS = 2.0
+_SPREAD_REST_SECONDS = 60.0
 _SUSPICION_SECONDS = 1.0
 """So long it may take until STRAM, too, finds a slot lost that another one could not reach."""
 _SHARED_BYTES = SMALLEST_BYTES // 2
@@ -124,7 +137,7 @@ class SlotExecutor:
         if self._heartbeat_seconds is not None:
             self._heartbeats.expect(self._heartbeat_seconds)
         hangs = Hangs(plan, run_id, process_of=self._process_of)
-        self._watchdog = Watchdog(hangs, self._heartbeats.workers, self._end_stuck, clock)
+        self._watchdog = Watchdog(hangs, self._workers, self._end_stuck, clock)
         self._group: SlotGroup | None = None
         self._slots: Slots
         self._needs: dict[int, Need]
@@ -143,6 +156,13 @@ class SlotExecutor:
         """When to see whether there are places for all slots, since not all were there."""
         self._looks_left = _LOOKS_AT_THE_START
         self._warned = False
+        self._patience = Patience(platform.patience_seconds)
+        self._reach = Reach(platform.silent_seconds, clock, observe)
+        self._spread_at = math.inf
+        """When to look for cores for the slots that are wanted and are not there."""
+        self._spread_failures = 0
+        self._check_at = 0.0
+        self._wanted = 0
         self._hedging = Hedging(plan, clock, self._warn)
         self._changing: SlotChanging | None = None
 
@@ -161,7 +181,8 @@ class SlotExecutor:
         group = self._group
         assert group is not None  # noqa: S101  it is open
         self._feeds.take(request.window_id, source)
-        self._carry_out(group, self._flight.begin(request, complete=group.complete))
+        complete = group.complete and self._clock.monotonic() >= self._patience.wait_until
+        self._carry_out(group, self._flight.begin(request, complete=complete))
         return self._clock.wall()
 
     def poll(self, seconds: float) -> Sequence[ExecutorEvent]:
@@ -273,6 +294,7 @@ class SlotExecutor:
         if self._slots.spare is not None:
             self._needs[self._slots.spare] = greatest_of(following.needs)
         self._follow(self._slots.change(following.placement, PlanRules(plan), attempts_of(plan)))
+        self._size()
         if not self._group.complete:
             self._look_again_at = self._clock.monotonic() + self._platform.patience_seconds
 
@@ -299,7 +321,10 @@ class SlotExecutor:
         self._needs = dict(enumerate(needs))
         self._home = homes_of(placement)
         rules, offers = PlanRules(self._plan), self._platform.offers()
-        self._slots = Slots(placement, attempts_of(self._plan), rules, offers, spare=spare)
+        patience = self._platform.patience_seconds
+        self._slots = Slots(
+            placement, attempts_of(self._plan), rules, offers, spare=spare, patience_seconds=patience
+        )
         self._plan_files = [*self._distribute(self._plan, placement)]
         self._look_again_at = self._clock.monotonic() + self._platform.patience_seconds
         self._group = SlotGroup(
@@ -320,6 +345,7 @@ class SlotExecutor:
             self._follow,
             lambda: self._needs,
         )
+        self._size()
         return self._group
 
     def _distribute(self, plan: Plan, placement: Placement) -> Sequence[plan_distribution.PlanFile]:
@@ -399,7 +425,9 @@ class SlotExecutor:
             self._group.send_all(Committed(self._unsaid))
             self._unsaid = None
 
-    def _take(self, group: SlotGroup, event: GroupEvent, failure: Failure | None = None) -> None:
+    def _take(  # noqa: C901, PLR0912  a case each
+        self, group: SlotGroup, event: GroupEvent, failure: Failure | None = None
+    ) -> None:
         """Take one event of the slots in. `failure`: why a slot is gone, if that is known."""
         match event:
             case Said(slot, message):
@@ -407,12 +435,17 @@ class SlotExecutor:
             case AllThere():
                 self._looks_left = 1
                 self._warned = False
-                self._carry_out(group, self._flight.all_there())
+                if self._clock.monotonic() >= self._patience.wait_until:
+                    self._carry_out(group, self._flight.all_there())
+            case HostAnswers(node):
+                self._reach.found(node)
             case SlotCame(slot, member, again):
+                self._reach.found(member.node)
                 at, hosted = self._clock.wall(), len(self._slots.placement[slot])
                 self._observe(SlotJoined(at, slot, member.host, member.pid, hosted, again=again))
-            case SlotGone(slot, member, reason, ended):
+            case SlotGone(slot, member, reason, ended, cut):
                 self._heartbeats.lost(slot)
+                self._reach.lost(slot, member, cut=cut)
                 self._observe(SlotLost(self._clock.wall(), slot, member.host, member.pid, reason))
                 if not self._slots.placement[slot]:
                     self._watchdog.take(member.host, member.pid)
@@ -462,7 +495,8 @@ class SlotExecutor:
                     self._take(group, event, replace(failure, application=self._application))
             case Unreachable(peer, detail):
                 what = f"slot {slot} cannot reach slot {peer.slot}: {detail}"
-                failure = Failure(self._application, "", 0, -1, "the exchange between slots", what)
+                where = "the exchange between slots"
+                failure = Failure(self._application, "", 0, -1, where, what, cluster=True)
                 self._suspects[peer] = self._clock.monotonic() + _SUSPICION_SECONDS, failure
             case _:
                 pass
@@ -479,6 +513,7 @@ class SlotExecutor:
             self._hedging.ended(window.window_id, window.container)
         if self._flight.reported(window.window_id, window.attempt, window.container):
             self._slots.window_ran()
+            self._patience.went_on()
             self._feeds.over(window.window_id)
             self._watchdog.end(window.window_id)
 
@@ -528,9 +563,17 @@ class SlotExecutor:
     def _fail(self, failure: Failure) -> None:
         """Containers have lost their state, or get no rows: what is in flight has failed."""
         self._void()
-        failed = self._flight.failed(failure)
+        failed = self._flight.failed(self._patience.failed(failure, self._clock.monotonic()))
         if failed is not None:
             self._events.append(failed)
+
+    def _moved(self, reason: str) -> None:
+        """Containers live elsewhere, without their states: all that is under way begins again."""
+        self._void()
+        self._patience.went_on()
+        if not self._flight.waits:
+            self._flight.moved()
+            self._events.append(ContainersMoved(reason))
 
     def _failure(self, slot: int, member: Member, reason: str, *, ended: bool) -> Failure:
         """Why a slot is lost: what the watchdog found, whose turn it was, or what is known of the process.
@@ -548,6 +591,12 @@ class SlotExecutor:
         if self._group is not None:
             self._group.end_process(stuck.host, stuck.pid)
 
+    def _workers(self) -> Sequence[Worker]:
+        """The workers that the watchdog looks at, by its thread: not those whose hosts do not answer."""
+        silent = self._reach.processes
+        workers = self._heartbeats.workers()
+        return [one for one in workers if (one.beat.host, one.beat.pid) not in silent]
+
     def _process_of(self, container: int) -> Process | None:
         """Host and process of a container's slot. Called by the watchdog's thread."""
         home = self._home.get(container, -1)
@@ -557,6 +606,9 @@ class SlotExecutor:
     def _look(self, group: SlotGroup) -> None:
         """What time has brought: slots that others cannot reach, slots that are awaited for long."""
         now = self._clock.monotonic()
+        if now >= self._check_at:
+            self._check_at = now + _CHECK_SECONDS
+            self._platform.check_alive()
         self._watchdog.all_read(rows_come=self._feeds.reading)
         try:
             self._feeds.look()
@@ -570,6 +622,10 @@ class SlotExecutor:
                 self._fail(failure)
         if self._changing is not None:
             self._changing.look()
+            self._look_at_spread(group, self._changing, now)
+        self._reach.look(self._slots.members, group.silent_seconds)
+        if group.complete and self._flight.waits and now >= self._patience.wait_until:
+            self._carry_out(group, self._flight.all_there())
         self._hedging.look(self._slots, group, self._storage.uri, self._plan_files)
         if now >= self._look_again_at:
             self._looks_left -= 1
@@ -578,10 +634,21 @@ class SlotExecutor:
 
     def _look_at_places(self, group: SlotGroup) -> None:
         """Go on with fewer slots if Spark has had too few places for long; else say once what is awaited."""
-        cores, active = self._platform.present(), list(self._slots.active)
+        cut = self._reach.hosts
+        cores, active = self._platform.present(cut), list(self._slots.active)
         taken, before = {slot: self._needs[slot].vcores for slot in active}, len(active)
         places = before if cores >= sum(taken.values()) else cores // max(taken.values())
-        instructions = self._slots.make_do(places) if self._looks_left <= 0 else ()
+        instructions: Sequence[SlotInstruction] = ()
+        if self._looks_left <= 0 and places:
+            offers = {host: one for host, one in self._platform.offers().items() if host not in cut}
+            if cut:
+                self._slots.without(offers)
+            instructions = self._slots.make_do(places)
+            if not instructions and cut and not group.complete:
+                missing = ", ".join(map(str, self._slots.missing))
+                what = f"{', '.join(f'`{host}`' for host in sorted(cut))} does not answer"
+                self._warn(f"Spark is asked for slots elsewhere (missing: {missing}): {what}")
+                instructions = self._slots.elsewhere(offers)
         if any(isinstance(one, RetireSlot) for one in instructions):
             self._platform.release(sum(taken[slot] for slot in taken.keys() - set(self._slots.active)))
             needs = needs_of(self._plan, self._slots.placement, self._platform.given)
@@ -590,14 +657,60 @@ class SlotExecutor:
             self._plan_files = [*self._distribute(self._plan, self._slots.placement)]
             self._hedging.changed()
             self._observe(SlotsReduced(self._clock.wall(), places, before))
-            what = f"its containers live in {places} of {before} slots now, since Spark has no more cores"
-            self._fail(Failure(self._application, "", 0, -1, "the slots", what))
+            self._size()
+            self._moved(f"containers live in {places} of {before} slots now, since Spark has no more cores")
         if instructions:
             for event in group.follow(instructions):
                 self._take(group, event)
         elif not group.complete and not self._warned:
             self._warned = True
             self._warn(describe_missing(self._slots.missing))
+
+    # As many slots as are wanted ----------------------------------------------------------------------------
+
+    def _size(self, before: int = 0) -> None:
+        """Say how many slots there are and how many are wanted; look for cores if these are more."""
+        active = self._slots.active
+        most = most_slots(self._plan)
+        vcores = max((self._needs[slot].vcores for slot in active), default=1)
+        self._wanted = max(len(active), min(most, self._platform.wanted(most * vcores) // vcores))
+        self._observe(SlotsSized(self._clock.wall(), len(active), self._wanted, before))
+        self._spread_failures = 0
+        self._spread_at = math.inf
+        if len(active) < self._wanted:
+            self._spread_at = self._clock.monotonic() + _SPREAD_SECONDS
+
+    def _look_at_spread(self, group: SlotGroup, changing: SlotChanging, now: float) -> None:
+        """Spread the containers over more slots once Spark has the cores, and the slots are ready."""
+        following = changing.next
+        if following is None:
+            if now >= self._spread_at and group.complete:
+                begun = changing.spread(self._plan, self._wanted, self._reach.hosts)
+                self._spread_failures += begun  # until it has come to something
+                self._spread_at = now + max(_SPREAD_SECONDS, back_off(self._spread_failures))
+            return
+        if not following.spreads or not group.complete or not changing.prepared:
+            return
+        try:
+            following = changing.take(self._plan)
+        except RidgelineError as error:
+            changing.abandon()
+            self._warn(f"containers cannot be spread over more slots: {error}")
+            self._spread_at = now + _SPREAD_REST_SECONDS
+            return
+        before = len(self._slots.active)
+        self._say_committed()
+        assert following.files is not None  # noqa: S101  it was taken
+        self._plan_files = [*following.files.result()]
+        self._home = homes_of(following.placement)
+        self._needs.update(enumerate(following.needs))
+        if self._slots.spare is not None:
+            self._needs[self._slots.spare] = greatest_of(following.needs)
+        self._hedging.changed()
+        self._moved(f"containers are spread over {before + len(following.fresh)} slots, {before} before")
+        rules = PlanRules(self._plan)
+        self._follow(self._slots.change(following.placement, rules, wishes=following.wished))
+        self._size(before)
 
     def _warn(self, text: str) -> None:
         self._observe(StateWarning(self._clock.wall(), -1, text))

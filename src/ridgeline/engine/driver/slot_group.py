@@ -15,7 +15,16 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure
 from ridgeline.engine.driver.slot_jobs import JobEnded
 from ridgeline.engine.driver.slot_spark import SlotPlatform
-from ridgeline.engine.exchange.network import BROKEN, CLOSED, Lost, Opened, Peer, Received
+from ridgeline.engine.exchange.network import (
+    BROKEN,
+    CLOSED,
+    CUT,
+    UNREACHABLE,
+    Lost,
+    Opened,
+    Peer,
+    Received,
+)
 from ridgeline.engine.worker import slot_task
 from ridgeline.engine.worker.messages import (
     End,
@@ -39,17 +48,21 @@ from ridgeline.stram.slots import (
     Member,
     Misplaced,
     MoveSlot,
+    ReplaceSlot,
     RetireSlot,
     SlotInstruction,
     Slots,
     StartSlot,
 )
 
-_ATTEMPTS_OF_A_JOB = 10_000
-"""The attempts of a job's peers begin here times its number: more than Spark ever makes."""
+_ATTEMPTS_OF_A_JOB = 100 * slot_task.JOINS
+"""The attempts of a job's peers begin here times its number: Spark tries its task less often."""
 _SECRET_BYTES = 32
 _ENDING_SECONDS = 10.0
+_REDIAL_SECONDS = 60.0
+"""So much longer than the patience a slot tries to reach STRAM: that it comes says that its host is back."""
 _JOBS_SECONDS = 8.0
+_CUT = {CUT, UNREACHABLE}
 _ENDS = {CLOSED, BROKEN}
 """How a connection ends whose other end has died."""
 
@@ -70,12 +83,23 @@ class SlotCame:
 
 @dataclass(frozen=True, slots=True)
 class SlotGone:
-    """The process that was a slot is lost. `ended`: its connection ended, so it died; else it was cut off."""
+    """The process that was a slot is lost. `ended`: its connection ended, so it died; else it was cut off.
+
+    `cut`: its host does not answer.
+    """
 
     slot: int
     member: Member
     reason: str
     ended: bool
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostAnswers:
+    """A process that is no slot any more was heard of: its host, by Spark's name, can be reached."""
+
+    node: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +146,15 @@ class Said:
 
 
 GroupEvent: TypeAlias = (
-    AllThere | SlotCame | SlotGone | SlotMoved | SlotElsewhere | SlotGivenUp | RuleGivenUp | Said
+    AllThere
+    | SlotCame
+    | SlotGone
+    | HostAnswers
+    | SlotMoved
+    | SlotElsewhere
+    | SlotGivenUp
+    | RuleGivenUp
+    | Said
 )
 
 
@@ -153,6 +185,10 @@ class SlotGroup:
         self._job_numbers: dict[int, int] = {}
         self._cancelled: dict[int, int] = {}
         """The last job of a slot that was cancelled, by slot."""
+        self._delayed: dict[int, tuple[float, StartSlot]] = {}
+        """Slots that are started later, and when (monotonic)."""
+        self._sent_away: set[tuple[int, int]] = set()
+        """Tasks that cannot be slots: slot, and the attempts of its peers in thousands."""
         self._leaving: set[Peer] = set()
         """Slots that were told to end while the application goes on."""
         self._left: list[Failure] = []
@@ -201,7 +237,13 @@ class SlotGroup:
         if peer is None:
             return ()
         self._network.hang_up(peer)
-        return self._lost(slot, reason)
+        self._sent_away.add((slot, peer.attempt // slot_task.JOINS))
+        return self._lost(slot, reason, blamed=True)
+
+    def silent_seconds(self, slot: int) -> float:
+        """For how long the host of a slot that is there has acknowledged nothing, see `Network`."""
+        peer = self._peers.get(slot)
+        return 0.0 if peer is None else self._network.silent_seconds(peer)
 
     def wake(self) -> None:
         """Let `poll` return. From any thread."""
@@ -220,6 +262,14 @@ class SlotGroup:
         Raises SparkGoneError if Spark has ended, WorkerError if it can start no Python worker.
         """
         events: list[GroupEvent] = []
+        if self._delayed:
+            now = self._clock.monotonic()
+            for slot, (due, instruction) in list(self._delayed.items()):
+                if now >= due:
+                    del self._delayed[slot]
+                    self._start(instruction)
+                else:
+                    seconds = min(seconds, due - now)
         for event in self._network.poll(seconds):
             match event:
                 case Received():
@@ -227,7 +277,7 @@ class SlotGroup:
                 case Lost(peer, reason, detail):
                     if self.has(peer):
                         what = detail or f"the connection to it is {reason}"
-                        events += self._lost(peer.slot, what, ended=reason in _ENDS)
+                        events += self._lost(peer.slot, what, ended=reason in _ENDS, cut=reason in _CUT)
                 case Opened():
                     pass  # its first message is `Joined`
         for ended in self._jobs.take_ended():
@@ -267,21 +317,38 @@ class SlotGroup:
         first = self._job_numbers[slot] * _ATTEMPTS_OF_A_JOB
         epoch = self._network.me.attempt
         address = self._network.address
-        return slot_task.SlotTask(slot, first, epoch, address, self.secret, self._platform.listen).encode()
+        platform = self._platform
+        return slot_task.SlotTask(
+            slot,
+            first,
+            epoch,
+            address,
+            self.secret,
+            platform.listen,
+            silent_seconds=platform.silent_seconds,
+            redial_seconds=platform.patience_seconds + _REDIAL_SECONDS,
+        ).encode()
 
-    def follow(self, instructions: Iterable[SlotInstruction]) -> list[GroupEvent]:
+    def follow(  # noqa: C901, PLR0912  a case each
+        self, instructions: Iterable[SlotInstruction]
+    ) -> list[GroupEvent]:
         """Carry out what STRAM has decided."""
         events: list[GroupEvent] = []
         for instruction in instructions:
             match instruction:
-                case StartSlot(slot, job, hosts):
-                    self._job_numbers[slot] = job
-                    self._jobs.start(slot, hosts)
+                case StartSlot(slot, _, _, wait_seconds) if wait_seconds:
+                    self._delayed[slot] = self._clock.monotonic() + wait_seconds, instruction
+                case StartSlot():
+                    self._start(instruction)
                 case AskHosts():
                     events += self.follow(self._slots.offered(self._platform.offers()))
                 case MoveSlot(slot, hosts):
                     self._end_job(slot)
                     events.append(SlotMoved(slot, hosts))
+                case ReplaceSlot(slot) if slot not in self._delayed:
+                    self._end_job(slot)
+                case ReplaceSlot():
+                    pass  # it is about to be started anyway
                 case Misplaced(slot, host, hosts):
                     events.append(SlotElsewhere(slot, host, hosts))
                 case GiveUpRule(rule, hosts, slots):
@@ -291,6 +358,9 @@ class SlotGroup:
                     events.append(AllThere())
                 case EmptySlot(slot):
                     self.send(slot, self._host(slot, {}))
+                case RetireSlot(slot) if slot in self._delayed:
+                    del self._delayed[slot]  # it has no job that could end
+                    events += self.follow(self._slots.job_ended(slot, ""))
                 case RetireSlot(slot, orderly) if orderly and slot in self._peers:
                     self._let_go(slot)
                 case RetireSlot(slot):
@@ -298,6 +368,10 @@ class SlotGroup:
                 case GiveUpSlot(slot, reason, jobs):
                     events.append(SlotGivenUp(slot, reason, jobs))
         return events
+
+    def _start(self, instruction: StartSlot) -> None:
+        self._job_numbers[instruction.slot] = instruction.job
+        self._jobs.start(instruction.slot, instruction.hosts)
 
     def _received(self, frame: Received) -> Sequence[GroupEvent]:
         """Take a message in. A slot that sends what is no message for STRAM is cut off, and so lost."""
@@ -326,9 +400,10 @@ class SlotGroup:
         older = self._peers.get(slot)
         known = slot in self._job_numbers
         cancelled = peer.attempt // _ATTEMPTS_OF_A_JOB <= self._cancelled.get(slot, -1)
-        if not known or cancelled or (older is not None and older.attempt > peer.attempt):
+        unable = (slot, peer.attempt // slot_task.JOINS) in self._sent_away
+        if not known or cancelled or unable or (older is not None and older.attempt > peer.attempt):
             self._network.hang_up(peer)
-            return []
+            return [HostAnswers(self._jobs.node(slot, joined.host))] if cancelled else []
         events: list[GroupEvent] = []
         if older is not None:
             self._network.hang_up(older)
@@ -364,11 +439,13 @@ class SlotGroup:
         for slot in active:
             self.send(slot, self._host(slot, peers))
 
-    def _lost(self, slot: int, reason: str, *, ended: bool = False) -> list[GroupEvent]:
+    def _lost(
+        self, slot: int, reason: str, *, ended: bool = False, cut: bool = False, blamed: bool = False
+    ) -> list[GroupEvent]:
         del self._peers[slot]
-        member = self._slots.lost(slot, reason)
+        member = self._slots.lost(slot, reason, blamed=blamed)
         self._jobs.disconnected(slot)
-        return [] if member is None else [SlotGone(slot, member, reason, ended)]
+        return [] if member is None else [SlotGone(slot, member, reason, ended, cut)]
 
     def _job_ended(self, ended: JobEnded) -> list[GroupEvent]:
         """A slot needs another job, unless Spark could run that no better."""
@@ -378,4 +455,5 @@ class SlotGroup:
         if peer is not None:
             self._network.hang_up(peer)
             events += self._lost(ended.slot, reason or "Spark has ended its task", ended=True)
-        return events + self.follow(self._slots.job_ended(ended.slot, reason))
+        now = self._clock.monotonic()
+        return events + self.follow(self._slots.job_ended(ended.slot, reason, now))

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from py4j.protocol import Py4JError
+
 from ridgeline.api.clock import Clock
 from ridgeline.api.duration import parse_duration
 from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.driver.job_errors import cause, gone, job_text
+from ridgeline.engine.driver.job_errors import cause, died, gone, is_own, job_text, stopped_error
 from ridgeline.engine.driver.shared_folder import BlockSharing
 from ridgeline.engine.driver.slot_feed import Feed, SparkFeed
 from ridgeline.engine.driver.slot_jobs import JobEnded, SlotJobs
+from ridgeline.engine.exchange.limits import Limits
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Network, Peer
 from ridgeline.engine.exchange.sockets import Sockets
+from ridgeline.engine.exchange.streams import SILENT_SECONDS
 from ridgeline.engine.exchange.tls import Certificate
 from ridgeline.engine.spark.byte_rdds import ByteRdds
 from ridgeline.engine.spark.certificates import make_certificate
@@ -26,6 +31,7 @@ from ridgeline.engine.spark.cores import (
     held_cores,
     hold_cores,
     local_cores,
+    most_cores,
     present_cores,
 )
 from ridgeline.engine.spark.hosts import offers
@@ -40,6 +46,7 @@ if TYPE_CHECKING:
 
     from ridgeline.engine.driver.source_batch import SourceBatch
 
+_log = logging.getLogger(__name__)
 PORTS = "spark.ridgeline.slots.ports"
 """Spark's setting with the ports that STRAM and slots may listen on: `40000-40100`; default: any."""
 CERTIFICATE, KEY = "spark.ridgeline.slots.certificate", "spark.ridgeline.slots.key"
@@ -47,6 +54,10 @@ CERTIFICATE, KEY = "spark.ridgeline.slots.certificate", "spark.ridgeline.slots.k
 PATIENCE = "spark.ridgeline.slots.patience"
 """Spark's setting with the time after which slots make do with the cores that there are: `20s`."""
 _PATIENCE_SECONDS = 20.0
+TIMEOUT = "spark.ridgeline.slots.timeout"
+"""Spark's setting with the time after which a host that acknowledges nothing is cut off: `15s`."""
+_LOOK_SECONDS = 0.5
+_ASK_SECONDS = 5.0
 _MANY = 1 << 16
 """More slots than any cluster has."""
 _JOINING_SECONDS = 2.0
@@ -86,6 +97,8 @@ class SlotPlatform(Protocol):
     """What slots listen on."""
     patience_seconds: float
     """After so long without places for all slots the containers move to fewer."""
+    silent_seconds: float
+    """A host that acknowledges nothing for so long is cut off."""
 
     @property
     def given(self) -> Collection[str]:
@@ -100,8 +113,14 @@ class SlotPlatform(Protocol):
         `fed`: how many of the containers are those of Spark sources.
         """
 
-    def claim_more(self, places: int) -> int:
-        """Take up to so many places more, as far as there are any now; how many."""
+    def wanted(self, containers: int) -> int:
+        """How many places so many containers would take if Spark had all cores that its settings allow."""
+
+    def claim_more(self, places: int, without: Collection[str] = ()) -> int:
+        """Take up to so many places more, as far as there are any now; how many.
+
+        Those on hosts of `without` do not count.
+        """
 
     def release(self, places: int | None = None) -> None:
         """Give so many places back; None: all."""
@@ -109,8 +128,11 @@ class SlotPlatform(Protocol):
     def most(self) -> int:
         """How many places there may be in all, those that are taken among them. From any thread."""
 
-    def present(self) -> int:
-        """How many of the places are there now; 0 if Spark has too few cores for any."""
+    def present(self, without: Collection[str] = ()) -> int:
+        """How many of the places are there now; 0 if Spark has too few cores for any.
+
+        Those on hosts of `without` do not count.
+        """
 
     def offers(self) -> Offers:
         """What the hosts have for slots; none where there is nothing to choose."""
@@ -133,6 +155,9 @@ class SlotPlatform(Protocol):
     def open_sharing(self) -> BlockSharing:
         """Where blocks may lie by reference."""
 
+    def check_alive(self) -> None:
+        """Raise SparkGoneError if Spark is no more: slots may live on without it. Called every second."""
+
     def reason(self, error: Exception) -> str:
         """Why a job has ended, for people. Raises RidgelineError if no other job would fare better."""
 
@@ -147,12 +172,14 @@ class SparkSlots:
         self._master = str(context.master)
         self._claimed = 0
         self._fed = 0
+        self._ask_at = 0.0
         self._rdds: ByteRdds | None = None
         conf = context.getConf()
         self._settings = dict(conf.getAll())
         self.given = given_by(self._master, self._settings)
         ports = port_range(conf.get(PORTS, ""))
-        self.patience_seconds = patience_of(conf.get(PATIENCE, ""))
+        self.patience_seconds = seconds_of(PATIENCE, conf.get(PATIENCE, ""), _PATIENCE_SECONDS)
+        self.silent_seconds = seconds_of(TIMEOUT, conf.get(TIMEOUT, ""), SILENT_SECONDS)
         certificate = certificate_of(conf.get(CERTIFICATE, ""), conf.get(KEY, ""))
         if is_local(self._master):
             self.listen = Listen()
@@ -167,8 +194,17 @@ class SparkSlots:
 
     def claim(self, containers: int, fed: int) -> int:
         """As `SlotPlatform.claim`."""
-        cores = self._settled_cores(containers + max(RESERVED_CORES, fed))
+        wanted = containers + max(RESERVED_CORES, fed)
+        cores = self._settled_cores(wanted)
         extra, held = extra_cores(self._context), held_cores(self._context)
+        least, give_up_at = held + RESERVED_CORES + 1, self._clock.monotonic() + self.patience_seconds
+        if cores < least and self._more_may_come(least):
+            what = "slots need %d cores, and Spark has %d: waiting for executors, at most %g s"
+            _log.warning(what, least, cores, self.patience_seconds)
+            while cores < least and self._clock.monotonic() < give_up_at:
+                self._clock.wait(_LOOK_SECONDS)
+                cores = count_cores(self._context, wanted)
+            cores = self._settled_cores(wanted)
         slots = count_slots(containers, cores, extra, held, fed)
         hold_cores(self._context, slots)
         self._claimed = slots
@@ -183,7 +219,19 @@ class SparkSlots:
         except RidgelineError:
             return self._claimed
 
-    def present(self) -> int:
+    def wanted(self, containers: int) -> int:
+        """As `SlotPlatform.wanted`. On a local Spark there are never more cores than at its start."""
+        most = most_cores(self._master, self._settings)
+        if most is None and not is_local(self._master):
+            return containers
+        try:
+            cores, extra = most or local_cores(self._master) or 0, extra_cores(self._context)
+            held = held_cores(self._context) - self._claimed
+            return count_slots(containers, cores + extra, extra, held, self._fed)
+        except RidgelineError:
+            return self._claimed
+
+    def present(self, without: Collection[str] = ()) -> int:
         """As `SlotPlatform.present`. Asks the JVM, a few milliseconds.
 
         A local Spark never loses any. With dynamic allocation Spark finds cores for its own jobs when they
@@ -191,13 +239,33 @@ class SparkSlots:
         """
         if local_cores(self._master) is not None:
             return self._claimed
-        cores, held = present_cores(self._context), held_cores(self._context) - self._claimed
+        cores, held = present_cores(self._context, without), held_cores(self._context) - self._claimed
         if is_dynamic(self._settings) and cores - held >= self._claimed:
             return self._claimed
         try:
             return min(self._claimed, count_slots(self._claimed, cores, held=held, fed=self._fed))
         except RidgelineError:
             return 0
+
+    def _more_may_come(self, cores: int) -> bool:
+        """True if executors may join until there are so many cores: Spark's settings allow that."""
+        most = most_cores(self._master, self._settings)
+        return not is_local(self._master) and (most is None or most >= cores)
+
+    def check_alive(self) -> None:
+        """As `SlotPlatform.check_alive`. A Java process of somebody else is asked, every few seconds."""
+        if (ended := died(self._context)) is not None:
+            raise ended
+        now = self._clock.monotonic()
+        if is_own(self._context) or now < self._ask_at:
+            return
+        self._ask_at = now + _ASK_SECONDS
+        try:
+            stopped = bool(self._context._jsc.sc().isStopped())  # noqa: SLF001  PySpark has no other way
+        except (Py4JError, OSError, AttributeError) as error:
+            raise gone(self._context, error) or error from None
+        if stopped:
+            raise stopped_error()
 
     def _settled_cores(self, wanted: int) -> int:
         """How many tasks Spark can run at a time, once these are `wanted` or no more executors join."""
@@ -207,11 +275,11 @@ class SparkSlots:
             before, cores = cores, count_cores(self._context, wanted)
         return cores
 
-    def claim_more(self, places: int) -> int:
+    def claim_more(self, places: int, without: Collection[str] = ()) -> int:
         """As `SlotPlatform.claim_more`. Waits for no executor: windows go on meanwhile."""
         extra, held = extra_cores(self._context), held_cores(self._context) - self._claimed
         wanted = self._claimed + places + max(RESERVED_CORES, self._fed)
-        cores = count_cores(self._context, wanted)
+        cores = count_cores(self._context, wanted, without)
         try:
             slots = count_slots(self._claimed + places, cores, extra, held, self._fed)
         except RidgelineError:
@@ -244,7 +312,8 @@ class SparkSlots:
             advertised = str(conf.get("spark.driver.host", "")).strip("[]")
             bound = str(conf.get("spark.driver.bindAddress", advertised)).strip("[]")
             listen = replace(self.listen, host=bound, advertised=advertised)
-        return Sockets(Peer(STRAM, self._epoch), secret, listen, self._clock)
+        limits = Limits(silent_seconds=self.silent_seconds)
+        return Sockets(Peer(STRAM, self._epoch), secret, listen, self._clock, limits)
 
     def open_jobs(
         self,
@@ -287,12 +356,12 @@ def port_range(text: str | None) -> tuple[int, int]:
     raise RidgelineError(msg)
 
 
-def patience_of(text: str | None) -> float:
-    """Seconds of the setting; the default for none. Raises RidgelineError."""
+def seconds_of(setting: str, text: str | None, default: float) -> float:
+    """Seconds of a setting; the default for none. Raises RidgelineError."""
     try:
-        return parse_duration(text) if text else _PATIENCE_SECONDS
+        return parse_duration(text) if text else default
     except ValueError as error:
-        msg = f"`{PATIENCE}` must be a time; got `{text}`; give it as `20s` or `5m`"
+        msg = f"`{setting}` must be a time; got `{text}`; give it as `20s` or `5m`"
         raise RidgelineError(msg) from error
 
 

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 
 from ridgeline.engine.exchange.frames import Frame, FrameDecoder
 from ridgeline.engine.exchange.handshake import Handshake
-from ridgeline.engine.exchange.network import BROKEN, CLOSED, MALFORMED, UNAUTHENTICATED, Peer, RefusedError
+from ridgeline.engine.exchange.network import (
+    BROKEN,
+    CLOSED,
+    CUT,
+    MALFORMED,
+    UNAUTHENTICATED,
+    Peer,
+    RefusedError,
+)
 from ridgeline.engine.exchange.outbox import Outbox
 from ridgeline.engine.exchange.streams import Stream
 
@@ -21,6 +30,14 @@ class EndedError(Exception):
         self.reason = reason
         self.detail = detail
         super().__init__(reason, detail)
+
+
+_CUT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN}
+
+
+def ended(error: OSError) -> EndedError:
+    """What an error of a socket says of its connection."""
+    return EndedError(CUT if error.errno in _CUT else BROKEN, str(error))
 
 
 class Connection:
@@ -80,7 +97,7 @@ class Connection:
         try:
             self._read(scratch, frames)
         except OSError as error:
-            raise EndedError(BROKEN, str(error)) from error
+            raise ended(error) from error
 
     def _read(self, scratch: memoryview, frames: list[Frame]) -> None:
         """As `read`; raises OSError too."""

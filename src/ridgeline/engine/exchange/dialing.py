@@ -9,13 +9,21 @@ import socket
 from ridgeline.engine.exchange.address import Target, targets, ways_of
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.exchange.outbox import Outbox
-from ridgeline.engine.exchange.streams import prepare
+from ridgeline.engine.exchange.streams import SILENT_SECONDS, prepare
 
+_NOBODY = {errno.ECONNREFUSED, errno.ENOENT}
 _GOES_ON = {0, errno.EINPROGRESS, errno.EAGAIN}
 
 
 class UnreachableError(Exception):
-    """No way is left; the text says how the last one failed."""
+    """No way is left; the text says how the last one failed.
+
+    `nobody`: the other host has answered that nobody listens there, or the socket's file is gone.
+    """
+
+    def __init__(self, text: str, *, nobody: bool) -> None:
+        super().__init__(text)
+        self.nobody = nobody
 
 
 class Dialing:
@@ -27,8 +35,11 @@ class Dialing:
     `waits`: the other end has too many callers at the moment; `again` tries once more.
     """
 
-    def __init__(self, peer: Peer, address: str) -> None:
+    def __init__(self, peer: Peer, address: str, silent_seconds: float = SILENT_SECONDS) -> None:
         self.peer = peer
+        self._silent_seconds = silent_seconds
+        self._nobody = True
+        """So said all ways that were tried; those that are not seen from here say nothing else."""
         self.outbox = Outbox()
         self.socket: socket.socket | None = None
         self.since = 0.0
@@ -47,6 +58,7 @@ class Dialing:
         """
         if failed:
             self._failed = f"{self.where}: {failed}"
+            self._nobody &= failed == os.strerror(errno.ECONNREFUSED)
         if failed or not self.waits:
             self._take(now)
         while self.socket is not None:
@@ -55,8 +67,9 @@ class Dialing:
             if code in _GOES_ON:
                 return code == 0
             self._failed = f"{self.where}: {os.strerror(code)}"
+            self._nobody &= code in _NOBODY
             self._take(now)
-        raise UnreachableError(self._failed)
+        raise UnreachableError(self._failed, nobody=self._nobody)
 
     def _take(self, now: float) -> None:
         """A socket for the next way; None if there is no other way."""
@@ -67,14 +80,16 @@ class Dialing:
                 self._targets = targets(way)
             except OSError as error:
                 self._failed = f"{way}: {error.strerror}"
+                self._nobody = False
         if self._targets:
             target = self._targets.pop(0)
             self._place, self.tls, self.since = target.place, target.tls, now
             self.where = target.place if isinstance(target.place, str) else "{}:{}".format(*target.place)
             try:
                 self.socket = socket.socket(target.family, socket.SOCK_STREAM)
-                prepare(self.socket)
+                prepare(self.socket, self._silent_seconds)
             except OSError as error:  # no descriptor is left
+                self._nobody = False
                 self._failed = f"{self.where}: {error.strerror}"
 
     def connected(self) -> socket.socket:

@@ -12,6 +12,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.masking import printable
 from ridgeline.engine.exchange.frames import MAXIMUM_BYTES
 from ridgeline.engine.exchange.network import REASONS
+from ridgeline.engine.exchange.streams import SILENT_SECONDS
 
 _log = logging.getLogger(__name__)
 _REPORT_SECONDS = 1.0
@@ -28,6 +29,7 @@ class Limits:
     `frame_bytes`: of one frame. `strangers`: connections whose other end has not proved that it knows the
     secret; the oldest goes first. `handshake_seconds`: for that proof. `connect_seconds`: until a host that
     this end connects to answers. `answer_seconds`: for the proof from there, where a callback may be running.
+    `silent_seconds`: a host that acknowledges nothing for so long is cut off.
     """
 
     frame_bytes: int = MAXIMUM_BYTES
@@ -35,6 +37,7 @@ class Limits:
     handshake_seconds: float = 10.0
     connect_seconds: float = 20.0
     answer_seconds: float = 120.0
+    silent_seconds: float = SILENT_SECONDS
 
 
 def share_of_descriptors(parts: int) -> int:

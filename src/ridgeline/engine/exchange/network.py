@@ -30,8 +30,12 @@ CLOSED = "closed"
 """The other end has ended the connection, in order."""
 BROKEN = "broken"
 """The connection ended in the middle of a frame, or by an error: the process or its host is gone."""
+CUT = "cut off"
+"""The other host acknowledges nothing any more: the network is cut, or the host is gone."""
 UNREACHABLE = "unreachable"
 """No way to the peer took a connection."""
+NOBODY = "nobody listens"
+"""As UNREACHABLE, and the peer's host says so: the peer has ended."""
 REPLACED = "replaced"
 """The same peer has opened a newer connection."""
 _NAMES = {STRAM: "STRAM", FEEDER: "a task of the micro-batch"}
@@ -87,7 +91,7 @@ class Received:
 class Lost:
     """There is no connection to the peer any more, or `connect` could not make one: the peer's last event.
 
-    `reason`: CLOSED, BROKEN, UNREACHABLE, REPLACED or one of REASONS. `detail` is for people.
+    `reason`: CLOSED, BROKEN, CUT, UNREACHABLE, NOBODY, REPLACED or one of REASONS. `detail` is for people.
     """
 
     peer: Peer
@@ -142,6 +146,12 @@ class Network(Protocol):
         """How much was sent to a peer that the operating system has not yet taken; 0 without connection.
 
         From any thread. There is no limit on it: a sender looks here before it makes more.
+        """
+
+    def silent_seconds(self, peer: Peer) -> float:
+        """For how long the host of a peer has acknowledged nothing; 0 for a moment that means nothing.
+
+        0 too for a peer that is not connected. A process that only does not read is not silent.
         """
 
     def poll(self, seconds: float) -> Sequence[Event]:

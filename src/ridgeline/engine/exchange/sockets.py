@@ -18,7 +18,7 @@ from typing_extensions import Buffer
 
 from ridgeline.api.clock import Clock
 from ridgeline.engine.exchange import tls
-from ridgeline.engine.exchange.connection import Connection, EndedError
+from ridgeline.engine.exchange.connection import Connection, EndedError, ended
 from ridgeline.engine.exchange.dialing import Dialing, UnreachableError
 from ridgeline.engine.exchange.frames import Frame, encode
 from ridgeline.engine.exchange.handshake import NONCE_BYTES, Handshake
@@ -31,8 +31,9 @@ from ridgeline.engine.exchange.limits import (
 )
 from ridgeline.engine.exchange.listening import Listen, Listener, listeners
 from ridgeline.engine.exchange.network import (
-    BROKEN,
+    CUT,
     LATE,
+    NOBODY,
     REPLACED,
     TOO_MANY,
     UNAUTHENTICATED,
@@ -46,10 +47,12 @@ from ridgeline.engine.exchange.network import (
 )
 from ridgeline.engine.exchange.outbox import Outbox
 from ridgeline.engine.exchange.poller import READ, WRITE, Poller
-from ridgeline.engine.exchange.streams import PlainStream, Stream, TlsStream, prepare
+from ridgeline.engine.exchange.streams import PlainStream, Stream, TlsStream, idle_seconds, prepare
 
 _SCRATCH_BYTES = 64 << 10
 _TICK_SECONDS = 0.5
+_SILENCE_SECONDS = 1.0
+_ASKED_TWICE = 1.5
 _ACCEPTED_AT_ONCE = 16
 _LIMITS = Limits()
 
@@ -88,6 +91,9 @@ class Sockets:
         """Who has come in and has not proved anything yet, oldest first."""
         self._called: dict[Connection | Dialing, None] = {}
         """Whom this end has connected to, until they are there."""
+        self._far: dict[Connection, None] = {}
+        """Those to peers, by TCP: a network may be cut."""
+        self._next_far_look = 0.0
         self._events: list[Event] = []
         self._unread: dict[Connection, None] = {}
         """There is more of them to read, of which the operating system does not know."""
@@ -158,7 +164,7 @@ class Sockets:
     def connect(self, peer: Peer, address: str) -> None:
         """As `Network.connect`."""
         if peer not in self._peers:
-            dialing = self._peers[peer] = Dialing(peer, address)
+            dialing = self._peers[peer] = Dialing(peer, address, self._limits.silent_seconds)
             self._called[dialing] = None
             self._dial(dialing)
 
@@ -223,7 +229,21 @@ class Sockets:
             seconds = 0.0
         elif self._unopened():
             seconds = min(seconds, _TICK_SECONDS if self._deaf_until is None else PAUSE_SECONDS)
+        elif self._far:
+            seconds = min(seconds, _SILENCE_SECONDS)
         unread, self._unread = self._unread, {}
+        self._serve(seconds, unread)
+        for connection in unread:
+            if connection in self._connections:
+                self._read(connection)
+        if self._unopened():
+            self._resume()
+            self._look()
+        if self._far:
+            self._look_at_far()
+
+    def _serve(self, seconds: float, unread: dict[Connection, None]) -> None:
+        """Wait at most so long for sockets; those that have something to read are added to `unread`."""
         for entry, ready in self._poller.ready(seconds):
             if isinstance(entry, Listener):
                 self._accept(entry)
@@ -234,12 +254,26 @@ class Sockets:
                     self._write(entry)
                 if ready & READ:
                     unread[entry] = None
-        for connection in unread:
-            if connection in self._connections:
-                self._read(connection)
-        if self._unopened():
-            self._resume()
-            self._look()
+
+    def silent_seconds(self, peer: Peer) -> float:
+        """As `Network.silent_seconds`: a host is asked whether it is there if nothing else is sent."""
+        entry = self._peers.get(peer)
+        if not isinstance(entry, Connection) or entry not in self._far:
+            return 0.0
+        silent = entry.stream.silence().seconds
+        return silent if silent > _ASKED_TWICE * idle_seconds(self._limits.silent_seconds) else 0.0
+
+    def _look_at_far(self) -> None:
+        """Once a second: end the connections to hosts that acknowledge nothing for long."""
+        now = self._clock.monotonic()
+        if now < self._next_far_look:
+            return
+        self._next_far_look = now + _SILENCE_SECONDS
+        for connection in list(self._far):
+            silence = connection.stream.silence()
+            if silence.is_asked and silence.seconds >= self._limits.silent_seconds:
+                what = f"its host has acknowledged nothing for {silence.seconds:.0f} s"
+                self._lose(connection, CUT, what)
 
     def _read_noted(self) -> None:
         """Look after those whose outbox has something left, or has failed: that shows when they are read."""
@@ -288,6 +322,8 @@ class Sockets:
             if before is not None and before is not connection:
                 self._lose(before, REPLACED)
             self._peers[peer] = connection
+            if connection.stream.is_far:
+                self._far[connection] = None
             self._events.append(Opened(peer))
             connection.outbox.open(connection.stream)
 
@@ -297,7 +333,7 @@ class Sockets:
         if connection.more:
             self._unread[connection] = None
         elif error is not None:
-            self._end(connection, EndedError(BROKEN, str(error)))
+            self._end(connection, ended(error))
             return
         interest = READ | WRITE if connection.wants_to_write() else READ
         if interest != self._connections[connection]:
@@ -310,6 +346,9 @@ class Sockets:
             self._refusals.add(error.reason, connection.where, str(error))
             self._lose(connection, error.reason, str(error))
         else:
+            sent = connection.outbox.error
+            if sent is not None and ended(sent).reason == CUT:
+                error = ended(sent)
             self._lose(connection, error.reason, error.detail)
 
     def _lose(self, entry: Connection | Dialing, reason: str, detail: str = "") -> None:
@@ -329,6 +368,7 @@ class Sockets:
             entry.close()
             return
         self._strangers.pop(entry, None)
+        self._far.pop(entry, None)
         self._unread.pop(entry, None)
         if self._connections.pop(entry, None) is not None:
             self._poller.forget(entry.stream)
@@ -356,7 +396,7 @@ class Sockets:
                 self._end(oldest, RefusedError(TOO_MANY, "others have come since"))
             where = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(listener.way)
             try:
-                prepare(accepted)
+                prepare(accepted, self._limits.silent_seconds)
             except OSError as error:  # gone already
                 accepted.close()
                 self._refusals.add(UNAUTHENTICATED, where, str(error))
@@ -387,7 +427,7 @@ class Sockets:
         try:
             connected = dialing.next(self._seconds, failed)
         except UnreachableError as error:
-            self._lose(dialing, UNREACHABLE, str(error))
+            self._lose(dialing, NOBODY if error.nobody else UNREACHABLE, str(error))
             return
         if connected:
             self._dialed(dialing)

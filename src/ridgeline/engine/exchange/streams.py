@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ridgeline.engine.exchange import tls
 
@@ -21,19 +23,53 @@ _MOST_BYTES = 1 << 20
 
 _UNIX_BUFFER_BYTES = 1 << 20
 """Of a Unix socket; of a TCP socket the operating system finds it out."""
-_KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}
-"""A host that is gone is noticed after half a minute, even if nothing is sent to it."""
+_PROBES = 3
+SILENT_SECONDS = 15.0
+"""A host that acknowledges nothing for so long is cut off."""
+_TCP_INFO_BYTES = 60
+_RETRANSMISSIONS = 2
+"""So often in a row nothing was answered: less may be a lost packet."""
 
 
-def prepare(connected: socket.socket) -> None:
-    """Have a socket never block, send small frames at once, and notice that the other host is gone."""
+def idle_seconds(silent_seconds: float) -> int:
+    """After so long the operating system asks a host to which nothing was sent whether it is there."""
+    return max(1, round(silent_seconds / (_PROBES + 1)))
+
+
+class Silence(NamedTuple):
+    """For how long the other host has acknowledged nothing, though something was sent to it."""
+
+    seconds: float
+    is_asked: bool
+
+
+def silence_of(connected: socket.socket) -> Silence:
+    """What the operating system knows of a TCP connection. `is_asked`: an answer is overdue.
+
+    A process that does not read is no silence: its host acknowledges for it.
+    """
+    if not hasattr(socket, "TCP_INFO"):  # on Linux
+        return Silence(0.0, is_asked=False)
+    info = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+    retransmissions, probes = info[2], info[3]
+    unacknowledged, last = (int.from_bytes(info[at : at + 4], sys.byteorder) for at in (24, 56))
+    asked = (unacknowledged > 0 and retransmissions >= _RETRANSMISSIONS) or probes >= _RETRANSMISSIONS
+    return Silence(last / 1000, is_asked=asked)
+
+
+def prepare(connected: socket.socket, silent_seconds: float = SILENT_SECONDS) -> None:
+    """Have a socket never block, send small frames at once, and notice that the other host is gone.
+
+    `silent_seconds`: after so long an idle connection is lost.
+    """
     connected.setblocking(False)  # noqa: FBT003
     if connected.family == socket.AF_UNIX:
         connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _UNIX_BUFFER_BYTES)
         return
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEP_ALIVE.items():
+    part = idle_seconds(silent_seconds)
+    for name, value in (("TCP_KEEPIDLE", part), ("TCP_KEEPINTVL", part), ("TCP_KEEPCNT", _PROBES)):
         if hasattr(socket, name):  # on Linux
             connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
@@ -48,6 +84,8 @@ class Stream(Protocol):
     """Digest of the certificate in use, once `ready`; b"" in the clear."""
     writes_first: bool
     """Must write before it can go on, whatever the caller wants."""
+    is_far: bool
+    """By TCP, perhaps to another host."""
 
     def fileno(self) -> int:
         """The socket's descriptor, for a selector."""
@@ -67,6 +105,9 @@ class Stream(Protocol):
     def finish(self) -> None:
         """Say that nothing more is sent."""
 
+    def silence(self) -> Silence:
+        """For how long the other host has acknowledged nothing; see `silence_of`."""
+
     def close(self) -> None:
         """End it, whatever is under way."""
 
@@ -79,6 +120,7 @@ class PlainStream:
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
+        self.is_far = connected.family != socket.AF_UNIX
 
     def fileno(self) -> int:
         """As `Stream`."""
@@ -104,6 +146,10 @@ class PlainStream:
         """As `Stream`."""
         self._socket.shutdown(socket.SHUT_WR)
 
+    def silence(self) -> Silence:
+        """As `Stream`; the other end of a Unix socket is on this host."""
+        return silence_of(self._socket) if self.is_far else Silence(0.0, is_asked=False)
+
     def close(self) -> None:
         """As `Stream`."""
         self._socket.close()
@@ -116,6 +162,7 @@ class TlsStream:
         self, connected: socket.socket, context: ssl.SSLContext, digest: bytes | None = None
     ) -> None:
         self.writes_first = False
+        self.is_far = connected.family != socket.AF_UNIX
         self.binding = digest or b""
         self._listens = digest is not None
         self._context = context
@@ -154,6 +201,7 @@ class TlsStream:
         """As `Stream`; an end that the other end has not said so is an error."""
         self.writes_first = False
         with self._lock:
+            self._check()
             try:
                 return self._socket.recv_into(room)
             except ssl.SSLError as error:
@@ -170,6 +218,7 @@ class TlsStream:
         for record in _records(pieces, _MOST_BYTES):
             try:
                 with self._lock:
+                    self._check()
                     count = self._socket.send(record)
             except ssl.SSLError as error:
                 waits = _waits(error)
@@ -185,6 +234,16 @@ class TlsStream:
         """As `Stream`."""
         with self._lock, contextlib.suppress(ssl.SSLWantReadError, ssl.SSLWantWriteError):
             self._socket.unwrap()  # says it, and does not wait for the other end to say it too
+
+    def silence(self) -> Silence:
+        """As `Stream`."""
+        return silence_of(self._plain or self._socket)
+
+    def _check(self) -> None:
+        """Raise the socket's own error: of the library it would be the end of the bytes, whatever it is."""
+        code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            raise OSError(code, os.strerror(code))
 
     def close(self) -> None:
         """As `Stream`."""

@@ -93,6 +93,21 @@ def slots_to_come(settings: Mapping[str, str], widest: int) -> int:
     return min(widest, most * _slots_of_executor(settings))
 
 
+def cores_allowed(master: str, settings: Mapping[str, str]) -> int | None:
+    """How many tasks executors can run at most by their settings; None where that is not limited.
+
+    YARN and Kubernetes give as many executors as are asked for: two if nobody says.
+    """
+    of_executor = _slots_of_executor(settings)
+    if is_dynamic(settings):
+        most = settings.get(_MOST, "").strip()
+        return int(most) * of_executor if most.isdigit() else None
+    if master.startswith(("yarn", "k8s")):
+        return _number(settings.get("spark.executor.instances"), 2) * of_executor
+    most = settings.get("spark.cores.max", "").strip()
+    return int(most) // max(1, _number(settings.get("spark.task.cpus"), 1)) if most.isdigit() else None
+
+
 def _slots_of_executor(settings: Mapping[str, str]) -> int:
     cores = _number(settings.get("spark.executor.cores"), 1)
     return max(1, cores // max(1, _number(settings.get("spark.task.cpus"), 1)))

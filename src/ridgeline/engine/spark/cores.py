@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.engine.spark.cluster import slots_to_come
+from ridgeline.engine.spark.cluster import cores_allowed, slots_to_come
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -46,10 +46,17 @@ def extra_cores(context: SparkContext) -> int:
     return int(context.getConf().get(EXTRA_CORES, "0"))
 
 
-def count_cores(context: SparkContext, wanted: int) -> int:
+def most_cores(master: str, settings: Mapping[str, str]) -> int | None:
+    """How many tasks Spark may ever run at a time by its settings; None if these say nothing."""
+    if (match := _LOCAL_CLUSTER.fullmatch(master)) is not None:
+        return int(match.group(1)) * int(match.group(2))
+    return None if local_cores(master) is not None else cores_allowed(master, settings)
+
+
+def count_cores(context: SparkContext, wanted: int, without: Collection[str] = ()) -> int:
     """How many tasks Spark can run at a time: now, or where it adds executors, once `wanted` tasks wait.
 
-    Asks the JVM: a few milliseconds.
+    Executors on hosts of `without` do not count. Asks the JVM: a few milliseconds.
     """
     master = str(context.master)
     cores = local_cores(master)
@@ -59,12 +66,22 @@ def count_cores(context: SparkContext, wanted: int) -> int:
     promised = slots_to_come(settings, wanted)
     if (match := _LOCAL_CLUSTER.fullmatch(master)) is not None:
         promised = int(match.group(1)) * int(match.group(2))
-    return max(present_cores(context), promised)
+    return max(present_cores(context, without), promised)
 
 
-def present_cores(context: SparkContext) -> int:
+def present_cores(context: SparkContext, without: Collection[str] = ()) -> int:
     """How many tasks the executors that are there now can run at a time. Asks the JVM."""
-    return sum(int(executor.maxTasks()) for executor in executors(context))
+    return sum(
+        int(executor.maxTasks())
+        for executor in executors(context)
+        if not without or host_in(str(executor.hostPort())) not in without
+    )
+
+
+def host_in(place: str) -> str:
+    """The host of `host:port`. An executor that has just come has no port yet."""
+    host, _, port = place.rpartition(":")
+    return host if host and port.isdigit() else place
 
 
 def executors(context: SparkContext) -> Iterator[Any]:

@@ -7,6 +7,7 @@ per tuple.
 """
 
 import contextlib
+import ctypes
 import gc
 import importlib
 import os
@@ -30,6 +31,7 @@ from ridgeline.engine.worker.worker_output import mark_output
 
 _ENDING_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
+_PARENT_DEATH_SIGNAL = 1
 
 
 class NoFullCollection:
@@ -133,6 +135,38 @@ def forget_archives() -> None:
             del sys.path_importer_cache[path]
 
 
+def end_with_daemon() -> Callable[[], None]:
+    """What has a worker end in order when its daemon dies, however that dies; nothing but on Linux.
+
+    Spark starts another daemon then, and the task again in it. A worker that went on would hold a core that
+    Spark gives away again, and would outlive Spark.
+    """
+    daemon = os.getpid()
+    try:
+        prctl: Any = ctypes.CDLL(None).prctl
+    except (AttributeError, OSError):
+        return lambda: None
+
+    def follow() -> None:
+        if os.getppid() == daemon:  # else it is what a worker has forked
+            prctl(_PARENT_DEATH_SIGNAL, signal.SIGHUP, 0, 0, 0)
+            if os.getppid() != daemon:
+                os._exit(1)
+
+    return follow
+
+
+def end_all() -> None:
+    """Wait for the workers, which were told to end; kill those that do not, as in native code."""
+    for _ in range(int(_ENDING_SECONDS / _LOOK_SECONDS)):
+        try:
+            os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        select.select([], [], [], _LOOK_SECONDS)
+    os.kill(0, signal.SIGKILL)  # the group is the daemon's own
+
+
 def main() -> None:
     """Serve forks until Spark closes the pipe."""
     if os.environ.get("PYTHONSAFEPATH") == "ridgeline":  # by us (`session.py`): not for what operators start
@@ -147,12 +181,19 @@ def main() -> None:
     daemon.gc = NoFullCollection()
     daemon.signal, daemon.os = OwnSignals(), OrderlyKills()
     daemon.worker = quietly(daemon.worker)
+    own = os.getpid()
+    os.register_at_fork(after_in_child=end_with_daemon())
     os.register_at_fork(after_in_child=partial(signal.signal, signal.SIGTERM, signal.SIG_DFL))
     gc.collect()
     seed_after_fork()
     gc.freeze()
     gc.set_threshold(10_000)
-    pyspark.daemon.manager()
+    try:
+        pyspark.daemon.manager()
+    except SystemExit:
+        if os.getpid() == own and os.getpgrp() == own:
+            end_all()
+        raise
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.engine.spark.cores import executors
+from ridgeline.engine.spark.cores import executors, host_in
 from ridgeline.engine.spark.java_object import JavaObject
 from ridgeline.stram.placement import Offer, Offers
 
@@ -26,12 +26,6 @@ def offers(context: SparkContext) -> Offers:
         host = host_in(str(executor.hostPort()))
         places[host] = places.get(host, 0) + int(executor.maxTasks())
     return {host: Offer(number, _rack(spark, host)) for host, number in places.items()}
-
-
-def host_in(place: str) -> str:
-    """The host of `host:port`. An executor that has just come has no port yet."""
-    host, _, port = place.rpartition(":")
-    return host if host and port.isdigit() else place
 
 
 def host_of_task(context: SparkContext, job: JavaObject) -> str:

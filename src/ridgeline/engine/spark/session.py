@@ -27,6 +27,7 @@ from ridgeline.engine.spark.cluster import (
 )
 from ridgeline.engine.spark.cores import EXTRA_CORES, local_cores, with_retries
 from ridgeline.engine.spark.java import find_java
+from ridgeline.engine.spark.java_end import guard
 from ridgeline.engine.spark.java_failure import HeldOutput, check_open_files, why
 from ridgeline.engine.spark.s3 import s3a_from_environment
 from ridgeline.engine.spark.submitted import submitted
@@ -203,6 +204,7 @@ def start_context(
         with quiet_stderr(held), independent_java(held):
             context = SparkContext(conf=spark_conf)
         _quiet_end(context)
+        guard(context)
     except Exception as error:
         raise RidgelineError(why(error, held.text(), master)) from error
     os.write(2, held.release())

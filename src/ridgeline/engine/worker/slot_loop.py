@@ -63,6 +63,10 @@ class SlotLoop:
         self._awake = False
         """`wake` was called."""
         self._full: set[Peer] = set()
+        self.left: Lost | None = None
+        """How the connection to STRAM has ended, if it has."""
+        self.heard = False
+        """STRAM has said something."""
 
     def serve(self) -> None:
         """Work until STRAM ends the slot, or is gone; then all containers are torn down."""
@@ -126,6 +130,7 @@ class SlotLoop:
         if isinstance(message, Fed):
             self._feed(frame.peer, message)
             return
+        self.heard = True
         self._slot.from_stram(message)
         if isinstance(message, Host):
             self._meet(message)
@@ -165,6 +170,7 @@ class SlotLoop:
         was_open = peer in self._open
         self._open.discard(peer)
         if peer == self._stram:
+            self.left = Lost(peer, reason, detail)
             self._slot.close()
         elif peer.slot == FEEDER:
             self._slot.feeder_lost(peer.attempt)

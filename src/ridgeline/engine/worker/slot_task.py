@@ -19,10 +19,12 @@ from ridgeline.api import files
 from ridgeline.api.errors import Failure
 from ridgeline.engine.exchange.address import UnixWay, ways_of
 from ridgeline.engine.exchange.block import Message
+from ridgeline.engine.exchange.limits import Limits
 from ridgeline.engine.exchange.listening import Listen
-from ridgeline.engine.exchange.network import STRAM, Network, Peer
+from ridgeline.engine.exchange.network import BROKEN, CUT, LATE, STRAM, UNREACHABLE, Network, Peer
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.exchange.sockets import Sockets
+from ridgeline.engine.exchange.streams import SILENT_SECONDS
 from ridgeline.engine.state.storage import open_storage
 from ridgeline.engine.worker import plan_distribution, process_start, stacks
 from ridgeline.engine.worker.feeding import FedRows
@@ -36,6 +38,14 @@ from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 
 _MOST_QUEUED_BYTES = 1 << 20
+JOINS = 1_000
+"""So often one task may join, and so many attempts lie between those of two tasks."""
+_CUT = {CUT, BROKEN}
+"""How a connection to STRAM ends that a cut network has ended: also by what comes of it at the other end."""
+_UNREACHED = {CUT, UNREACHABLE, LATE}
+"""How an attempt to reach STRAM ends while the network is cut."""
+_REDIAL_SECONDS = 3.0
+_REST_SECONDS = 0.5
 PROPERTY = "ridgeline.slot.secret"
 """The local property's name. Spark redacts in its logs what is called secret (`spark.redaction.regex`)."""
 
@@ -44,10 +54,13 @@ PROPERTY = "ridgeline.slot.secret"
 class SlotTask:
     """What a slot needs before STRAM can talk to it, as Spark's local property.
 
-    The attempt of the slot's `Peer` is `first_attempt` plus the number of Spark's attempt. So no two tasks
-    are the same peer. `epoch`: the attempt of STRAM's `Peer`. `stram`: where it listens.
-    `secret`: the application's. `listen`: where the slot does; if it has a host to bind to and none to
-    advertise, the slot advertises the name of its own. `s3`: how S3 is reached.
+    The attempt of the slot's `Peer` is `first_attempt`, plus `JOINS` for each attempt of Spark's before, plus
+    how often the task has joined before. So no two processes are the same peer, nor is one that was cut off.
+    `epoch`: the attempt of STRAM's `Peer`. `stram`: where it listens. `secret`: the application's.
+
+    `listen`: where the slot does; if it has a host to bind to and none to advertise, the slot advertises the
+    name of its own. `s3`: how S3 is reached. `silent_seconds`: a host that acknowledges nothing for so long
+    is cut off. `redial_seconds`: so long a slot that was cut off tries to reach STRAM again.
     """
 
     slot: int
@@ -57,6 +70,8 @@ class SlotTask:
     secret: bytes = field(repr=False)
     listen: Listen = field(default_factory=Listen, repr=False)
     s3: Mapping[str, Any] = field(default_factory=files.s3_settings, repr=False)
+    silent_seconds: float = SILENT_SECONDS
+    redial_seconds: float = 0.0
 
     def encode(self) -> str:
         """As text."""
@@ -64,23 +79,46 @@ class SlotTask:
 
 
 def serve(_index: int, _records: Iterable[object]) -> Iterator[bytes]:
-    """Be a slot until STRAM ends it or is gone. Yields nothing. Raises RidgelineError if it cannot listen."""
+    """Be a slot until STRAM ends it or is gone. Yields nothing. Raises RidgelineError if it cannot listen.
+
+    If the network is cut it tears its containers down, and joins anew once STRAM can be reached.
+    """
     context: Any = TaskContext.get()
     end_orderly()
     with contextlib.suppress(OSError):  # no dumps then
         stacks.register()
     task: SlotTask = pickle.loads(base64.b64decode(context.getLocalProperty(PROPERTY)))
     files.use_s3(task.s3)
-    me = Peer(task.slot, task.first_attempt + context.attemptNumber())
-    network = Sockets(me, task.secret, _listen(task), CLOCK)
-    try:
-        stram = Peer(STRAM, task.epoch)
-        network.connect(stram, task.stram)
-        with short_pauses():
-            join(network, stram, context.attemptNumber()).serve()
-    finally:
-        network.close()
+    serve_while_reached(task, context.attemptNumber(), _listen(task))
     yield from ()
+
+
+def serve_while_reached(task: SlotTask, task_attempt: int, listen: Listen) -> None:
+    """Be a slot, again and again while a cut network has kept it from STRAM; for `redial_seconds` at most.
+
+    Where nobody listens for slots any more the driver is gone: that is the end at once.
+    """
+    stram = Peer(STRAM, task.epoch)
+    first = task.first_attempt + JOINS * task_attempt
+    give_up_at = CLOCK.monotonic()
+    for joined in range(JOINS):
+        limits = Limits(silent_seconds=task.silent_seconds)
+        if joined:
+            limits = replace(limits, connect_seconds=_REDIAL_SECONDS)
+        network = Sockets(Peer(task.slot, first + joined), task.secret, listen, CLOCK, limits)
+        try:
+            network.connect(stram, task.stram)
+            with short_pauses():
+                loop = join(network, stram, task_attempt)
+                loop.serve()
+        finally:
+            network.close()
+        if loop.heard:
+            give_up_at = CLOCK.monotonic() + task.redial_seconds
+        cut_off = loop.left is not None and loop.left.reason in (_CUT if loop.heard else _UNREACHED)
+        if not cut_off or CLOCK.monotonic() >= give_up_at:
+            return
+        CLOCK.wait(_REST_SECONDS)
 
 
 def _listen(task: SlotTask) -> Listen:

@@ -55,6 +55,31 @@ WINDOWS = (
         aliases=("Spark `numFailedTasks`",),
     ),
     Metric(
+        "slots",
+        Kind.GAUGE,
+        "",
+        (),
+        "Slots that host containers now.",
+        "Fewer than `slots_wanted`: Spark has no cores for more, or hosts are out of reach. Containers "
+        "spread again once it has.",
+    ),
+    Metric(
+        "slots_wanted",
+        Kind.GAUGE,
+        "",
+        (),
+        "As many slots as containers would have if Spark had the cores that its settings allow.",
+        "Compare with `slots`.",
+    ),
+    Metric(
+        "slots_silent_total",
+        Kind.COUNTER,
+        "",
+        (),
+        "How often the host of a slot did not answer for a while.",
+        "The network between hosts is cut or overloaded, or a host stands still: see the log for which.",
+    ),
+    Metric(
         "slots_lost_total",
         Kind.COUNTER,
         "",
@@ -76,7 +101,7 @@ WINDOWS = (
         "",
         (),
         "How often all containers moved to fewer slots, since Spark had too few cores for long.",
-        "Windows take longer: give Spark the cores again, and restart the application.",
+        "Windows take longer: give Spark the cores again, and containers spread again by themselves.",
     ),
     Metric(
         "slots_misplaced_total",

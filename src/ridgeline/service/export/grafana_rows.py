@@ -272,6 +272,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             6,
             (
                 Query("slots_lost_total", legend="lost"),
+                Query("slots_silent_total", legend="host did not answer"),
                 Query("slots_restarted_total", legend="started again"),
                 Query("slots_reduced_total", legend="moves to fewer slots"),
                 Query("slots_misplaced_total", legend="on an unwanted host"),

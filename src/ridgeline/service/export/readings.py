@@ -92,6 +92,10 @@ class Readings:
             yield from _source(source, frame["at"])
         yield from _hosts(scrape, info["stats"]["clockSkew"])
         yield "slots_lost_total", (), scrape.slots.lost
+        yield "slots_silent_total", (), scrape.slots.silent
+        if scrape.slots.present is not None and scrape.slots.wanted is not None:
+            yield "slots", (), scrape.slots.present
+            yield "slots_wanted", (), scrape.slots.wanted
         yield "slots_restarted_total", (), scrape.slots.restarted
         yield "slots_reduced_total", (), scrape.slots.reduced
         yield "slots_misplaced_total", (), scrape.slots.misplaced

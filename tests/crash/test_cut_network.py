@@ -1,0 +1,129 @@
+"""A standalone cluster of two hosts: the network is cut, an executor is lost, a host comes later.
+
+No operator may fail: what the cluster does counts as no attempt.
+"""
+
+import re
+import signal
+
+import pytest
+
+from ridgeline.cli.load import load_application
+from ridgeline.testing import run_local
+from support.crash.hosts import Cluster
+from support.crash.processes import committed
+from support.crash.rows import Reader, multisets
+from support.paths import SUPPORT
+
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
+
+APPLICATION = SUPPORT / "crash" / "numbers.py"
+_WAIT = "spark.scheduler.maxRegisteredResourcesWaitingTime=300s"
+PROPERTIES = ("numbers.windows=1000000", "sums.pause_seconds=0.02", "store.roll_seconds=0.3")
+OPTIONS = [
+    *(part for value in PROPERTIES for part in ("-D", value)),
+    *(
+        part
+        for name in ("numbers", "sums", "store")
+        for part in ("--attribute", f"{name}.recovery_attempts=0")
+    ),
+    *("--log-level", "INFO"),
+]
+SILENT = r"slot \d \(process \d+ on `beta`\) has not answered for \d+ s: the network is cut"
+
+
+class Run:
+    """The application on a cluster of which `alpha` has the worker, and those of `more`."""
+
+    def __init__(self, cluster, start, wait_until, folder, patience, more=()):
+        self.cluster, self._wait_until = cluster, wait_until
+        self.output, self.checkpoint = folder / "output", folder / "checkpoint"
+        self.wait(lambda: "I have been elected leader" in cluster.text("master"), "the master")
+        for count, name in enumerate(["alpha", *more], 1):
+            self.add(name, count)
+        self.reader = Reader(self.output, self.checkpoint)
+        self.reader.start()
+        settings = {
+            "spark.cores.max": "4",
+            "spark.executor.cores": "2",
+            "spark.ridgeline.slots.timeout": "4s",
+            "spark.ridgeline.slots.patience": patience,
+        }
+        conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+        conf += ["--conf", _WAIT] if more else []
+        places = ("--output", self.output, "--checkpoint", self.checkpoint)
+        self.driver = start(APPLICATION, *places, *cluster.settings, *OPTIONS, *conf)
+
+    driver = None
+
+    def add(self, name, count):
+        self.cluster.start_worker(name, cores=2)
+        self.wait(lambda: self.cluster.text("master").count("Registering worker") == count, "a worker")
+
+    def wait(self, condition, what):
+        self._wait_until(lambda: condition() or self._over, what)
+        assert not self._over, self.driver.text
+
+    @property
+    def _over(self):
+        return self.driver is not None and self.driver.exit_code is not None
+
+    def says(self, pattern, times=1):
+        self.wait(lambda: len(re.findall(pattern, self.driver.text)) >= times, pattern)
+
+    def goes_on(self):
+        before = committed(self.checkpoint)
+        self.wait(lambda: committed(self.checkpoint) >= before + 10, "ten windows more")
+
+    def finish(self, folder):
+        """End in order: what is published is what a plain run gives."""
+        self.driver.process.send_signal(signal.SIGTERM)
+        assert self.driver.wait() == 0, self.driver.text
+        self.reader.finish()
+        windows = committed(self.checkpoint) + 1
+        run_local(
+            load_application(str(APPLICATION), ["--output", str(folder / "whole")]),
+            properties={"numbers.windows": str(windows)},
+        )
+        assert multisets(self.output) == multisets(folder / "whole")
+
+
+def test_a_cut_network_is_waited_for(start, wait_until, tmp_path):
+    with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
+        run = Run(cluster, start, wait_until, tmp_path, "300s", more=["beta"])
+        run.goes_on()
+        pids = set(re.findall(r"is there: process (\d+) on `beta`", run.driver.text))
+        cluster.cut("beta")
+        run.says(SILENT)
+        run.says(r"slot \d is lost: process \d+ on `beta`: its host has acknowledged nothing")
+        cluster.mend("beta")
+        run.says(r"is there again: process \d+ on `beta`", len(pids))
+        run.goes_on()
+        run.finish(tmp_path)
+        again = set(re.findall(r"is there again: process (\d+) on `beta`", run.driver.text))
+        assert again & pids  # it was not started anew: it has joined again
+        assert "slots live there now" not in run.driver.text
+
+
+def test_slots_spread_again_whenever_cores_come(start, wait_until, tmp_path):
+    spread = r"containers are spread over 3 slots now \(\d before\), as many as wanted"
+    reduced = "Spark has cores for 1 slot only: all containers of 3 slots live there now"
+    with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
+        run = Run(cluster, start, wait_until, tmp_path, "3s")
+        run.goes_on()
+        run.says("containers live in 1 slot, 3 are wanted: more are started once Spark has cores")
+        run.add("beta", 2)  # a host that comes later
+        run.says(spread)
+        run.goes_on()
+        cluster.cut("beta")  # longer than the patience
+        run.says(reduced)
+        run.goes_on()
+        cluster.mend("beta")
+        run.says(spread, 2)
+        run.goes_on()
+        lost = run.driver.text.count("is lost")
+        cluster.kill_executors("beta")  # its worker starts another one
+        run.says("is lost", lost + 1)
+        run.says("is there again|" + spread, 3)
+        run.goes_on()
+        run.finish(tmp_path)

@@ -1,0 +1,67 @@
+"""What the cluster does is waited for, longer each time, and counts for nothing up to the patience."""
+
+from dataclasses import replace
+
+from ridgeline.api.errors import Failure
+from ridgeline.stram.failures import Failures
+from ridgeline.stram.patience import Patience, back_off
+from ridgeline.stram.slots import GiveUpSlot, Slots, StartSlot
+from support.stram.plans import plan
+
+CUT = Failure("app", "", 0, 7, "slot 1", "its host has acknowledged nothing for 15 s", cluster=True)
+
+
+def test_waits_double_up_to_ten_seconds():
+    assert [back_off(failures) for failures in (0, 1, 2, 3, 4)] == [0, 0, 0.25, 0.5, 1]
+    assert back_off(1000) == 10
+
+
+def test_failures_of_the_cluster_count_as_attempts_only_after_the_patience():
+    patience = Patience(90)
+    assert all(patience.failed(CUT, now).cluster for now in (0, 5, 20, 89))
+    assert patience.wait_until == 90
+    late = patience.failed(CUT, 91)
+    assert not late.cluster
+    assert "the cluster has failed so for 91 s, and no window ran meanwhile" in late.error
+
+
+def test_a_window_that_ran_ends_the_trouble():
+    patience = Patience(90)
+    patience.failed(CUT, 0)
+    patience.failed(CUT, 80)
+    patience.went_on()
+    assert patience.wait_until == 0
+    assert patience.failed(CUT, 200).cluster
+
+
+def test_what_an_operator_did_is_passed_on():
+    mine = replace(CUT, operator="sums", cluster=False)
+    patience = Patience(0)
+    assert patience.failed(mine, 5) is mine
+    assert patience.wait_until == 0
+
+
+def test_no_number_of_cuts_uses_up_the_attempts_of_an_operator():
+    failures = Failures(plan())
+    assert [failures.count(7, CUT) for _ in range(50)] == [(0, False)] * 50
+    mine = replace(CUT, cluster=False)
+    assert [failures.count(7, mine)[1] for _ in range(4)] == [False, False, False, True]
+
+
+def test_jobs_that_the_cluster_ends_are_asked_for_again_later_each_time_up_to_the_patience():
+    slots = Slots(((0,), (1,)), 1, patience_seconds=30)
+    slots.start()
+    found = [slots.job_ended(1, "executor lost", now)[0] for now in (0, 1, 2, 29, 31)]
+    assert [type(one) for one in found] == [StartSlot] * 4 + [GiveUpSlot]
+    assert [one.wait_seconds for one in found[:4]] == [0, 0.25, 0.5, 1]
+    assert found[4].jobs == 5
+
+
+def test_jobs_that_an_operator_ends_are_counted():
+    slots = Slots(((0,), (1,)), 1, patience_seconds=1000)
+    slots.start()
+    found = []
+    for _ in range(2):
+        slots.lost(1, "ValueError in setup", blamed=True)
+        found += slots.job_ended(1, "", 0)
+    assert [type(one) for one in found] == [StartSlot, GiveUpSlot]
