@@ -271,6 +271,8 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "timeseries",
             6,
             (
+                Query("slots", legend="slots"),
+                Query("slots_wanted", legend="slots wanted"),
                 Query("slots_lost_total", legend="lost"),
                 Query("slots_silent_total", legend="host did not answer"),
                 Query("slots_restarted_total", legend="started again"),
