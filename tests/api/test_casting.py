@@ -34,6 +34,7 @@ REFUSED: list[tuple[list[Any], pa.DataType, pa.DataType]] = [
     ([Decimal("1.5")], pa.decimal128(38, 18), pa.int64()),
     ([Decimal("1.25")], pa.decimal128(38, 18), pa.decimal128(38, 1)),
     ([1000], pa.int64(), pa.decimal128(5, 2)),
+    ([Decimal(13901871834065952311728857757051)], pa.decimal128(38, 0), pa.decimal128(38, 18)),
     ([1], pa.int64(), pa.bool_()),
     ([datetime(2026, 1, 1)], pa.timestamp("us"), pa.date32()),  # noqa: DTZ001
     ([1], pa.int64(), pa.duration("us")),

@@ -235,6 +235,8 @@ def _cast_numbers(array: pa.Array, kind: pa.DataType) -> pa.Array:
             return pa.array([None if value is None else Decimal(value) for value in array.to_pylist()], kind)
         if types.is_integer(array.type):
             array = array.cast(_ANY_INTEGER)
+        wide = array.cast(pa.decimal256(76, array.type.scale))  # in 128 bits Arrow's rescaling overflows
+        return wide.cast(pa.decimal256(76, kind.scale)).cast(kind)
     return array.cast(kind)
 
 
