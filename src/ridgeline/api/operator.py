@@ -494,9 +494,17 @@ class InputOperator(Operator):
     def progress(self) -> tuple[float, float | None] | None:
         """Progress after the window, in `progress_unit`: (work consumed, work remaining or None if unknown).
 
-        None if nothing is known.
+        None if nothing is known. It is also asked while a window runs, or between two, from another thread:
+        it should read plain values only.
         """
         return None
+
+    def is_paced(self) -> bool:
+        """True if it holds back what is not due yet: what remains is no backlog then.
+
+        Asked in each window.
+        """
+        return False
 
 
 class SparkSource(InputOperator, Generic[T]):

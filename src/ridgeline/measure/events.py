@@ -330,7 +330,8 @@ class SourceProgress:
 
     Since the run's start. None means unknown; a negative `remaining` means infinite. `remaining_bytes` where
     it is known beside records. Of one partition, or of the whole source (`operator` is then its first
-    partition, `whole` is true).
+    partition, `whole` is true). `asked`: when it said so, STRAM's clock; 0: `at`. `paced`: it holds back what
+    is not due, so what remains is no backlog.
     """
 
     at: float
@@ -341,6 +342,27 @@ class SourceProgress:
     unit: str = "records"
     remaining_bytes: float | None = None
     whole: bool = False
+    asked: float = 0.0
+    paced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTaken:
+    """What one partition of a Python input has taken by the end of a window that is still under way.
+
+    As in `SourceProgress`, which follows once the window is committed, if this attempt counts. It is left out
+    for windows that are committed soon after.
+    """
+
+    at: float
+    window_id: int
+    attempt: int
+    operator: int
+    consumed: float | None
+    remaining: float | None
+    unit: str
+    asked: float
+    paced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +398,8 @@ class RunningOperator:
     - `active_produced`: per output port, for active tuples
     - `active_remaining`: per output port, expected for active tuples (missing: not reported; negative:
       infinite)
-    - `work`: consumed, and remaining or None, as an input operator's `progress()` returns
+    - `work`: consumed, and remaining or None, as an input operator's `progress()` returns, also once it is
+      done
     - `oldest_in_flight`: per output, the lowest time of the records in flight, seconds since 1970
     - `end_seconds`: the part of `seconds` spent in `end_window`, None before it
     """
@@ -401,7 +424,8 @@ class ContainerHeartbeat:
 
     `sent`, `began` (of its window) are its host's clock, `at` is STRAM's when it was received.
 
-    `container` -1: no container runs, the message only carries its clock. `stack`: where its thread is.
+    `container` -1: no container runs, or not for long. Then the message carries its clock, and the `work` of
+    the input operators that live in the process. `stack`: where its thread is.
     `unsent`: heartbeats of its process that could not be sent since the one before.
     """
 
@@ -539,6 +563,7 @@ RunEvent = (
     | OutputPublished
     | SparkTrigger
     | SourceProgress
+    | SourceTaken
     | SourceAsked
     | ContainerHeartbeat
     | MessagesRefused

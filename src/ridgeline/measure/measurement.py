@@ -59,6 +59,7 @@ from ridgeline.measure.events import (
     RunEvent,
     SourceAsked,
     SourceProgress,
+    SourceTaken,
     SparkTrigger,
     StateCompacted,
     StateWarning,
@@ -151,6 +152,7 @@ class Measurement:
             OperatorWindow: self._open_window,
             OperatorMetrics: self._open_window,
             SourceProgress: self._source,
+            SourceTaken: self._taken,
             SourceAsked: self._asked,
             SparkTrigger: self._trigger,
             ContainerHeartbeat: self._heartbeat,
@@ -253,6 +255,9 @@ class Measurement:
             self._progress.source(event)
         else:
             self._open.append(event)
+
+    def _taken(self, event: SourceTaken) -> None:
+        self._progress.source_taken(event)
 
     def _asked(self, event: SourceAsked) -> None:
         self._progress.source_asked(event)

@@ -276,6 +276,11 @@ class FileReplayInput(InputOperator, Generic[T]):
         passed, left = self._cursor.progress()
         return passed / self.context.partitions, left / self.context.partitions
 
+    def is_paced(self) -> bool:
+        """True if rows are due by the clock, by their times or by windows."""
+        paces = self.rows_per_window, self.rows_per_second, self.event_time
+        return any(pace is not None for pace in paces)
+
     def _emit_rows(self, rows: int) -> None:
         """Emit this partition's rows among the next `rows` rows of the files."""
         turn, of = self.rows_in_turn, self.context.partitions

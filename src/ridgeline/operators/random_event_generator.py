@@ -94,6 +94,10 @@ class RandomEventGenerator(InputOperator):
         if self.count is not None and self.position >= self.count:
             self.finish()
 
+    def is_paced(self) -> bool:
+        """True: so many a window."""
+        return True
+
     def progress(self) -> tuple[float, float | None]:
         """Tuples emitted and still to be emitted by all partitions; None without `count`."""
         return float(self.position), None if self.count is None else float(max(0, self.count - self.position))

@@ -5,9 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ridgeline.measure.events import RunEvent
-from ridgeline.plan.protocol import WindowReport
+from ridgeline.measure.events import RunEvent, SourceTaken
+from ridgeline.plan.protocol import OperatorReport, WindowReport
 from ridgeline.stram.own_metrics import MetricAggregation
+
+
+def asked_at(report: WindowReport, operator: OperatorReport) -> float:
+    """When an input operator has said how far it is, by STRAM's clock: it had just ended its turn."""
+    return report.window.received - max(0.0, report.window.ended - operator.window.ended)
+
+
+def taken_events(report: WindowReport) -> Iterator[SourceTaken]:
+    """What input operators of a container have taken, while the window is under way. `at` is not set."""
+    for operator in report.operators:
+        if (said := operator.source) is not None:
+            yield SourceTaken(
+                0.0,
+                report.window.window_id,
+                report.window.attempt,
+                said.operator,
+                said.consumed,
+                said.remaining,
+                said.unit,
+                asked_at(report, operator),
+                said.paced,
+            )
 
 
 def report_events(
@@ -26,7 +48,7 @@ def report_events(
             operator.window.at = at
             yield operator.window
             if operator.source is not None:
-                yield replace(operator.source, at=at)
+                yield replace(operator.source, at=at, asked=asked_at(report, operator))
             if operator.metrics:
                 measured[operator.window.operator] = operator.metrics
     if measured:

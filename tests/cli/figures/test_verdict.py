@@ -38,7 +38,7 @@ def line(at=frames.AT, **application):
         ),
         (
             {"verdict": "stuck", "backlogRecords": None, "backlogSeconds": None},
-            "stuck: nothing is taken from the sources",
+            "stuck: nothing is committed, and nothing moves",
         ),
         ({"verdict": "unknown"}, "no verdict yet: how much waits at the sources is not known"),
     ],

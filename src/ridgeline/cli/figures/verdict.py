@@ -11,8 +11,10 @@ from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer
 
 STYLES: Mapping[str, str] = {
     "keeping up": "bold green",
+    "paced": "bold green",
     "catching up": "bold cyan",
     "holding": "bold yellow",
+    "settling": "bold",
     "falling behind": "bold red",
     "stuck": "bold white on red",
     "unreachable": "bold white on red",
@@ -64,7 +66,9 @@ def _parts(application: BacklogAnswer, at: float | None) -> list[str]:
     """The verdict, what waits, and when it will be done, as texts."""
     verdict, parts = application["verdict"], []
     nothing_waits = not application["backlogRecords"] and application["backlogSeconds"] == 0
-    if verdict != "keeping up" and not nothing_waits:
+    if verdict == "paced":
+        parts.append("what is left is not due yet")
+    elif verdict != "keeping up" and not nothing_waits:
         if application["backlogRecords"] is not None:
             parts.append(f"{known_as(application['basis'])}{count(application['backlogRecords'])} records")
         elif application["backlogSeconds"] is not None:
@@ -75,7 +79,7 @@ def _parts(application: BacklogAnswer, at: float | None) -> list[str]:
         idle = "nothing waits at the sources, but windows begin late"
         parts.append(idle if nothing_waits else "more arrives than is worked off")
     if verdict == "stuck":
-        parts.append("nothing is taken from the sources")
+        parts.append("nothing is committed, and nothing moves")
     as_of, behind = application.get("asOf"), application.get("windowsBehind")
     if at is not None and as_of is not None and at - as_of > _OLD_SECONDS:
         parts.append(f"as of {soon(at - as_of)} ago")

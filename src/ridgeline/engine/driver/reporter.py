@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Container, Iterable
+from dataclasses import replace
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure
 from ridgeline.engine.driver.changes import Asked, changed_event
 from ridgeline.engine.driver.window import Window
-from ridgeline.measure.events import OutputPublished, RunEvent, StateWarning
+from ridgeline.measure.events import OutputPublished, RunEvent, SourceTaken, StateWarning
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.protocol import WindowReport
 from ridgeline.stram.own_metrics import MetricAggregation
-from ridgeline.stram.reporting import report_events
+from ridgeline.stram.reporting import report_events, taken_events
 
+_MOMENT_SECONDS = 0.2
 Observe = Callable[[RunEvent], None]
 """Takes the events of a run, in the thread in which they happen. Must be quick and raise nothing."""
 
@@ -24,6 +28,8 @@ class Reporter:
         self.tell: Observe = observe or (lambda _event: None)
         self._clock = clock
         self._early: list[StateWarning] | None = []
+        self._taken: deque[tuple[float, SourceTaken]] = deque()
+        """What inputs have taken, until it is told or their window is committed."""
         self.follow(plan)
 
     def follow(self, plan: Plan) -> None:
@@ -49,6 +55,19 @@ class Reporter:
             self.tell(event)
         self.published(published)
         self.tell(window.event(window_id, at))
+
+    def reported(self, report: WindowReport) -> None:
+        """A container has run its part of a window."""
+        now = self._clock.monotonic()
+        self._taken.extend((now, event) for event in taken_events(report))
+
+    def tell_taken(self, under_way: Container[int]) -> None:
+        """Tell what inputs have taken into windows that take longer than a moment."""
+        now = self._clock.monotonic()
+        while self._taken and now - self._taken[0][0] >= _MOMENT_SECONDS:
+            _, event = self._taken.popleft()
+            if event.window_id in under_way:
+                self.tell(replace(event, at=self._clock.wall()))
 
     def published(self, events: Iterable[OutputPublished]) -> None:
         """What readers have come to see."""

@@ -158,7 +158,9 @@ class ApplicationRun(ChangingRun):
                 window = self._windows.get(event.report.window.window_id)
                 if window is not None:
                     window.returned = window.timeline.now()
+                    self._reporter.reported(event.report)
         self._process(*events)
+        self._reporter.tell_taken(self._windows)
         if written := self._committer.finished():
             self._process(written)
         if not self.master.held:

@@ -45,18 +45,25 @@ class HeartbeatSender:
     """Sends the heartbeats of this process from a daemon thread; `failures` counts failed attempts.
 
     A container that works on its window for longer than the interval sends its running metrics. In shorter
-    windows, and by an idle worker, only the clock is sent. So a worker that is silent is frozen or gone. Work
-    never waits for it: a window costs an attribute. `close` is called by the thread after `stop`.
+    windows, and by an idle worker, the clock is sent, and what `sources` says of its input operators. So a
+    worker that is silent is frozen or gone. Work never waits for it: a window costs an attribute. `close` is
+    called by the thread after `stop`.
     """
 
     def __init__(
-        self, send: Send, interval_seconds: float, clock: Clock, close: Callable[[], None] = lambda: None
+        self,
+        send: Send,
+        interval_seconds: float,
+        clock: Clock,
+        close: Callable[[], None] = lambda: None,
+        sources: Callable[[], tuple[RunningOperator, ...]] = tuple,
     ) -> None:
         self.failures = 0
         self._send = send
         self._interval_seconds = interval_seconds
         self._clock = clock
         self._close = close
+        self._sources = sources
         self._work: tuple[Reporting, int] | None = None
         self._stop = threading.Event()
 
@@ -87,7 +94,7 @@ class HeartbeatSender:
         unsent = 0
         while True:
             try:
-                beat = self._running() or ContainerHeartbeat(0.0, -1, _HOST, os.getpid(), 0.0)
+                beat = self._running() or self._idle()
                 beat = replace(beat, unsent=unsent)
                 if self._send(partial(encode, beat, self._clock.wall)):
                     if unsent:
@@ -103,6 +110,10 @@ class HeartbeatSender:
             if self._clock.wait(self._interval_seconds, self._stop):
                 self._close()
                 return
+
+    def _idle(self) -> ContainerHeartbeat:
+        """The clock, and how far input operators are that live here."""
+        return ContainerHeartbeat(0.0, -1, _HOST, os.getpid(), 0.0, operators=self._sources())
 
     def _running(self) -> ContainerHeartbeat | None:
         """The figures of the container that works on its window for longer than the interval."""

@@ -21,6 +21,7 @@ from ridgeline.engine.worker.black_box import BlackBox, Turn
 from ridgeline.engine.worker.container import Container
 from ridgeline.engine.worker.failures import Failed, failure_of
 from ridgeline.engine.worker.heartbeat import HeartbeatSender
+from ridgeline.measure.events import RunningOperator
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.protocol import WindowRequest
 
@@ -99,6 +100,10 @@ class Hosted:
         finally:
             _at_work = False
             _black_box().idle()
+
+    def sources(self) -> tuple[RunningOperator, ...]:
+        """How far the input operators are that live here. From any thread."""
+        return tuple(one for container in list(self._containers.values()) for one in container.sources())
 
     def close(self, containers: Collection[int] | None = None) -> list[Failed]:
         """Tear these containers down, or all. Returns what failed in it."""

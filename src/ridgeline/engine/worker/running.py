@@ -173,9 +173,10 @@ class Running:
         consumed, active, finished = dict(done), 0, 0
         active_produced: dict[str, int] = {}
         work = None
-        if isinstance(self._operator, InputOperator) and state == "running":
-            active, active_produced, produced = 1, produced, {}
-            work = self._work()
+        if isinstance(self._operator, InputOperator) and state in {"running", "done"}:
+            work = self.work()
+            if state == "running":
+                active, active_produced, produced = 1, produced, {}
         elif part is not None:
             port, size, rows = part
             if rows is None:
@@ -214,8 +215,11 @@ class Running:
     def _pending(self) -> dict[str, int]:
         return {name: point.pending for name, point in self._outputs.items()}
 
-    def _work(self) -> tuple[float, float | None] | None:
-        """The progress that an input operator reports, else None: asking in mid-window must not fail."""
+    def work(self) -> tuple[float, float | None] | None:
+        """The progress that an input operator reports, else None: asking beside its callbacks must not fail.
+
+        From any thread.
+        """
         try:
             return self._operator.progress() if isinstance(self._operator, InputOperator) else None
         except Exception:  # noqa: BLE001  asked again at the end of the window, where it counts

@@ -365,7 +365,13 @@ class OperatorRuntime:
         if (work := self._call("progress", source.progress)) is not None:
             consumed, remaining = work
             report.source = SourceProgress(
-                0.0, report.window.window_id, self.spec.id, consumed, remaining, source.progress_unit
+                0.0,
+                report.window.window_id,
+                self.spec.id,
+                consumed,
+                remaining,
+                source.progress_unit,
+                paced=bool(self._call("is_paced", source.is_paced)),
             )
 
     def route(self, outgoing: Outgoing, emitted: Mapping[str, Sequence[Tuples]], delivered: Emitted) -> None:

@@ -34,6 +34,7 @@ from ridgeline.engine.worker.messages import Address, Heartbeat, Host, Joined, P
 from ridgeline.engine.worker.pauses import collect_again, short_pauses, spare_loaded
 from ridgeline.engine.worker.slot import Slot
 from ridgeline.engine.worker.slot_loop import SlotLoop
+from ridgeline.measure.events import RunningOperator
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 
@@ -239,9 +240,17 @@ class Containers:
             if self._heartbeats is not None:
                 self._heartbeats.stop()
             self._heartbeat_seconds = seconds
-            self._heartbeats = None if seconds is None else HeartbeatSender(self._send, seconds, CLOCK)
+            self._heartbeats = (
+                None
+                if seconds is None
+                else HeartbeatSender(self._send, seconds, CLOCK, sources=self._sources)
+            )
             if self._heartbeats is not None:
                 self._heartbeats.start()
+
+    def _sources(self) -> tuple[RunningOperator, ...]:
+        """How far the input operators are. Called by the thread of heartbeats."""
+        return () if self._hosted is None else self._hosted.sources()
 
     @property
     def _here(self) -> Hosted:

@@ -23,11 +23,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
-from ridgeline.measure.events import SourceAsked, SourceProgress
-from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, total, weakest
+from ridgeline.measure.progress.estimate import NOTHING, UNKNOWN, Basis, Estimate, weakest
 from ridgeline.measure.progress.trend import Sample, Samples, Trend
 
 _HOLDS, _HOLDS_ERRORS = 0.05, 1.5  # of the drain rate; standard errors
@@ -36,8 +35,6 @@ _TURNS_ERRORS = 2.0  # ... beyond which falling turns into growing, and the reve
 _KEEPS_UP_WINDOWS, _LEAVES_WINDOWS = 2.0, 4.0
 _STUCK_WINDOWS, _STUCK_SECONDS = 3.0, 5.0
 _LONG_INTERVALS, _SCATTER = 3.0, 0.02
-ASKED_SECONDS = 10.0
-"""How long an answer of a source wins over what a window reports of it at its end."""
 _FEWEST = 4  # samples that are kept however old they are
 _MOST = 1e18  # amounts above are read as this: their squares do not overflow
 _ROUNDING = 1e-9  # of what was consumed
@@ -47,16 +44,20 @@ _SLICES = 100  # samples of an interval are merged to about this number
 class Verdict(StrEnum):
     """Whether an application keeps up with what arrives, the best first.
 
-    `keeping up`: nothing is left, or what two windows drain. `catching up`: the backlog falls. `holding`: it
-    neither falls nor grows. `falling behind`: it grows. `stuck`: there is a backlog and nothing has been
-    taken or consumed for three windows, at least 5 seconds. (If the samples' distance is longer than a
-    window, three of these count.) `unreachable`: it does not answer. `unknown`: the backlog is not known, is
-    infinite, or was not seen for long enough.
+    `keeping up`: nothing is left, or what two windows drain. `paced`: what is left is not due yet.
+    `catching up`: the backlog falls. `holding`: it neither falls nor grows. `settling`: the run or its plan
+    has just begun. `falling behind`: it grows. `stuck`: there is a backlog and nothing has been taken or
+    consumed for three windows, at least 5 seconds. (If the samples' distance is longer than a window, three
+    of these count.) Or windows are under way, and nothing was committed or has moved for two windows, at
+    least 5 seconds. `unreachable`: it does not answer. `unknown`: the backlog is not known, is infinite, or
+    was not seen for long enough.
     """
 
     KEEPING_UP = "keeping up"
+    PACED = "paced"
     CATCHING_UP = "catching up"
     HOLDING = "holding"
+    SETTLING = "settling"
     FALLING_BEHIND = "falling behind"
     STUCK = "stuck"
     UNREACHABLE = "unreachable"
@@ -126,6 +127,7 @@ class SourceBacklog:
         basis: Basis = Basis.EXACT,
         counts: bool = True,
         late: bool = False,
+        restarted: bool | None = None,
     ) -> None:
         """Take a sample.
 
@@ -139,6 +141,8 @@ class SourceBacklog:
                 is due waits in any application.
             late: True while a window runs that is late or will be: then the application does not keep up,
                 however little is left.
+            restarted: Whether the source has; None: as `consumed` says. An estimate that is corrected falls,
+                too.
         """
         consumed = None if consumed is None or not math.isfinite(consumed) else min(_MOST, max(0.0, consumed))
         if remaining is not None and not math.isnan(remaining) and remaining != math.inf:
@@ -148,12 +152,14 @@ class SourceBacklog:
         if not counts or self._samples.begins_slice(at):
             self._judge_last()
         last = self._consumed
-        if last is not None and consumed is not None and consumed < last * (1 - _ROUNDING):
+        if restarted is None:
+            restarted = last is not None and consumed is not None and consumed < last * (1 - _ROUNDING)
+        if restarted:
             self._judge_last()
             self._samples.clear()
             self._verdict, last = Verdict.UNKNOWN, None
         if last is None or (consumed is not None and consumed > last * (1 + _ROUNDING)):
-            self._moved_at = at
+            self._moved_at = max(self._moved_at, at)
         self._as_of = at
         self._consumed = consumed if consumed is not None else last
         self._backlog = Estimate(remaining, basis)
@@ -338,106 +344,3 @@ class ScheduleBacklog:
         return BacklogState(
             seconds, seconds, None, None, None if caught_up_at is None else max(now, caught_up_at), verdict
         )
-
-
-@dataclass(slots=True)
-class PartitionedSource:
-    """Brings together what the partitions of one input operator report, or the whole source.
-
-    `backlog` follows their sum.
-    """
-
-    partitions: tuple[int, ...]
-    backlog: SourceBacklog
-    unit: str | None = None
-    bytes: Estimate = UNKNOWN
-    latest: dict[int, SourceProgress] = field(default_factory=dict)
-    waiting: bool = False
-    problem: str = ""
-    """Why it cannot be asked."""
-    asked_at: float = -math.inf
-    """Of a source that is asked beside the windows: when it answered last.
-
-    The ends of windows are no samples then.
-    """
-    taken: float = 0.0
-    """What windows have taken of a source that is asked, processed or not."""
-    late: bool = False
-    window_ended: bool = True
-
-    def repartition(self, partitions: tuple[int, ...]) -> None:
-        """Others report from now on; the backlog goes on. What a whole source has said stays."""
-        self.partitions = partitions
-        self.waiting = False
-        self.latest = {one: said for one, said in self.latest.items() if said.whole or one in partitions}
-
-    def add(self, event: SourceProgress) -> None:
-        """Take a report of one partition or of the whole source; all partitions of a window make a sample."""
-        self.unit = event.unit
-        if event.whole:
-            self.latest = {event.operator: event}
-        else:
-            self.latest = {one: said for one, said in self.latest.items() if not said.whole} | {
-                event.operator: event
-            }
-        self.waiting = True
-        if event.whole or all(
-            one in self.latest and self.latest[one].window_id == event.window_id for one in self.partitions
-        ):
-            self.flush(event.at)
-
-    def flush(self, at: float) -> None:
-        """Make a sample of the latest reports."""
-        if not self.waiting:
-            return
-        self.waiting = False
-        whole = any(said.whole for said in self.latest.values())
-        reports = [self.latest.get(one) for one in ([*self.latest] if whole else self.partitions)]
-        consumed = [None if said is None else said.consumed for said in reports]
-        remaining = total(_amount(None if said is None else said.remaining) for said in reports)
-        self.bytes = total(_amount(None if said is None else said.remaining_bytes) for said in reports)
-        known = [value for value in consumed if value is not None]
-        if at - self.asked_at <= ASKED_SECONDS:
-            return
-        self.backlog.add(
-            at, sum(known) if len(known) == len(consumed) else None, remaining.value, basis=remaining.basis
-        )
-
-    def answer(self, event: SourceAsked, done: float, *, late: bool, known: bool = True) -> None:
-        """The source was asked.
-
-        `done`: which part of what the running window holds is processed; `late`: that window will be late;
-        `known`: False if nobody knows what it does. While a window is in time only the first answer after its
-        end counts for the trend. Until the next window is due, records wait anyway.
-        """
-        self.problem = event.problem
-        if event.problem or event.waiting is None or event.taken is None:
-            return
-        self.unit = "records"
-        self.asked_at = event.at
-        if event.taken > self.taken:  # nothing of it can have been consumed before
-            self.backlog.moved(event.at)
-        self.taken = event.taken
-        if late and not self.late:
-            self.backlog.begin_anew(event.at)
-        self.late = late
-        left = event.held * (1.0 - done)
-        basis = Basis.ESTIMATED if 0 < done < 1 else Basis.EXACT
-        self.backlog.add(
-            event.at,
-            event.taken - left,
-            event.waiting + left,
-            basis=basis,
-            counts=known and (late or self.window_ended),
-            late=late,
-        )
-        self.window_ended = self.window_ended and not known
-
-    def backlog_in(self, unit: str, backlog: Estimate) -> Estimate | None:
-        """The backlog if it is in this unit."""
-        return backlog if self.unit == unit else None
-
-
-def _amount(value: float | None) -> Estimate:
-    """An amount as a source reports it: None is unknown, negative is infinite."""
-    return UNKNOWN if value is None else Estimate(math.inf if value < 0 else value)

@@ -8,8 +8,10 @@ STRAM's clock.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from statistics import median
 
 from ridgeline.measure.answers.progress import (
     BacklogAnswer,
@@ -24,6 +26,7 @@ from ridgeline.measure.events import (
     RunningOperator,
     SourceAsked,
     SourceProgress,
+    SourceTaken,
     WindowCommitted,
     WindowPlanned,
     WindowStarted,
@@ -31,7 +34,6 @@ from ridgeline.measure.events import (
 from ridgeline.measure.progress.averages import Averages
 from ridgeline.measure.progress.backlog import (
     BacklogState,
-    PartitionedSource,
     ScheduleBacklog,
     SourceBacklog,
     Verdict,
@@ -45,10 +47,15 @@ from ridgeline.measure.progress.formulas import (
     work_done,
 )
 from ridgeline.measure.progress.rows import finite, infinite, operator_row, window_row
+from ridgeline.measure.progress.settling import STUCK_SECONDS, STUCK_WINDOWS, Settling
+from ridgeline.measure.progress.sources import Done, PartitionedSource
 from ridgeline.measure.topology import StreamEdge, Topology
 
 _LATE_SHARE = 1.2  # of its width: a window that takes longer is late
+_LATE_WINDOWS = 1.5  # so long it is called late after a window that was
+_USUAL_WINDOWS = 10
 _SILENT_SECONDS = 3.0  # that a window may run before its first heartbeat
+_FLOWS_WINDOWS = 2.0
 _BEHIND_WINDOWS = 4.0  # no application that is further behind its schedule keeps up
 
 
@@ -88,11 +95,20 @@ class ProgressFold:
         self._last_late = self._last_heard = False
         self._begun = 0
         self._newest: int | None = None
+        self._settling = Settling()
+        self._late_until = -math.inf
+        self._moved_at = -math.inf
+        """When something was heard that shows that windows get on."""
+        self._beats = False
+        """True once there was any heartbeat: without them nobody knows what a long window does."""
+        self._took: deque[float] = deque(maxlen=_USUAL_WINDOWS)
+        """What the last windows took, trigger to commit."""
 
     # Events -------------------------------------------------------------------------------------------------
 
     def planned(self, topology: Topology) -> None:
         """The plan is made or has changed. Averages of operators stay until `forget`, backlogs go by name."""
+        self._settling.begin()
         self._topology = topology
         self._even = even_shares(topology)
         self._dealt = {}
@@ -130,6 +146,7 @@ class ProgressFold:
     def window_planned(self, event: WindowPlanned) -> None:
         """A window's trigger has fired: how late it fired is a sample of the schedule."""
         self._begun += self._newest != event.window_id
+        self._settling.planned(event.window_id)
         self._newest = event.window_id
         pause = math.inf if self._committed_at is None else event.at - self._committed_at
         at_once = self._last_late and pause < 0.1 * self._window_seconds
@@ -149,10 +166,16 @@ class ProgressFold:
         window = self._flights.get(event.window_id) or self._take_off(_Window(event.window_id, event.at))
         window.clear()
         window.attempt, window.began = event.attempt, event.at
+        if event.attempt:
+            self._settling.again(event.window_id)
+            for source in self._sources.values():
+                source.ledger.void(event.window_id)
 
     def _take_off(self, window: _Window) -> _Window:
         """A window is under way; what an earlier run has left under way is not."""
         self._flights = {number: one for number, one in self._flights.items() if number < window.id}
+        for source in self._sources.values():
+            source.ledger.void(window.id)
         self._flights[window.id] = window
         self._window = next(iter(self._flights.values()))
         return window
@@ -160,6 +183,9 @@ class ProgressFold:
     def heartbeat(self, event: ContainerHeartbeat) -> None:
         """A container's heartbeat; it counts if it is of this attempt and of a planned container."""
         window = self._flights.get(event.window_id, self._window)
+        self._beats = True
+        if event.container < 0:
+            self._hear_sources(event, None)
         if window is None or not window.running or event.at < window.began:
             return
         process = (event.host, event.pid)
@@ -177,9 +203,81 @@ class ProgressFold:
         window.heartbeats[event.container] = event.at
         said = {operator.id: operator for operator in event.operators if operator.id in ids}
         if any(_moves(operator, window.heard.get(operator.id)) for operator in said.values()):
-            for source in self._sources.values():
-                source.backlog.moved(event.at)
+            self._gets_on(event.at)
+            if self._settling.worked(window.id, event.at):
+                self._begin_anew(event.at)
         window.heard.update(said)
+        self._hear_sources(event, window)
+
+    def _hear_sources(self, event: ContainerHeartbeat, window: _Window | None) -> None:
+        """Take in what a heartbeat says of input operators. `window`: the one that their container runs."""
+        for said in event.operators:
+            node = self._topology.by_id.get(said.id) if said.work is not None else None
+            source = self._sources.get(node.name) if node is not None else None
+            if said.work is None or source is None or said.id not in source.partitions:
+                continue
+            source.ledger.answer(said.id, event.at, *said.work)
+            if window is not None and said.state == "done":
+                source.ledger.taken(window.id, said.id, said.work[0])
+        self._look(event.at)
+
+    def _gets_on(self, at: float) -> None:
+        """Something shows that windows get on."""
+        self._moved_at = max(self._moved_at, at)
+        for source in self._sources.values():
+            source.backlog.moved(at)
+
+    def _begin_anew(self, at: float) -> None:
+        """What was seen of backlogs before the first sign of work says nothing of what follows."""
+        for source in self._sources.values():
+            source.backlog.begin_anew(at)
+
+    def source_taken(self, event: SourceTaken) -> None:
+        """An input operator has ended its part of a window that is still under way."""
+        node = self._topology.by_id.get(event.operator)
+        source = self._sources.get(node.name) if node is not None else None
+        window = self._flights.get(event.window_id)
+        if source is None or window is None or window.attempt != event.attempt:
+            return
+        source.ahead(event)
+        self._moved_at = max(self._moved_at, event.at)
+        self._look(event.at)
+
+    def _look(self, at: float) -> None:
+        """Something was heard of a window that runs: follow the sources."""
+        asking = [source for source in self._sources.values() if source.looks(at)]
+        window = self._window
+        if not asking or window is None or not window.running:
+            return
+        done = self._done(at)
+        for source in asking:
+            source.look(at, done)
+
+    def _done(self, at: float, committed: int = -1) -> Done:
+        """How much windows in flight after one have done; whether windows are or will be late.
+
+        A window is not late that takes no longer than windows did lately, if others begin in time. Several
+        are in flight then, as they should.
+        """
+        silent, first = None, True
+        usual = max(self._window_seconds, median(self._took) if self._took else 0.0)
+        late = self._late_seconds(at) > self._window_seconds
+        done = {}
+        for window in self._flights.values():
+            if window.id <= committed:
+                continue
+            left = None
+            turn = max(window.began, at if committed >= 0 else self._committed_at or window.began)
+            oldest, first = first, False
+            if oldest and not window.heartbeats and at - turn <= _SILENT_SECONDS:
+                silent = window.id, at - turn
+            if window.heartbeats:
+                figures = self._figures(at, window)
+                done[window.id], left = work_done(figures, self._topology), figures.wall_seconds.value
+            late = late or at - window.planned + (left or 0.0) > _LATE_SHARE * usual
+        if late:
+            self._late_until = at + _LATE_WINDOWS * self._window_seconds
+        return Done(done, late or at < self._late_until, silent)
 
     def operators_ended(self, events: Sequence[OperatorWindow]) -> None:
         """What operators did in the attempt at a window that counts."""
@@ -199,7 +297,8 @@ class ProgressFold:
             return
         if not event.whole and event.consumed is not None:
             self._averages.add_work(node.id, event.consumed)
-        source.add(event)
+        if source.add(event):
+            source.flush(event.at, self._done(event.at, event.window_id))
 
     def source_asked(self, event: SourceAsked) -> None:
         """A source was asked how much waits, beside the windows."""
@@ -226,18 +325,22 @@ class ProgressFold:
         )
         if figures is None:
             return 0.0, late, not self._last_heard or event.at - window.began > _SILENT_SECONDS
-        return work_done(figures), late, True
+        return work_done(figures, self._topology), late, True
 
     def window_committed(self, event: WindowCommitted) -> None:
         """A window is committed: it no longer runs, and its sources have reported."""
         for source in self._sources.values():
-            source.flush(event.at)
+            if source.waiting:
+                source.flush(event.at, self._done(event.at, event.window_id))
             source.window_ended = True
         window = self._flights.pop(event.window_id, None)
         if window is None:
             window = _Window(event.window_id, event.began, planned=event.began)
+        if self._settling.committed(event.window_id, event.at):
+            self._begin_anew(event.at)
         window.committed_at = self._committed_at = event.at
         self._last_heard = bool(window.heartbeats)
+        self._took.append(event.at - window.planned)
         self._last_late = event.at - window.planned > _LATE_SHARE * self._window_seconds
         self._last, self._window = window, next(iter(self._flights.values()), window)
 
@@ -267,7 +370,8 @@ class ProgressFold:
             else max(0.0, (now if window.committed_at is None else window.committed_at) - window.began)
         )
         schedule = self._schedule.state(now, self._late_seconds(now), first_window=self._in_first_window)
-        states = {name: source.backlog.state(now) for name, source in self._sources.items()}
+        done = self._done(now) if running and any(one.late for one in self._sources.values()) else None
+        states = {name: source.state(now, done) for name, source in self._sources.items()}
         verdicts = {name: self._verdict(name, state, schedule, now) for name, state in states.items()}
         return {
             "windowId": None if window is None else window.id,
@@ -285,14 +389,23 @@ class ProgressFold:
                 self._container_json(container, left, figures, now)
                 for container, left in figures.containers.items()
             ],
-            "window": window_row(figures, elapsed, now if running else None),
+            "window": window_row(self._evidence(figures, elapsed), elapsed, now if running else None),
             "sources": [self._source_json(name, state, verdicts[name]) for name, state in states.items()],
-            "application": self._application_json(states, verdicts, schedule),
+            "application": self._application_json(states, verdicts, schedule, now),
         }
 
-    def _figures(self, now: float) -> WindowProgress:
-        """The progress formulas, applied to the running window (or the last one) as of `now`."""
+    def _evidence(self, figures: WindowProgress, elapsed: float | None) -> WindowProgress:
+        """The figures. A window of which nothing was heard, and that takes longer than others, is unknown."""
         window = self._window
+        if window is None or not window.running or window.heartbeats or window.ended or elapsed is None:
+            return figures
+        if elapsed <= (figures.wall_seconds.value or 0.0):
+            return figures
+        return replace(figures, cpu_seconds=UNKNOWN, wall_seconds=UNKNOWN)
+
+    def _figures(self, now: float, window: _Window | None = None) -> WindowProgress:
+        """The progress formulas, applied to a window as of `now`; default: the oldest one, or the last."""
+        window = window or self._window
         if window is None:
             return window_progress(self._topology, {}, {}, self._even)
         history = self._averages.histories() if window.running else {}
@@ -347,20 +460,25 @@ class ProgressFold:
         return max(0.0, now - self._due[1] - self._window_seconds) + self._forgiven
 
     def _application_json(
-        self, states: Mapping[str, BacklogState], verdicts: Mapping[str, Verdict], schedule: BacklogState
+        self,
+        states: Mapping[str, BacklogState],
+        verdicts: Mapping[str, Verdict],
+        schedule: BacklogState,
+        now: float,
     ) -> BacklogAnswer:
         """The backlog over all sources; by the schedule where no source knows its own."""
-        counted = [state for state in states.values() if state.backlog.known and not state.backlog.infinite]
+        free = {name: state for name, state in states.items() if not self._sources[name].paced}
+        counted = [state for state in free.values() if state.backlog.known and not state.backlog.infinite]
         if counted:
             records = [
-                self._sources[name].backlog_in("records", state.backlog) for name, state in states.items()
+                self._sources[name].backlog_in("records", state.backlog) for name, state in free.items()
             ]
             seconds = greatest(
-                UNKNOWN if state.backlog.infinite else state.seconds for state in states.values()
+                UNKNOWN if state.backlog.infinite else state.seconds for state in free.values()
             )
             verdict = worst(verdicts.values())
             if verdict is Verdict.KEEPING_UP:
-                verdict = self._unless_behind(schedule)
+                verdict = self._unless_behind(schedule, now)
             ends = [state.caught_up_at for state in counted if state.verdict is Verdict.CATCHING_UP]
             caught_up_at = (
                 max((end for end in ends if end is not None), default=None) if None not in ends else None
@@ -368,9 +486,13 @@ class ProgressFold:
             basis = seconds.basis.value
             backlog_records = total(one for one in records if one is not None) if any(records) else UNKNOWN
         else:
-            seconds, verdict, caught_up_at = schedule.backlog, schedule.verdict, schedule.caught_up_at
+            seconds, caught_up_at = schedule.backlog, schedule.caught_up_at
+            verdict = worst(verdicts.values()) if len(free) < len(states) else schedule.verdict
+            verdict = self._unless_settling(verdict, now)
             basis, backlog_records = "schedule" if schedule.backlog.known else Basis.UNKNOWN.value, UNKNOWN
         unreachable = [name for name, source in self._sources.items() if source.problem]
+        if self._hangs(now):
+            verdict = Verdict.STUCK
         if unreachable:
             verdict = Verdict.UNREACHABLE
         answers = [
@@ -398,8 +520,42 @@ class ProgressFold:
         source = self._sources[name]
         if source.problem:
             return Verdict.UNREACHABLE
+        if self._hangs(now):
+            return Verdict.STUCK
         if state.backlog.infinite:
-            return schedule.verdict
+            return self._unless_settling(schedule.verdict, now)
+        return self._unless_settling(self._evident(source, state, schedule, now), now)
+
+    def _unless_settling(self, verdict: Verdict, now: float) -> Verdict:
+        """The verdict; `settling` instead of any that needs to see the application work for a while."""
+        early = verdict in {
+            Verdict.CATCHING_UP,
+            Verdict.HOLDING,
+            Verdict.FALLING_BEHIND,
+            Verdict.UNKNOWN,
+        }
+        return Verdict.SETTLING if early and self._begun and self._settling.settles(now) else verdict
+
+    def _hangs(self, now: float) -> bool:
+        """True if windows are under way, and for long nothing was committed and nothing has moved."""
+        window = self._window
+        if window is None or not window.running or (self._committed_at is None and not window.heartbeats):
+            return False
+        since = max(self._committed_at or -math.inf, window.began, self._moved_at)
+        allowed = max(STUCK_SECONDS, STUCK_WINDOWS * self._window_seconds)
+        if not self._beats:
+            allowed = max(allowed, STUCK_WINDOWS * max(self._took, default=0.0))
+        return now - since > allowed
+
+    def _evident(
+        self, source: PartitionedSource, state: BacklogState, schedule: BacklogState, now: float
+    ) -> Verdict:
+        """What a source's samples say, and where they say nothing, or are old, the schedule."""
+        if source.paced:
+            ahead = source.ledger.taken_ahead(source.partitions) > 0
+            behind = schedule.verdict not in {Verdict.KEEPING_UP, Verdict.UNKNOWN}
+            done = state.backlog.value == 0 and not ahead
+            return schedule.verdict if behind else Verdict.KEEPING_UP if done else Verdict.PACED
         window = self._window
         if (
             state.verdict is Verdict.STUCK
@@ -407,6 +563,19 @@ class ProgressFold:
             and (window is None or not window.heartbeats)
         ):
             return Verdict.UNKNOWN
+        if state.verdict is Verdict.UNKNOWN and state.backlog.value and not self._in_first_window:
+            late = schedule.backlog.value or 0.0
+            if late > _BEHIND_WINDOWS * self._window_seconds:
+                return Verdict.FALLING_BEHIND if schedule.verdict is Verdict.KEEPING_UP else schedule.verdict
+        if self._flows(source, state, now):
+            return Verdict.KEEPING_UP
+        return self._not_old(source, state, schedule, now)
+
+    def _not_old(
+        self, source: PartitionedSource, state: BacklogState, schedule: BacklogState, now: float
+    ) -> Verdict:
+        """The verdict of the samples, unless they are too old to say so."""
+        window = self._window
         left = state.seconds.value
         if (
             state.verdict is Verdict.KEEPING_UP
@@ -426,12 +595,22 @@ class ProgressFold:
             return Verdict.UNKNOWN if schedule.verdict is Verdict.KEEPING_UP else schedule.verdict
         return state.verdict
 
-    def _unless_behind(self, schedule: BacklogState) -> Verdict:
+    def _flows(self, source: PartitionedSource, state: BacklogState, now: float) -> bool:
+        """True if what waits is in windows in flight, as many as usual, and windows begin in time."""
+        if state.verdict not in {Verdict.HOLDING, Verdict.KEEPING_UP} or source.late:
+            return False
+        if self._late_seconds(now) > 0.5 * self._window_seconds:
+            return False
+        ahead = source.ledger.taken_ahead(source.partitions)
+        drained = (state.drain_per_second or 0.0) * _FLOWS_WINDOWS * self._window_seconds
+        return ahead > 0 and (state.backlog.value or 0.0) - ahead <= drained
+
+    def _unless_behind(self, schedule: BacklogState, now: float) -> Verdict:
         """`keeping up`, unless the windows are too far behind their schedule: then the schedule's verdict."""
         if schedule.backlog.value is None or schedule.backlog.value <= _BEHIND_WINDOWS * self._window_seconds:
             return Verdict.KEEPING_UP
-        if self._in_first_window:
-            return Verdict.UNKNOWN
+        if self._in_first_window or self._settling.settles(now):
+            return Verdict.SETTLING
         return Verdict.FALLING_BEHIND if schedule.verdict is Verdict.KEEPING_UP else schedule.verdict
 
     def _source_json(self, name: str, state: BacklogState, verdict: Verdict) -> SourceAnswer:

@@ -213,24 +213,34 @@ def window_progress(
     )
 
 
-def work_done(progress: WindowProgress) -> float:
+def work_done(progress: WindowProgress, topology: Topology) -> float:
     """Which part of a window's tuples is processed, 0 to 1.
 
-    Of each operator by counts; operators are weighed by the time that they need.
+    Operators are weighed by the time that they take, inputs count for nothing: what they took still waits.
+    Who has not begun and has never worked, behind one that works, is left out. An operator that others wait
+    for, and of which nobody knows how long it takes, has done what its counts say, and so have all.
     """
-    done = whole = 0.0
-    for operator in progress.operators.values():
-        average, left = operator.seconds_per_element.value, operator.input_remaining.value
-        if operator.state == "done":
-            weight, part = operator.seconds_spent, 1.0
-        elif average is not None and left is not None and math.isfinite(average * left):
-            begun = operator.active * min(1.0, operator.active_fraction.value or 0.0)
-            elements = operator.consumed + operator.active + left
-            weight, part = average * elements, (operator.consumed + begun) / elements if elements else 0.0
-        else:
+    spent = whole = 0.0
+    counted: list[float] = []
+    followed: set[int] = set()
+    for node in topology.operators:
+        operator = progress.operators[node.id]
+        before = any(edge.source in followed for edge in topology.streams_into[node.id])
+        if before:
+            followed.add(node.id)
+        if node.kind == "input":
             continue
-        done, whole = done + weight * part, whole + weight
-    return min(1.0, done / whole) if whole > 0 else 0.0
+        left = NOTHING if operator.state == "done" else operator.remaining_seconds
+        if operator.state != "done":
+            followed.add(node.id)
+        if left.value is not None and left.basis is not Basis.LOWER_BOUND and math.isfinite(left.value):
+            spent, whole = spent + operator.seconds_spent, whole + operator.seconds_spent + left.value
+        elif operator.consumed or not before:
+            waiting = operator.input_remaining.value
+            elements = math.inf if waiting is None else operator.consumed + operator.active + waiting
+            counted.append(operator.consumed / elements if elements > 0 else 0.0)
+    weighed = [spent / whole] if whole > 0 else []
+    return min(counted + weighed, default=0.0)
 
 
 # The pass over the operators --------------------------------------------------------------------------------
@@ -355,7 +365,7 @@ class _Pass:
         """F5; if the parents do not report, the operator's average consumption in a window."""
         parents = (self.shares[edge] * self.expected(edge) for edge in self.topology.streams_into[node.id])
         found = input_remaining(waiting, parents)
-        if found.basis in {Basis.EXACT, Basis.ESTIMATED} or history.elements is None:
+        if found.basis in {Basis.EXACT, Basis.ESTIMATED} or not history.elements:
             return found
         usual = _number(history.elements) - element.consumed - element.active
         return Estimate(max(usual, found.value or 0.0), Basis.ESTIMATED)

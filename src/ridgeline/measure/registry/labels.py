@@ -9,7 +9,17 @@ LATENCY_BOUNDS_SECONDS = (
 )
 # fmt: on
 """Upper bounds, inclusive, of the latency histograms: 1 ms to 10 minutes."""
-VERDICTS = ("keeping up", "catching up", "holding", "falling behind", "stuck", "unreachable", "unknown")
+VERDICTS = (
+    "keeping up",
+    "paced",
+    "catching up",
+    "holding",
+    "settling",
+    "falling behind",
+    "stuck",
+    "unreachable",
+    "unknown",
+)
 STATES = ("RUNNING", "PAUSED", "FINISHED", "STOPPED", "FAILED")
 CHANGE_STATES = ("QUEUED", "APPLIED", "REFUSED", "WITHDRAWN")
 OPERATOR = ("operator", "partition")

@@ -1,0 +1,251 @@
+"""One input operator: what its partitions report, or the whole source, made samples of one backlog."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ridgeline.measure.events import SourceAsked, SourceProgress, SourceTaken
+from ridgeline.measure.progress.backlog import BacklogState, SourceBacklog
+from ridgeline.measure.progress.estimate import UNKNOWN, Basis, Estimate, total
+from ridgeline.measure.progress.ledger import Ledger
+
+ASKED_SECONDS = 10.0
+"""How long an answer of a source wins over what a window reports of it at its end."""
+_RATE_SECONDS = 10.0
+_ALMOST = 0.95
+_LATELY_SECONDS, _KEPT_COMMITS = 2.5, 64
+_BETWEEN_SECONDS = 0.4
+"""So long after a sample the next one comes, while a window runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What windows in flight have done.
+
+    `parts`: by window, which part of it is processed. `late`: they are or will be. `silent`: a window that
+    has just got its turn, and since when, seconds: until a heartbeat says more it goes on as the others did.
+    """
+
+    parts: Mapping[int, float]
+    late: bool
+    silent: tuple[int, float] | None = None
+
+
+@dataclass(slots=True)
+class PartitionedSource:
+    """Brings together what the partitions of one input operator report, or the whole source.
+
+    `backlog` follows their sum. What windows in flight have taken and not processed is a part of it.
+    """
+
+    partitions: tuple[int, ...]
+    backlog: SourceBacklog
+    unit: str | None = None
+    bytes: Estimate = UNKNOWN
+    latest: dict[int, SourceProgress] = field(default_factory=dict)
+    waiting: bool = False
+    """Partitions have reported and no sample was made of it."""
+    problem: str = ""
+    """Why it cannot be asked."""
+    asked_at: float = -math.inf
+    """Of a source that is asked beside the windows: when it answered last.
+
+    The ends of windows are no samples then.
+    """
+    taken: float = 0.0
+    """What windows have taken of a source that is asked, processed or not."""
+    late: bool = False
+    window_ended: bool = True
+    paced: bool = False
+    """It holds back what is not due: what is left of it is no backlog."""
+    ledger: Ledger = field(default_factory=Ledger)
+    _counted: float | None = None
+    _commits: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_KEPT_COMMITS))
+    """When windows were committed, and what had been consumed."""
+    _sampled_at: float = -math.inf
+    _counted_at: float = -math.inf
+    """When the last sample was that counts for the trend: close ones would only be noise."""
+
+    def repartition(self, partitions: tuple[int, ...]) -> None:
+        """Others report from now on; the backlog goes on. What a whole source has said stays."""
+        self.partitions = partitions
+        self.waiting = False
+        self.latest = {one: said for one, said in self.latest.items() if said.whole or one in partitions}
+        self.ledger.repartition(partitions)
+
+    @property
+    def whole(self) -> bool:
+        """The whole source reports, not its partitions."""
+        return any(said.whole for said in self.latest.values())
+
+    def add(self, event: SourceProgress) -> bool:
+        """Take in what a committed window says of a partition or of the whole source.
+
+        True if a sample is to be made of it: all partitions have reported for the window.
+        """
+        self.unit, self.paced = event.unit, event.paced
+        if event.whole:
+            self.latest = {event.operator: event}
+        else:
+            self.latest = {one: said for one, said in self.latest.items() if not said.whole} | {
+                event.operator: event
+            }
+            self.ledger.committed(event.window_id, event.operator, event.consumed)
+            self.ledger.answer(event.operator, event.asked or event.at, event.consumed, event.remaining)
+        self.waiting = True
+        return event.whole or all(
+            one in self.latest and self.latest[one].window_id == event.window_id for one in self.partitions
+        )
+
+    def ahead(self, event: SourceTaken) -> None:
+        """Take in what a window in flight has taken."""
+        self.unit = event.unit
+        self.ledger.taken(event.window_id, event.operator, event.consumed)
+        self.ledger.answer(event.operator, event.asked, event.consumed, event.remaining)
+
+    def flush(self, at: float, done: Done) -> None:
+        """Make a sample of what committed windows have reported, if anything waits for it."""
+        if not self.waiting:
+            return
+        self.waiting = False
+        reports = [self.latest.get(one) for one in ([*self.latest] if self.whole else self.partitions)]
+        consumed = [None if said is None else said.consumed for said in reports]
+        self.bytes = total(_amount(None if said is None else said.remaining_bytes) for said in reports)
+        known = [value for value in consumed if value is not None]
+        counted = sum(known) if len(known) == len(consumed) else None
+        before, self._counted = self._counted, counted if counted is not None else self._counted
+        restarted = before is not None and counted is not None and counted < before * (1 - 1e-9)
+        if restarted:
+            self._commits.clear()
+        if counted is not None:
+            self._commits.append((at, counted))
+        if at - self.asked_at <= ASKED_SECONDS:
+            return
+        if self.whole:
+            remaining = total(_amount(None if said is None else said.remaining) for said in reports)
+            self.backlog.add(at, counted, remaining.value, basis=remaining.basis, restarted=restarted)
+        else:
+            self._sample(at, done, restarted=restarted)
+
+    def _committed_per_second(self) -> float:
+        """How much windows that were committed lately have processed a second; 0 if nobody knows."""
+        if not self._commits:
+            return 0.0
+        end, last = self._commits[-1]
+        first, before = self._commits[0]
+        for at, consumed in reversed(self._commits):
+            first, before = at, consumed
+            if end - at >= _LATELY_SECONDS:
+                break
+        return max(0.0, (last - before) / (end - first)) if end > first else 0.0
+
+    def looks(self, at: float) -> bool:
+        """True if a further sample of a window that runs would say more."""
+        return self._is_followed(at) and at - self._sampled_at >= _BETWEEN_SECONDS
+
+    def _is_followed(self, at: float) -> bool:
+        """True if its partitions report, and it is not asked as a whole."""
+        return bool(self.latest) and not self.whole and at - self.asked_at > ASKED_SECONDS
+
+    def look(self, at: float, done: Done) -> None:
+        """A window runs and something was heard of it: make a sample."""
+        self._sample(at, done, counts=done.late)
+
+    def _sample(self, at: float, done: Done, *, counts: bool = True, restarted: bool = False) -> None:
+        """Make a sample. Until the next window is due, what arrives waits in any application."""
+        counts = counts and (restarted or not done.late or at - self._counted_at >= _BETWEEN_SECONDS)
+        if counts:
+            self._counted_at = at
+        self._sampled_at = at
+        consumed, remaining = self._amounts(at, done, by_now=done.late or not counts)
+        late = done.late
+        if late and not self.late:
+            self.backlog.begin_anew(at)
+        self.late = late
+        self.backlog.add(
+            at,
+            consumed,
+            remaining.value,
+            basis=remaining.basis,
+            counts=counts,
+            late=late,
+            restarted=restarted,
+        )
+
+    def _amounts(self, at: float, done: Done, *, by_now: bool) -> tuple[float | None, Estimate]:
+        """What is processed, and what waits by now, or by when the source was asked last."""
+        parts = done.parts
+        if done.silent is not None:
+            window, seconds = done.silent
+            held = self.ledger.held(self.partitions, window)
+            if held > 0:
+                parts = {**parts, window: min(_ALMOST, self._committed_per_second() * seconds / held)}
+        consumed, counted = self.ledger.consumed(self.partitions, parts)
+        arrived = self.ledger.arrived(self.partitions, at if by_now else None, _RATE_SECONDS)
+        if consumed is None or arrived.value is None:
+            said = [self.latest.get(one) for one in self.partitions]
+            return consumed, total(_amount(None if one is None else one.remaining) for one in said)
+        if math.isinf(arrived.value):
+            return consumed, arrived
+        basis = arrived.basis if counted or arrived.basis is Basis.LOWER_BOUND else Basis.ESTIMATED
+        return consumed, Estimate(max(0.0, arrived.value - consumed), basis)
+
+    def state(self, now: float, done: Done | None) -> BacklogState:
+        """The backlog, judged at `now`. While windows are late, it goes on as heartbeats lead to expect.
+
+        `done`: what windows have done by now; None if none runs.
+        """
+        state = self.backlog.state(now)
+        waits = state.backlog.value
+        if done is None or not self.late or not self._is_followed(now) or waits is None or math.isinf(waits):
+            return state
+        _, remaining = self._amounts(now, done, by_now=True)
+        if remaining.value is None:
+            return state
+        drain = state.drain_per_second
+        seconds = Estimate(
+            None if drain is None else remaining.value / drain if drain > 0 else math.inf, Basis.ESTIMATED
+        )
+        return replace(state, backlog=remaining, seconds=seconds)
+
+    def answer(self, event: SourceAsked, done: float, *, late: bool, known: bool = True) -> None:
+        """The source was asked.
+
+        `done`: which part of what the running window holds is processed; `late`: that window will be late;
+        `known`: False if nobody knows what it does. While a window is in time only the first answer after its
+        end counts for the trend. Until the next window is due, records wait anyway.
+        """
+        self.problem = event.problem
+        if event.problem or event.waiting is None or event.taken is None:
+            return
+        self.unit = "records"
+        self.asked_at = event.at
+        if event.taken > self.taken:  # nothing of it can have been consumed before
+            self.backlog.moved(event.at)
+        self.taken = event.taken
+        if late and not self.late:
+            self.backlog.begin_anew(event.at)
+        self.late = late
+        left = event.held * (1.0 - done)
+        self.backlog.add(
+            event.at,
+            event.taken - left,
+            event.waiting + left,
+            basis=Basis.ESTIMATED if event.held > 0 else Basis.EXACT,
+            counts=known and (late or self.window_ended),
+            late=late,
+            restarted=False,
+        )
+        self.window_ended = self.window_ended and not known
+
+    def backlog_in(self, unit: str, backlog: Estimate) -> Estimate | None:
+        """The backlog if it is in this unit."""
+        return backlog if self.unit == unit else None
+
+
+def _amount(value: float | None) -> Estimate:
+    """An amount as a source reports it: None is unknown, negative is infinite."""
+    return UNKNOWN if value is None else Estimate(math.inf if value < 0 else value)

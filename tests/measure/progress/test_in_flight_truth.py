@@ -1,0 +1,182 @@
+"""Backlog, verdict and catch-up of a Python input that takes all that is due, against the truth of a loop.
+
+Several windows are in flight, and one operator processes them one after the other. What it hears is what
+slots send: what the input has taken, and heartbeats once a second.
+"""
+
+import itertools
+
+import pytest
+
+from ridgeline.measure.events import (
+    ContainerHeartbeat,
+    RunningOperator,
+    SourceProgress,
+    SourceTaken,
+    WindowCommitted,
+    WindowPlanned,
+    WindowStarted,
+)
+from ridgeline.measure.progress.fold import ProgressFold
+from ridgeline.measure.topology import chain
+from support.measure.simulated_window import operator_ended
+
+STEP, IN_FLIGHT, ARRIVALS = 0.05, 4, 1000.0
+
+
+class Run:
+    """`looks`: the input knows what has arrived between its windows."""
+
+    def __init__(self, capacity, *, width=1.0, looks=True):
+        self.fold = ProgressFold(width)
+        self.fold.planned(chain("read", "slow"))
+        self.capacity, self.width, self.looks = capacity, width, looks
+        self.step_number = 0
+        self.processed = self.taken = self.committed = 0.0
+        self.due = width
+        self.next_window = 0
+        self.flights = []
+        self.began = 0.0
+        self.since_turn = 0.0
+
+    @property
+    def now(self):
+        return self.step_number * STEP
+
+    @property
+    def arrived(self):
+        return ARRIVALS * self.now
+
+    @property
+    def backlog(self):
+        return self.arrived - self.processed
+
+    def step(self):
+        self.step_number += 1
+        now = self.now
+        if now >= self.due - 1e-9 and len(self.flights) < IN_FLIGHT:
+            window, held = self.next_window, self.arrived - self.taken
+            self.next_window, self.taken = window + 1, self.arrived
+            self.flights.append([window, held, held, now, False])
+            self.fold.window_planned(WindowPlanned(now, window, 0, self.due))
+            self.fold.window_started(WindowStarted(now, window, 0))
+            self.due += self.width
+        budget = STEP * self.capacity
+        while self.flights and budget > 0:
+            first = self.flights[0]
+            done = min(budget, first[2])
+            budget, first[2], self.processed = budget - done, first[2] - done, self.processed + done
+            if first[2] > 1e-9:
+                break
+            self.end(first)
+        for flight in self.flights:
+            if not flight[4] and now - flight[3] >= 0.2:
+                flight[4] = True
+                taken = self.committed + sum(one[1] for one in self.flights if one[0] <= flight[0])
+                self.fold.source_taken(SourceTaken(now, flight[0], 0, 1, taken, 0.0, "records", flight[3]))
+        if self.step_number % round(1 / STEP) == 0:
+            self.beat()
+        return self.fold.progress(now)
+
+    def beat(self):
+        now = self.now
+        waits = self.arrived - self.taken if self.looks else 0.0
+        source = RunningOperator(1, "waiting", work=(self.taken, waits))
+        self.fold.heartbeat(ContainerHeartbeat(now, -1, "h", 1, now, operators=(source,)))
+        if not self.flights:
+            return
+        window, held, left, began, _ = self.flights[0]
+        turn = max(self.since_turn, began)
+        if now - turn >= 1.0:
+            counts = {"input": int(held - left)}, {"input": int(left)}
+            slow = RunningOperator(2, "running", now - turn, *counts)
+            self.fold.heartbeat(ContainerHeartbeat(now, 1, "h", 2, now, window, 0, turn, (slow,)))
+
+    def end(self, flight):
+        window, held, _, began, _ = flight
+        self.flights.remove(flight)
+        self.committed += held
+        self.since_turn = self.now
+        self.fold.source(SourceProgress(self.now, window, 1, self.committed, 0.0, "records", asked=began))
+        self.fold.operators_ended(
+            [
+                operator_ended(window, 1, 0.01, {}, {"output": held}, at=self.now),
+                operator_ended(window, 2, held / self.capacity, {"input": held}, {}, at=self.now),
+            ]
+        )
+        self.fold.window_committed(WindowCommitted(self.now, window, 1, began, *[self.now] * 6))
+
+    def until(self, end, capacity):
+        self.capacity = capacity
+        while self.now < end:
+            found = self.step()
+            yield self.now, found["application"]["verdict"], found["sources"][0], self.backlog
+
+
+@pytest.mark.parametrize("looks", [True, False])
+@pytest.mark.parametrize("width", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("slow", [100.0, 330.0, 700.0])
+@pytest.mark.parametrize("fast", [1500.0, 3000.0])
+def test_overload_and_recovery(slow, fast, width, looks):
+    run = Run(3000.0, width=width, looks=looks)
+    assert {verdict for _, verdict, *_ in itertools.islice(run.until(20.0, 3000.0), 200, None)} == {
+        "keeping up"
+    }
+    for at, verdict, source, true in run.until(50.0, slow):
+        told = source["backlog"]["value"]
+        assert told == pytest.approx(true, rel=0.05, abs=3 * ARRIVALS), at
+        if true > 4 * width * ARRIVALS and at > 20.0 + 4 * width + 2.0:
+            assert verdict == "falling behind", at
+    recovery = list(run.until(50.0 + 40.0 * (1000 - slow) / (fast - 1000) + 10, fast))
+    caught_up = next(at for at, _, _, true in recovery if true < 2 * fast * width)
+    turned = 50.0 + max(3.0, 2 * width, 6.0 * (slow < fast / 10))
+    ends, said = [], []
+    for at, verdict, source, true in recovery:
+        if at < 50.0 + 3.5:  # heartbeats come once a second, and a container sends none in its first
+            continue
+        assert source["backlog"]["value"] == pytest.approx(true, rel=0.05, abs=3 * ARRIVALS), at
+        if turned < at < caught_up - 3.0:
+            said.append(verdict)
+        if turned + 4.0 < at < caught_up - 5.0 and source["caughtUpAt"] is not None:
+            ends.append((source["caughtUpAt"] - at, true / (fast - 1000)))
+    assert said.count("catching up") >= 0.95 * len(said)
+    right = [told == pytest.approx(true, rel=0.1, abs=3.0) for told, true in ends]
+    assert not ends or sum(right) >= 0.8 * len(right)
+    assert recovery[-1][1] == "keeping up"
+
+
+def test_windows_in_flight_as_many_as_usual_are_no_backlog_that_holds():
+    """Windows take 2.5 times their width, for several operators work on them one after the other."""
+    fold = ProgressFold(1.0)
+    fold.planned(chain("read", "slow"))
+    said = set()
+    for step in range(600):
+        now = step * 0.1
+        if step % 10 == 0:
+            window = step // 10
+            fold.window_planned(WindowPlanned(now, window, 0, now))
+            fold.window_started(WindowStarted(now, window, 0))
+        if step % 10 == 2:
+            taken = 1000.0 * (step // 10 + 1)
+            fold.source_taken(SourceTaken(now, step // 10, 0, 1, taken, 0.0, "records", now - 0.2))
+        if step % 10 == 5 and step >= 25:
+            ended = step // 10 - 2
+            report = SourceProgress(now, ended, 1, 1000.0 * (ended + 1), 0.0, "records", asked=ended * 1.0)
+            fold.source(report)
+            fold.window_committed(WindowCommitted(now, ended, 1, ended * 1.0, *[now] * 6))
+        if now > 15:
+            said.add(fold.progress(now)["application"]["verdict"])
+    assert said == {"keeping up"}
+
+
+def test_a_slot_that_is_lost_takes_back_what_was_taken():
+    """The attempts begin again: what windows in flight had taken is not theirs any more."""
+    run = Run(3000.0)
+    for _ in run.until(10.0, 3000.0):
+        pass
+    for _ in run.until(16.0, 100.0):
+        pass
+    oldest = run.flights[0][0]
+    run.fold.window_started(WindowStarted(run.now, oldest, 1))
+    ledger = run.fold._sources["read"].ledger
+    assert ledger.taken_ahead([1]) == 0
