@@ -575,7 +575,6 @@ class ProgressFold:
         self, source: PartitionedSource, state: BacklogState, schedule: BacklogState, now: float
     ) -> Verdict:
         """The verdict of the samples, unless they are too old to say so."""
-        window = self._window
         left = state.seconds.value
         if (
             state.verdict is Verdict.KEEPING_UP
