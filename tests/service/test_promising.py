@@ -2,11 +2,12 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.measure.events import ApplicationChanged, PromiseChanged, WindowPlanned
+from ridgeline.measure.events import ApplicationChanged, PromiseChanged, WindowCommitted, WindowPlanned
 from ridgeline.service import promising
 from ridgeline.service.promising import PromisingThread
 from ridgeline.sla import caught_up_within, error_share, latency, throughput, window_latency
@@ -82,6 +83,31 @@ def test_a_window_that_hangs_is_seen_and_a_pause_is_not_judged(monkeypatch):
         judged.thread._keeping._kept[0]._began = 0.0  # a window has come, and has gone out of the period
         judged.watch.observe(WindowPlanned(0.0, 1, 1, 0.0))
         wait_until(lambda: judged.changes[-1] == ("window_latency_p99", False), "the hang")
+
+
+def test_a_stall_breaks_the_promise_to_catch_up_while_it_lasts(monkeypatch):
+    monkeypatch.setattr(promising, "_TICK_SECONDS", 0.01)
+    monkeypatch.setattr(promising, "_LOOK_SECONDS", 0.0)
+    said = {"verdict": "keeping up", "caughtUpAt": None}
+    with Judged(caught_up_within("1m")) as judged:
+        monkeypatch.setattr(judged.watch, "progress", lambda: {"application": said})
+        for event in run():
+            judged.watch.observe(event)
+        wait_until(lambda: ("caught_up_within", True) in judged.changes, "the promise to be kept")
+        said["verdict"] = "stuck"  # and no window is committed
+        wait_until(lambda: judged.changes[-1] == ("caught_up_within", False), "the stall to be seen")
+
+
+def test_windows_that_began_before_the_first_was_through_are_not_judged():
+    events = list(run())
+    commits = [event for event in events if isinstance(event, WindowCommitted)]
+    with Judged(window_latency(p99="1h")) as judged:
+        for event in events:
+            early = isinstance(event, WindowCommitted) and event is not commits[-1]
+            # All but the last began while processes started.
+            judged.watch.observe(replace(event, began=commits[0].at - 60) if early else event)
+        wait_until(lambda: ("window_latency_p99", True) in judged.changes, "the last one to be judged")
+        assert judged.thread._keeping._kept[0]._of == 1
 
 
 def test_hooks_are_called_and_a_judgement_that_fails_ends_nothing(tmp_path, monkeypatch):

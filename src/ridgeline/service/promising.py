@@ -32,6 +32,8 @@ _TICK_SECONDS = 0.25
 """How often promises are judged while no window is committed."""
 _HELD_SECONDS = 1.5
 """Windows in which nothing moves wait for a later commit: so long one is under way without being late."""
+_LOOK_SECONDS = 1.0
+"""How often it is asked how long it takes to catch up while no window is committed."""
 _CLOSE_SECONDS = 1.0
 
 
@@ -66,6 +68,9 @@ class PromisingThread:
         self._late: Counter[str] = Counter()
         self._planned: dict[int, float] = {}
         self._paused = False
+        self._through: float | None = None
+        """When the first window was committed: those that began before say nothing of the others."""
+        self._looked = -math.inf
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -134,6 +139,11 @@ class PromisingThread:
 
     def _commit(self, at: float, event: WindowCommitted) -> None:
         """Judge with a window that is committed."""
+        if self._through is None:
+            self._through = event.at
+        if event.began < self._through:
+            self._forget(event.window_id)
+            return
         latency: dict[str, float] = {}
         if "latency" in self._kinds:
             try:
@@ -143,6 +153,7 @@ class PromisingThread:
         behind = None
         if "caught_up_within" in self._kinds:
             behind = _caught_up_in(self._watch.progress(), self._clock.wall())
+            self._looked = at
         seen = Observation(
             event.published - event.began,
             latency,
@@ -151,19 +162,27 @@ class PromisingThread:
             dict(self._late),
             behind,
         )
-        self._tuples.clear()
-        self._errors.clear()
-        self._late.clear()
-        self._names.clear()  # the plan may be another one in the next window
-        for window in [one for one in self._planned if one <= event.window_id]:
-            del self._planned[window]
+        self._forget(event.window_id)
         if self._paused:
             self._keeping.tick(at=at, wall=event.at, paused=True)
         for state in self._keeping.on_window(seen, at=at, wall=event.at):
             self._tell(state)
 
+    def _forget(self, window_id: int) -> None:
+        """A window is over."""
+        self._tuples.clear()
+        self._errors.clear()
+        self._late.clear()
+        self._names.clear()  # the plan may be another one in the next window
+        for window in [one for one in self._planned if one <= window_id]:
+            del self._planned[window]
+
     def _tick(self, at: float) -> None:
         """Judge without a window."""
+        looks = "caught_up_within" in self._kinds and self._through is not None and not self._paused
+        if looks and at - self._looked >= _LOOK_SECONDS:
+            self._looked = at
+            self._keeping.look(_caught_up_in(self._watch.progress(), self._clock.wall()))
         oldest = min(self._planned.values(), default=at)
         overdue = max(0.0, at - oldest - _HELD_SECONDS)
         wall = self._clock.wall()
@@ -192,7 +211,7 @@ class PromisingThread:
 def _caught_up_in(progress: ProgressAnswer, now: float) -> float | None:
     """Seconds until all backlogs are worked off; infinite: never, None: nobody knows."""
     whole = progress["application"]
-    if whole["verdict"] == "keeping up":
+    if whole["verdict"] in {"keeping up", "paced"}:
         return 0.0
     if whole["caughtUpAt"] is not None:
         return max(0.0, whole["caughtUpAt"] - now)

@@ -54,6 +54,11 @@ class Keeping:
         self._advance(at, paused=paused)
         return [] if paused else self._judge(overdue, wall)
 
+    def look(self, caught_up_in: float | None) -> None:
+        """How long it takes to catch up as of now: a figure of the last commit would be an old one."""
+        for one in self._kept:
+            one.look(caught_up_in)
+
     @property
     def states(self) -> list[PromiseState]:
         """All promises as they were judged last, in the order in which they were given."""
@@ -108,6 +113,11 @@ class _Kept:
         self._windows.append((at, of, count))
         self._of += of
         self._count += count
+
+    def look(self, caught_up_in: float | None) -> None:
+        """Take what is known now, if the promise is of that."""
+        if self.promise.kind == "caught_up_within":
+            self._newest = caught_up_in
 
     def judge(self, at: float, overdue: float, wall: float) -> bool:
         """Judge at a time; True if it is another verdict than before."""

@@ -30,9 +30,13 @@ class VersionAnswer(TypedDict):
 
 
 class HealthAnswer(TypedDict):
-    """Whether the service answers."""
+    """Whether the application works."""
 
-    status: Annotated[str, "`ok`."]
+    status: Annotated[
+        str,
+        "`ok` while it runs, `stuck` while nothing is committed and nothing moves; else its state: "
+        "`pending`, `paused`, `finished`, `stopped`, `failed`.",
+    ]
 
 
 class LogicalPortAnswer(TypedDict):

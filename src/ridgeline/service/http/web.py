@@ -53,8 +53,8 @@ _METRICS = Endpoint(
 )
 _HEALTH = Endpoint(
     "/healthz",
-    lambda _: {"status": "ok"},
-    "Whether the service answers.",
+    lambda call: _health(call.watch),
+    "Whether the application works. The status is 200 as long as the service answers.",
     HealthAnswer,
     tag="info",
     open=True,
@@ -195,6 +195,14 @@ async def _document(request: Request) -> bytes:
         if len(document) > _LARGEST_BODY:
             raise AnswerError(413, f"the body has more than {_LARGEST_BODY:,} bytes", "send less")
     return document
+
+
+def _health(watch: Watch) -> HealthAnswer:
+    """What is true of the application, in a word."""
+    state = watch.info()["state"]
+    if state == "RUNNING":
+        return {"status": "stuck" if watch.progress()["application"]["verdict"] == "stuck" else "ok"}
+    return {"status": state.lower()}
 
 
 def _index(call: Call, version: str) -> IndexAnswer:
