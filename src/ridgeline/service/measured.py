@@ -22,7 +22,7 @@ from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.worker.user_modules import is_users, root_of
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent, StateWarning
-from ridgeline.measure.slot_events import SlotMisplaced, SlotsReduced
+from ridgeline.measure.slot_events import SlotMisplaced, SlotSilent, SlotsReduced, SlotsSized
 from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.plan.execution import Plan
 from ridgeline.service.deciding import DecidingThread
@@ -256,8 +256,10 @@ class _Measured:
 
     def _observe(self, event: RunEvent) -> None:
         """Pass an event to the watch. A failure of it is reported once and never ends the run."""
-        if isinstance(event, StateWarning | SlotsReduced) or (
-            isinstance(event, SlotMisplaced) and event.host
+        if (
+            isinstance(event, StateWarning | SlotsReduced | SlotSilent)
+            or (isinstance(event, SlotMisplaced) and event.host)
+            or (isinstance(event, SlotsSized) and event.before)
         ):
             self._warn(event.text)
         try:
