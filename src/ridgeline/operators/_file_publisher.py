@@ -124,8 +124,11 @@ class FilePublisher(Publisher):
             raise RidgelineError(message)
         if not all(self._files.holds(f"{self._folder}/{segment.name}", segment.bytes) for segment in staged):
             raise self._failure(FileNotFoundError(f"{self._folder}/{staged[0].name}"))
-        if staged:
-            self._files.sync(self._folder)
+        if staged:  # the record that names them must not outlive their names
+            try:
+                self._files.sync(self._folder)
+            except OSError as error:
+                raise self._failure(error) from error
         self._pending = [segment for segment in self._pending if segment.window < window_id] + staged
         self._rolls = bool(self._pending) and self._is_due()
         return {

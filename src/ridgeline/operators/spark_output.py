@@ -198,6 +198,11 @@ class SparkPublisher(Publisher):
         """Return the window's files as the state that the manifest keeps."""
         self._window, self._staged = window_id, [Segment(window_id, *value) for value in values]
         files = [list(segment) for segment in self._staged]
+        if files:  # the record that names them must not outlive their names
+            try:
+                self._files.sync(self._folder)
+            except OSError as error:
+                raise write_failure(self._context.operator, self._context.staging, error) from error
         return {"window": window_id, "name": self._context.operator, "files": files}
 
     def publish(self, window_id: int) -> None:
