@@ -9,12 +9,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from ridgeline import Application
 from ridgeline.api import RidgelineError, SchemaError
 from ridgeline.api.operator import port_schema
 from ridgeline.api.properties import check_properties
 from ridgeline.api.schema import Schema
 from ridgeline.operators import SparkInput
 from ridgeline.operators._spark_types import spark_type
+from ridgeline.plan import find_notes, plan_application
+from ridgeline.testing import CollectorSink
 
 
 class Number(NamedTuple):
@@ -222,3 +225,24 @@ def test_rows_of_spark_come_out_equal_or_are_refused(spark: Any, tmp_path: Path)
                 port.conform(batch)
             continue
         assert port.decode(port.conform(batch)) == [{name: value}]
+
+
+@pytest.mark.parametrize(
+    ("format", "options", "noted"),
+    [
+        ("json", {}, True),
+        ("CSV", {"maxFilesPerTrigger": 10}, True),
+        ("parquet", {"maxfilespertrigger": "1"}, False),
+        ("kafka", {"subscribe": "orders"}, False),
+    ],
+)
+def test_the_order_of_rows_of_several_files_is_noted(format: str, options: Any, noted: bool) -> None:
+    app = Application("files")
+    rows = app.add_operator(
+        "rows", SparkInput(format=format, options=options, schema=pa.schema({"a": pa.int64()}))
+    )
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("rows", rows.output, sink.input)
+    plan = plan_application(app)
+    texts = [note.text for note in find_notes(plan.logical, plan.physical) if note.where == "rows"]
+    assert any("rows of several files in one micro-batch come in no order" in text for text in texts) == noted

@@ -524,6 +524,10 @@ class SparkSource(InputOperator, Generic[T]):
         """The streaming DataFrame, with the columns of the output port's schema, for a SparkSession."""
         raise NotImplementedError
 
+    def order_note(self) -> str | None:
+        """What `validate` and `plan` say of the order of its rows; None: nothing."""
+        return None
+
     def emit_tuples(self) -> None:
         """Nothing: rows come from Spark."""
 

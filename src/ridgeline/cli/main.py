@@ -438,6 +438,7 @@ def validate(
     """
     with reporting_errors():
         from ridgeline.cli.units import plural
+        from ridgeline.plan.notes import order_notes
         from ridgeline.plan.validation import validate as validate_application
 
         found = load_configured(context, target, properties, attributes)
@@ -446,6 +447,8 @@ def validate(
             logical = validate_application(found.app, resolved.properties, resolved.attributes)
         parts = f"{plural(len(logical.operators), 'operator')}, {plural(len(logical.streams), 'stream')}"
         write(f"application {logical.application} is valid: {parts}")
+        for note in order_notes(logical):
+            write(f"note: {note}")
 
 
 @app.command("dump-config", cls=ConfiguredCommand, context_settings=OWN_OPTIONS, epilog=OPTIONS_OF_APP)

@@ -24,7 +24,10 @@ T = TypeVar("T", default=Any)
 FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"})
 """Sources that need a schema."""
 TEXT_FORMATS = frozenset({"csv", "json", "xml"})
-"""Those of them in which numbers are texts, of which Spark makes the nearest value of a type."""
+"""Those of them in which numbers are texts, of which Spark makes the nearest value of a type.
+
+What does not fit becomes a row of null, if they are not told otherwise.
+"""
 
 
 class SparkInput(SparkSource[T]):
@@ -35,6 +38,11 @@ class SparkInput(SparkSource[T]):
     parsing. It must be stateless (no aggregation, no watermark). Columns are taken by name and cast to the
     schema where no value changes; other columns are dropped. A null where the schema does not allow None ends
     the application.
+
+    CSV, JSON and XML that do not fit the schema end the application: the option `mode` is `FAILFAST` where it
+    is not given. With `PERMISSIVE`, Spark's own default, they become rows of None; `DROPMALFORMED` leaves
+    them out. To keep them apart, give `PERMISSIVE` and `columnNameOfCorruptRecord`, and have that column in
+    `source_schema` and `schema`. Times without a zone are UTC.
 
     File sources (CSV, JSON, Parquet, ORC, text, ...) are read with `source_schema`, a type like `schema` or
     Spark's DDL; default: `schema`. `timestamp` names the column that holds the records' times, a `datetime`.
@@ -118,13 +126,23 @@ class SparkInput(SparkSource[T]):
         """`idle_after` in seconds."""
         return None if self.idle_after is None else parse_duration(self.idle_after)
 
+    def order_note(self) -> str | None:
+        """Files of one micro-batch are read side by side."""
+        given = {name.lower(): str(value) for name, value in self.options.items()}
+        if self.format.lower() not in FILE_FORMATS or given.get("maxfilespertrigger") == "1":
+            return None
+        return (
+            "rows of several files in one micro-batch come in no order; "
+            'option `"maxFilesPerTrigger": 1` reads the files one after the other, the oldest first'
+        )
+
     def frame(self, spark: SparkSession) -> DataFrame:
         """The streaming DataFrame with the columns of `schema`.
 
         Raises RidgelineError for a format that Spark does not have, options that it refuses, columns that are
         missing or of another type.
         """
-        reader = spark.readStream.format(self.format).options(**self.options)
+        reader = spark.readStream.format(self.format).options(**self._strict, **self.options)
         if self.source_schema is not None or self.format.lower() in FILE_FORMATS:
             texts = self.source_schema is None and self.format.lower() in TEXT_FORMATS
             reader = reader.schema(
@@ -144,6 +162,19 @@ class SparkInput(SparkSource[T]):
                 )
                 raise RidgelineError(message)
         return self._select(frame)
+
+    @property
+    def _strict(self) -> dict[str, str]:
+        """Options that are not given: what does not fit ends the application, times are UTC."""
+        if self.format.lower() not in TEXT_FORMATS:
+            return {}
+        given = {name.lower() for name in self.options}
+        defaults = {} if "columnnameofcorruptrecord" in given else {"mode": "FAILFAST"}
+        return {
+            name: value
+            for name, value in {**defaults, "timeZone": "UTC"}.items()
+            if name.lower() not in given
+        }
 
     def _try(self, what: str, function: Callable[[], object]) -> Any:
         """Call `function`; turn an error of Spark into a RidgelineError that names the source."""

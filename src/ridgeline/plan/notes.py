@@ -70,6 +70,7 @@ def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]
             for operator in logical.operators
             for text in (
                 *_needs(operator),
+                *_order(operator),
                 *(
                     reader.notes(operator, first[operator.name])
                     if first[operator.name].partitions > 1
@@ -91,6 +92,17 @@ def _needs(operator: LogicalOperator) -> Iterator[str]:
             "`memory_mb`: given by standalone clusters, YARN and Kubernetes with dynamic allocation; "
             "elsewhere memory is `--conf spark.executor.memory` and `spark.executor.memoryOverhead`"
         )
+
+
+def _order(operator: LogicalOperator) -> Iterator[str]:
+    """What a Spark source says of the order of its rows."""
+    if isinstance(operator.operator, SparkSource) and (text := operator.operator.order_note()):
+        yield text
+
+
+def order_notes(logical: LogicalPlan) -> tuple[Note, ...]:
+    """The notes on the order in which Spark sources give their rows, which are told by `validate` too."""
+    return tuple(Note(one.name, text) for one in logical.operators for text in _order(one))
 
 
 class _Reader:

@@ -18,6 +18,13 @@ DIED = """org.apache.spark.SparkException: Python worker exited unexpectedly (cr
 Caused by: java.io.EOFException
 \tat java.base/java.io.DataInputStream.readInt(DataInputStream.java:398)
 \t... 26 more"""
+MALFORMED = "[MALFORMED_RECORD_IN_PARSING] Malformed records: [null,b]."
+UNREAD = f"""org.apache.spark.SparkException: [FAILED_READ_FILE] no a.json
+\tat org.apache.spark.sql.X.y(Z.scala:1)
+Caused by: org.apache.spark.SparkException: {MALFORMED}
+\tat org.apache.spark.sql.X.y(Z.scala:1)
+Caused by: java.lang.RuntimeException: Failed to parse a value
+\t... 26 more"""
 PYTHON = """org.apache.spark.api.python.PythonException: Traceback (most recent call last):
   File "/x/pyspark/worker.py", line 1, in main
     process()
@@ -29,6 +36,7 @@ ridgeline.api.errors.StateError: nothing of it is left
     ("text", "expected"),
     [
         (ABORTED.format(DIED), "Python worker exited unexpectedly (crashed). Consider setting X."),
+        (ABORTED.format(UNREAD), f"[FAILED_READ_FILE] no a.json; {MALFORMED}"),
         (ABORTED.format(PYTHON), "StateError: nothing of it is left"),
         (
             ABORTED.format("ExecutorLostFailure (executor 1 exited)"),

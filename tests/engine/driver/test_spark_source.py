@@ -2,6 +2,7 @@
 
 import json
 import re
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -244,3 +245,33 @@ def test_rows_that_break_off_half_way_are_not_taken_for_all(spark_context, tmp_p
 
     assert run.ids == []
     assert "as planned" in str(error)
+
+
+class Sparse(NamedTuple):
+    value: int | None
+    text: str | None
+
+
+@pytest.mark.parametrize("format", ["json", "csv"])
+def test_records_that_do_not_fit_end_the_application_unless_asked_for(spark_context, tmp_path, format):
+    lines = {"json": '{"value": 1, "text": "a"}\n{"value": "x", "text": "b"}\n', "csv": "1,a\nx,b\n"}[format]
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / f"a.{format}").write_text(lines)
+
+    def application(**options):
+        app = Application("strict", window="1ms")
+        given = {"path": str(tmp_path / "in"), **options}
+        rows = app.add_operator("rows", SparkInput(format=format, options=given, schema=Sparse))
+        app.add_stream("rows", rows.output, sink(app, "store", Sparse))
+        return app
+
+    run, error = run_on_spark(
+        application(), spark_context, tmp_path / "strict", windows=1, expect=RidgelineError
+    )
+    assert run.ids == []
+    assert f"a.{format}" in str(error)
+    assert "Malformed records are detected" in str(error)
+    run = run_on_spark(application(mode="PERMISSIVE"), spark_context, tmp_path / "asked", windows=1)
+    assert run.collected("store") == [(1, "a"), (None, "b")]
+    run = run_on_spark(application(mode="dropmalformed"), spark_context, tmp_path / "dropped", windows=1)
+    assert run.collected("store") == [(1, "a")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
@@ -23,6 +24,9 @@ _JAVA = re.compile(r"(?:org|java|javax|scala|com|io|net)\.[\w.$]+(?:Exception|Er
 _PYTHON = re.compile(r"(?:\w+\.)*(?=[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b)")
 """The modules before an exception's name."""
 _LOST_TASK = re.compile(r"Lost task [^:]*: (.*)", re.DOTALL)
+_MOST_CAUSES = 5
+_CAUSED = "Caused by: "
+_MALFORMED = "[MALFORMED_RECORD"
 _QUERY = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
 _DIED = (
     "Python worker exited unexpectedly",
@@ -109,9 +113,19 @@ def job_text(error: BaseException) -> str:
     """The whole text of what a job failed with."""
     try:
         java = java_error(error)
-        return str(error) if java is None else str(java.getMessage())
+        return str(error) if java is None else _with_causes(java)
     except (Py4JError, OSError):
         return str(error)
+
+
+def _with_causes(java: JavaObject) -> str:
+    """The message of a Java exception; of a file that cannot be read also what is wrong with a record."""
+    text, left = str(java.getMessage()), _MOST_CAUSES
+    while "[FAILED_READ_FILE" in text and left and (java := java.getCause()) is not None:
+        left -= 1
+        if _MALFORMED in (line := str(java.toString())):
+            return f"{text}\n{_CAUSED}{line}"
+    return text
 
 
 def query_cause(error: BaseException) -> str:
@@ -137,6 +151,20 @@ def cause(text: str, limit: int = _CAUSE_LIMIT) -> str:
         raised = [line for line in lines if _PYTHON.match(line)]
         return capped(_PYTHON.sub("", raised[-1]) if raised else lines[-1], limit)
     first = (lines[0] if lines else text).strip()
-    while _JAVA.match(first):
-        first = _JAVA.sub("", first)
-    return capped(first, limit)
+    return capped(_without_classes(first) + _reason(first, lines), limit)
+
+
+def _reason(first: str, lines: Sequence[str]) -> str:
+    """Why a file cannot be read: Spark's first line says only which one."""
+    causes = [line.removeprefix(_CAUSED) for line in lines if line.startswith(_CAUSED)]
+    if "[FAILED_READ_FILE" not in first or not causes:
+        return ""
+    malformed = next((line for line in causes if _MALFORMED in line), causes[-1])
+    return f"; {_without_classes(malformed.strip())}"
+
+
+def _without_classes(line: str) -> str:
+    """A line of Java's without the names of exceptions before it."""
+    while _JAVA.match(line):
+        line = _JAVA.sub("", line, count=1)
+    return line
