@@ -2,17 +2,20 @@
 
 import errno
 import json
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from ridgeline import RidgelineError
 from ridgeline.measure.events import ApplicationEnded, MessagesRefused, WindowCommitted, WindowPlanned
+from ridgeline.measure.measurement import Measurement
 from ridgeline.service import event_log
 from ridgeline.service.event_log import EventLogWriter, read_event_log, replay
 from ridgeline.testing import run_local
 from support.testing.diamond import diamond
 
+EARLIER = Path(__file__).parents[1] / "support" / "service" / "log-of-0.1.0.jsonl"
 NAMES = ["log.jsonl", "log.json", "log.parquet"]
 
 
@@ -189,3 +192,24 @@ def test_what_is_no_log_is_refused(tmp_path, name, text):
     ).close()
     with pytest.raises(RidgelineError, match=text):
         replay(str(tmp_path / name))
+
+
+def test_a_log_of_an_earlier_version_replays():
+    """Fields that were added since have defaults.
+
+    The log is of a run on Spark with windows in flight. Its input reads 100 of 3,000 numbers a window, and
+    what inputs have taken into windows in flight was not told then.
+    """
+    path = str(EARLIER)
+    assert replay(path).info(0)["state"] == "STOPPED"
+    measurement, seen = Measurement(), []
+    for event in read_event_log(path, pytest.fail):
+        measurement.apply(event)
+        if isinstance(event, WindowCommitted):
+            (source,) = measurement.progress(event.at)["sources"]
+            assert source["backlog"]["value"] == 3000 - 100 * (event.window_id + 1)
+            assert source["verdict"] not in {"unknown", "stuck", "paced", "keeping up"}
+            seen.append(event.window_id)
+    assert seen == list(range(22))
+    totals = {row["operator"]: row["tuplesOut"] for row in measurement.summary()["operators"]}
+    assert totals == {"source": 2200, "slow": 2200}

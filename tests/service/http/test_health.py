@@ -1,0 +1,70 @@
+"""What `/healthz` says of an application, asked over HTTP."""
+
+import json
+
+import pytest
+
+from ridgeline.measure.events import (
+    ApplicationChanged,
+    ApplicationEnded,
+    ContainerHeartbeat,
+    RunningOperator,
+    WindowPlanned,
+    WindowStarted,
+)
+from ridgeline.stram.watch import Watch
+from support.service.watched import Now, feed, serving, watched
+
+
+def health(client):
+    status, _, body = client.ask("/healthz")
+    assert status == 200
+    return json.loads(body)["status"]
+
+
+@pytest.mark.parametrize("outcome", ["failed", "finished", "stopped"])
+def test_it_is_ok_until_the_run_ends(outcome):
+    watch, plan, _, now = watched(until=5)
+    with serving(watch, plan) as client:
+        assert health(client) == "ok"
+        now.seconds += 60  # nothing waits, and no window is under way
+        assert health(client) == "ok"
+        feed(watch, now, ApplicationEnded(now.seconds, outcome, ""))
+        assert health(client) == outcome
+
+
+def test_before_the_run_is_planned_it_is_pending():
+    _, plan, _, _ = watched(until=0)
+    with serving(Watch(Now()), plan) as client:
+        assert health(client) == "pending"
+
+
+def test_a_pause_is_told():
+    watch, plan, _, now = watched(until=3)
+    with serving(watch, plan) as client:
+        feed(watch, now, ApplicationChanged(now.seconds, 1, "ann", "", "pause", "APPLIED"))
+        assert health(client) == "paused"
+        feed(watch, now, ApplicationChanged(now.seconds, 2, "ann", "", "resume", "APPLIED"))
+        assert health(client) == "ok"
+
+
+def test_a_window_that_does_not_move_is_stuck_and_one_that_moves_is_not():
+    watch, plan, _, now = watched(until=3)
+    began = now.seconds
+
+    def beat(seconds, done):
+        now.seconds = began + seconds
+        running = RunningOperator(2, "running", seconds, {"payments": done}, {"payments": 100 - done})
+        feed(watch, now, ContainerHeartbeat(now.seconds, 1, "vm", 1, now.seconds, 3, 0, began, (running,)))
+        now.seconds += 0.5
+
+    with serving(watch, plan) as client:
+        feed(watch, now, WindowPlanned(began, 3, 0, began), WindowStarted(began, 3, 0))
+        for second in range(1, 20):
+            beat(second, second)
+            assert health(client) == "ok", second
+        for second in range(20, 30):
+            beat(second, 19)  # its process lives, and its operator hangs
+        assert health(client) == "stuck"
+        beat(30, 25)
+        assert health(client) == "ok"
