@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ridgeline.api.errors import Failure
 from ridgeline.stram.failures import Failures
-from ridgeline.stram.patience import Patience, back_off
+from ridgeline.stram.patience import Absence, Patience, back_off
 from ridgeline.stram.slots import GiveUpSlot, Slots, StartSlot
 from support.stram.plans import plan
 
@@ -65,3 +65,41 @@ def test_jobs_that_an_operator_ends_are_counted():
         slots.lost(1, "ValueError in setup", blamed=True)
         found += slots.job_ended(1, "", 0)
     assert [type(one) for one in found] == [StartSlot, GiveUpSlot]
+
+
+def _said(absence, seconds):
+    """What is said each second, by second."""
+    found = {}
+    for now in range(1000, 1000 + seconds):
+        if absence.due(now):
+            found[now - 1000] = absence.lasts(now)
+            if found[now - 1000][1]:
+                break
+    return found
+
+
+def test_no_host_is_said_each_minute_and_ends_after_thirty_times_the_patience():
+    absence = Absence(10)
+    absence.over()
+    said = _said(absence, 1000)
+    assert list(said) == [10, 70, 130, 190, 250, 300]
+    text = "the run waits for an executor, and ends after 230 s more"
+    assert said[70][0] == f"no host has had a core for any slot for 70 s: {text}"
+    assert [ends for _, ends in said.values()] == [False] * 5 + [True]
+    assert "for 300 s, 30 times the patience; what is committed is kept" in said[300][0]
+
+
+def test_executors_that_have_never_come_are_waited_for():
+    said = _said(Absence(10), 10_000)
+    assert len(said) == 167
+    assert not any(ends for _, ends in said.values())
+
+
+def test_cores_that_come_begin_the_wait_anew():
+    absence = Absence(10)
+    absence.over()
+    assert not absence.due(0)
+    assert absence.due(10)
+    absence.has_cores()
+    assert not absence.due(290)
+    assert not absence.lasts(301)[1]

@@ -7,7 +7,14 @@ from types import SimpleNamespace
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from ridgeline.engine.driver.job_errors import cause, gone, has_ended, query_cause, worker_died
+from ridgeline.engine.driver.job_errors import (
+    cause,
+    gone,
+    has_ended,
+    is_clusters,
+    query_cause,
+    worker_died,
+)
 
 ABORTED = """Job aborted due to stage failure: Task 1 in stage 4.0 failed 4 times, most recent failure: \
 Lost task 1.3 in stage 4.0 (TID 11) (127.0.0.1 executor driver): {}
@@ -51,6 +58,23 @@ ridgeline.api.errors.StateError: nothing of it is left
 )
 def test_the_cause_is_one_line_without_java(text, expected):
     assert cause(text) == expected
+
+
+FETCH = """Job aborted due to stage failure: ShuffleMapStage 20 (run at X.java:1) has failed the maximum \
+allowable number of times: 4. Most recent failure reason:
+org.apache.spark.shuffle.MetadataFetchFailedException: Missing an output location for shuffle 9 partition 0
+\tat org.apache.spark.MapOutputTracker$.validateStatus(MapOutputTracker.scala:1705)"""
+EXITED = "ExecutorLostFailure (executor 3 exited caused by one of the running tasks) Reason: Command exited"
+
+
+@pytest.mark.parametrize("text", [FETCH, ABORTED.format(EXITED)])
+def test_lost_executors_and_lost_shuffles_are_the_clusters(text):
+    assert is_clusters(text)
+
+
+@pytest.mark.parametrize("text", [ABORTED.format(DIED), ABORTED.format(PYTHON), PYTHON, EXITED, ""])
+def test_what_operators_did_is_not_the_clusters(text):
+    assert not is_clusters(text)
 
 
 def test_the_cause_of_a_query_is_one_line_without_its_plan():

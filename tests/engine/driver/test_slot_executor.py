@@ -175,6 +175,20 @@ def test_the_containers_of_a_host_that_is_gone_for_good_go_on_in_the_slots_that_
     assert not [event for event in found.of_type(SlotJoined) if event.again]
 
 
+def test_a_run_without_any_host_says_so_and_ends(run):
+    def lose(found, event):
+        if event.window_id == 5:
+            found.platform.lose(2)
+            kill(*(joined.pid for joined in found.of_type(SlotJoined)))
+
+    found, error = run(two_stages(Sum()), each=lose, expect=OperatorError)
+    assert "no host has had a core for any slot" in error.failure.error
+    assert "30 times the patience" in error.failure.error
+    said = [event.text for event in found.of_type(StateWarning)]
+    assert any("the run waits for an executor, and ends after" in text for text in said)
+    assert found.ids == list(range(len(found.ids)))
+
+
 def test_a_core_that_sparks_own_jobs_need_is_given_back_by_a_slot(run):
     stop = threading.Event()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import re
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -15,7 +16,7 @@ from pyspark import SparkContext
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.engine.driver.heartbeat_port import HeartbeatPort
-from ridgeline.engine.driver.job_errors import cause, gone, job_text, worker_died
+from ridgeline.engine.driver.job_errors import cause, gone, is_clusters, job_text, worker_died
 from ridgeline.engine.driver.shared_folder import BlockSharing
 from ridgeline.engine.driver.source_batch import SourceBatch
 from ridgeline.engine.driver.teardown import Process, tear_down, wanted
@@ -45,6 +46,7 @@ from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent
+from ridgeline.stram.patience import Patience
 
 _PROCESSES_KEPT = 10_000
 """How many worker processes are remembered at most, to tear their containers down at the end of the run."""
@@ -55,6 +57,8 @@ class SparkExecutor:
 
     Stage functions never change. Where windows begin with ticks, the RDDs do not change either. The same
     chain runs for each window, since Spark computes a stage again once its shuffle's output is dropped.
+
+    Failures of the cluster count as no attempt for `patience_seconds`; `stop` ends the waits between them.
     """
 
     capacity = 1
@@ -69,9 +73,13 @@ class SparkExecutor:
         run_id: str,
         clock: Clock,
         heartbeats: HeartbeatPort | None = None,
+        *,
+        patience_seconds: float = 0.0,
+        stop: threading.Event | None = None,
     ) -> None:
         self._context = context
         self._clock = clock
+        self._patience, self._stop = Patience(patience_seconds), stop
         self._rdds = ByteRdds(context)
         self._shuffles = Shuffles(context)
         self._application = plan.logical.application
@@ -130,6 +138,7 @@ class SparkExecutor:
     def begin(self, request: WindowRequest, source: SourceBatch | None) -> float:
         """Run an attempt to its end; returns when its job was given to Spark (wall clock)."""
         self._wait_for_cleaning()
+        self._clock.wait(self._patience.wait_until - self._clock.monotonic(), self._stop)
         place = self._sharing.place(request.attempt)
         task = Task(
             self._storage.uri,
@@ -163,8 +172,10 @@ class SparkExecutor:
                     self._clean, range(begin, self._shuffles.next_id()) if shuffles is None else shuffles
                 )
             self._happened += self._outcome(records, request)
+            self._patience.went_on()
         except OperatorError as error:  # once Spark's retries are used up
-            self._happened.append(AttemptFailed(request.window_id, request.attempt, error.failure))
+            failure = self._patience.failed(error.failure, self._clock.monotonic())
+            self._happened.append(AttemptFailed(request.window_id, request.attempt, failure))
         return launched
 
     def poll(self, seconds: float) -> list[ExecutorEvent]:
@@ -338,5 +349,12 @@ class SparkExecutor:
             how = "killed (is the host out of memory?), or ended by `os._exit` or a crash in native code"
             what = f"a worker process died while it ran one of {names}: it was {how}"
         return Failure(
-            self._application, "", 0, request.window_id, "the window's Spark job", what, traceback=str(error)
+            self._application,
+            "",
+            0,
+            request.window_id,
+            "the window's Spark job",
+            what,
+            traceback=str(error),
+            cluster=is_clusters(text),
         )

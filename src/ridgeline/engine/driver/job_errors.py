@@ -27,6 +27,12 @@ _LOST_TASK = re.compile(r"Lost task [^:]*: (.*)", re.DOTALL)
 _MOST_CAUSES = 5
 _CAUSED = "Caused by: "
 _MALFORMED = "[MALFORMED_RECORD"
+_LOST_EXECUTOR = re.compile(
+    r"most recent failure: Lost task [^\n]*\): ExecutorLostFailure \(executor "
+    r"|has failed the maximum allowable number of times: \d+\. Most recent failure reason:"
+    r"|has exceeded the maximum allowable total stage attempts: \d+\. Most recent failure reason:"
+)
+"""What Spark gives up with: a task whose executors were lost, a stage whose input was lost with them."""
 _QUERY = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
 _DIED = (
     "Python worker exited unexpectedly",
@@ -137,6 +143,14 @@ def query_cause(error: BaseException) -> str:
 def worker_died(text: str) -> bool:
     """True if the job failed because Python workers ended in the middle of their tasks."""
     return any(sign in text for sign in _DIED)
+
+
+def is_clusters(text: str) -> bool:
+    """True if a job failed since executors were lost, or what they had written for others: no operator did.
+
+    `text`: the whole of it, as `job_text` gives it.
+    """
+    return _LOST_EXECUTOR.search(text) is not None
 
 
 def cause(text: str, limit: int = _CAUSE_LIMIT) -> str:

@@ -135,7 +135,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
         opened = _publisher_contexts(plan.logical.application, checkpoint, context, clock, console)
         plan = _rewound(options.from_window, planner, plan, checkpoint, clock, opened)
         executor = (_slot_executor if _is_in_slots(plan, options) else _job_executor)(
-            context, plan, checkpoint, clock, observe, heartbeats
+            context, plan, checkpoint, clock, observe, heartbeats, stop
         )
         run = _open_run(plan, checkpoint, opened, clock, observe, executor, settle, planner)
         _prepare(run, plan, options)
@@ -288,11 +288,12 @@ def _job_executor(
     clock: Clock,
     _observe: Observe | None,
     heartbeats: Heartbeats | None,
+    stop: threading.Event,
 ) -> WindowExecutor:
     """Each window is a Spark job."""
     from ridgeline.engine.driver.heartbeat_port import HeartbeatPort
     from ridgeline.engine.driver.job import SparkExecutor
-    from ridgeline.engine.driver.slot_spark import SparkSlots
+    from ridgeline.engine.driver.slot_spark import SparkSlots, patience_of
 
     _log.info("each window is a Spark job", extra={"application": plan.logical.application})
     seconds, port = heartbeat_seconds(plan), None
@@ -300,7 +301,16 @@ def _job_executor(
         secret = secrets.token_bytes(_SECRET_BYTES)
         network = SparkSlots(context, checkpoint.epoch, clock).open_network(secret)
         port = HeartbeatPort(network, secret, heartbeats, seconds)
-    return SparkExecutor(context, plan, checkpoint.storage, checkpoint.run_id, clock, port)
+    return SparkExecutor(
+        context,
+        plan,
+        checkpoint.storage,
+        checkpoint.run_id,
+        clock,
+        port,
+        patience_seconds=patience_of(context.getConf()),
+        stop=stop,
+    )
 
 
 def _slot_executor(
@@ -310,6 +320,7 @@ def _slot_executor(
     clock: Clock,
     observe: Observe | None,
     heartbeats: Heartbeats | None,
+    stop: threading.Event,
 ) -> WindowExecutor:
     """Containers live in slots."""
     from ridgeline.engine.driver.slot_executor import SlotExecutor
@@ -317,7 +328,7 @@ def _slot_executor(
 
     _log.info("containers live in slots", extra={"application": plan.logical.application})
     return SlotExecutor(
-        SparkSlots(context, checkpoint.epoch, clock),
+        SparkSlots(context, checkpoint.epoch, clock, stop),
         plan,
         checkpoint.storage,
         checkpoint.run_id,
@@ -381,15 +392,17 @@ def _drive(
     run: ApplicationRun, context: SparkContext, clock: Clock, stop: threading.Event, windows: int | None
 ) -> None:
     """Run windows by the trigger that the plan needs, until a limit is reached; blocks."""
+    from ridgeline.engine.driver.slot_spark import StoppedWaitingError
     from ridgeline.engine.driver.triggers import Limits, QueryTrigger, TickTrigger
 
     limits = Limits(run, windows, stop)
     if limits.reached:
         return
-    if any(isinstance(operator.operator, SparkSource) for operator in run.plan.logical.operators):
-        QueryTrigger(run, _session(context), f"{run.checkpoint.storage.uri}/spark", clock).drive(limits)
-    else:
-        TickTrigger(run, clock, stop).drive(limits)
+    with contextlib.suppress(StoppedWaitingError):  # no window has begun
+        if any(isinstance(operator.operator, SparkSource) for operator in run.plan.logical.operators):
+            QueryTrigger(run, _session(context), f"{run.checkpoint.storage.uri}/spark", clock).drive(limits)
+        else:
+            TickTrigger(run, clock, stop).drive(limits)
 
 
 def _session(context: SparkContext) -> SparkSession:

@@ -627,10 +627,26 @@ class SlotExecutor:
         if group.complete and self._flight.waits and now >= self._patience.wait_until:
             self._carry_out(group, self._flight.all_there())
         self._hedging.look(self._slots, group, self._storage.uri, self._plan_files)
+        self._look_for_hosts(group, now)
         if now >= self._look_again_at:
             self._looks_left -= 1
             self._look_at_places(group)
             self._look_again_at = math.inf if group.complete else now + self._platform.patience_seconds
+
+    def _look_for_hosts(self, group: SlotGroup, now: float) -> None:
+        """While slots are awaited and Spark has a core for none of them, say so; at last give up."""
+        if group.complete:
+            self._patience.absence.over()
+        elif self._patience.absence.due(now):
+            vcores = max(self._needs[slot].vcores for slot in self._slots.active)
+            if self._platform.present(self._reach.hosts) >= vcores:
+                self._patience.absence.has_cores()
+                return
+            text, ends = self._patience.absence.lasts(now)
+            if ends:
+                self._given_up = Failure(self._application, "", 0, self._flight.oldest, "the slots", text)
+            else:
+                self._warn(text)
 
     def _look_at_places(self, group: SlotGroup) -> None:
         """Go on with fewer slots if Spark has had too few places for long; else say once what is awaited."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, RidgelineError
 from ridgeline.api.operator import SparkSource
+from ridgeline.engine.driver.job_errors import is_clusters, job_text
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.spark.byte_rdds import ByteRdds
 from ridgeline.engine.worker import feed_task, source_rows
@@ -183,11 +184,12 @@ class Feeds:
 
     def _failed(self, error: Exception) -> FeedError:
         self._feed, self._look_at = None, math.inf
-        return FeedError(self._failure(self._reason(error), str(error)))
+        cluster = is_clusters(job_text(error))
+        return FeedError(self._failure(self._reason(error), str(error), cluster=cluster))
 
-    def _failure(self, what: str, trace: str = "") -> Failure:
-        window_id = self._request.window_id
-        return Failure(self._application, self._operator, 0, window_id, _CALLBACK, what, traceback=trace)
+    def _failure(self, what: str, trace: str = "", *, cluster: bool = False) -> Failure:
+        who = self._application, self._operator, 0, self._request.window_id
+        return Failure(*who, _CALLBACK, what, traceback=trace, cluster=cluster)
 
 
 class FeedError(RidgelineError):

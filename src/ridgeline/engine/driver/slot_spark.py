@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -42,7 +43,7 @@ from ridgeline.stram.needs import Need
 from ridgeline.stram.placement import RESERVED_CORES, Offers, count_slots
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import SparkConf, SparkContext
 
     from ridgeline.engine.driver.source_batch import SourceBatch
 
@@ -63,6 +64,10 @@ _MANY = 1 << 16
 _JOINING_SECONDS = 2.0
 """Executors of one application join within so long of each other."""
 _ANY_HOST = "0.0.0.0"  # noqa: S104  who cannot prove to know the secret is cut off
+
+
+class StoppedWaitingError(RidgelineError):
+    """The run was asked to end while it waited for cores: there is nothing to end."""
 
 
 class Jobs(Protocol):
@@ -110,7 +115,8 @@ class SlotPlatform(Protocol):
     def claim(self, containers: int, fed: int) -> int:
         """Take places for the slots of so many containers; how many. Raises RidgelineError if too few.
 
-        `fed`: how many of the containers are those of Spark sources.
+        `fed`: how many of the containers are those of Spark sources. Raises StoppedWaitingError if the run is
+        to end while places are waited for.
         """
 
     def wanted(self, containers: int) -> int:
@@ -163,12 +169,18 @@ class SlotPlatform(Protocol):
 
 
 class SparkSlots:
-    """Slots as tasks of Spark; a `SlotPlatform`. Raises RidgelineError for a setting that is wrong."""
+    """Slots as tasks of Spark; a `SlotPlatform`. Raises RidgelineError for a setting that is wrong.
 
-    def __init__(self, context: SparkContext, epoch: int, clock: Clock) -> None:
+    `stop` ends a wait for executors.
+    """
+
+    def __init__(
+        self, context: SparkContext, epoch: int, clock: Clock, stop: threading.Event | None = None
+    ) -> None:
         self._context = context
         self._epoch = epoch
         self._clock = clock
+        self._stop = stop
         self._master = str(context.master)
         self._claimed = 0
         self._fed = 0
@@ -178,7 +190,7 @@ class SparkSlots:
         self._settings = dict(conf.getAll())
         self.given = given_by(self._master, self._settings)
         ports = port_range(conf.get(PORTS, ""))
-        self.patience_seconds = seconds_of(PATIENCE, conf.get(PATIENCE, ""), _PATIENCE_SECONDS)
+        self.patience_seconds = patience_of(conf)
         self.silent_seconds = seconds_of(TIMEOUT, conf.get(TIMEOUT, ""), SILENT_SECONDS)
         certificate = certificate_of(conf.get(CERTIFICATE, ""), conf.get(KEY, ""))
         if is_local(self._master):
@@ -202,7 +214,7 @@ class SparkSlots:
             what = "slots need %d cores, and Spark has %d: waiting for executors, at most %g s"
             _log.warning(what, least, cores, self.patience_seconds)
             while cores < least and self._clock.monotonic() < give_up_at:
-                self._clock.wait(_LOOK_SECONDS)
+                self._wait(_LOOK_SECONDS)
                 cores = count_cores(self._context, wanted)
             cores = self._settled_cores(wanted)
         slots = count_slots(containers, cores, extra, held, fed)
@@ -271,9 +283,15 @@ class SparkSlots:
         """How many tasks Spark can run at a time, once these are `wanted` or no more executors join."""
         cores, before = count_cores(self._context, wanted), 0
         while before < cores < wanted and not is_local(self._master):
-            self._clock.wait(_JOINING_SECONDS)
+            self._wait(_JOINING_SECONDS)
             before, cores = cores, count_cores(self._context, wanted)
         return cores
+
+    def _wait(self, seconds: float) -> None:
+        """Wait for executors. Raises StoppedWaitingError if the run is to end."""
+        if self._clock.wait(seconds, self._stop):
+            msg = "the run was stopped while it waited for executors"
+            raise StoppedWaitingError(msg)
 
     def claim_more(self, places: int, without: Collection[str] = ()) -> int:
         """As `SlotPlatform.claim_more`. Waits for no executor: windows go on meanwhile."""
@@ -354,6 +372,11 @@ def port_range(text: str | None) -> tuple[int, int]:
         return int(first), int(last or first)
     msg = f"`{PORTS}` must be two ports; got `{text}`; give them as `40000-40100`"
     raise RidgelineError(msg)
+
+
+def patience_of(conf: SparkConf) -> float:
+    """How long what the cluster does is waited for, in seconds. Raises RidgelineError."""
+    return seconds_of(PATIENCE, conf.get(PATIENCE, ""), _PATIENCE_SECONDS)
 
 
 def seconds_of(setting: str, text: str | None, default: float) -> float:

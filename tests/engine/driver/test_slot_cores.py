@@ -1,0 +1,118 @@
+"""The wait for executors at the start: as long as more may come, up to the patience, or the run's end."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from ridgeline import RidgelineError
+from ridgeline.api.clock import SystemClock
+from ridgeline.engine.driver.slot_spark import CERTIFICATE, KEY, PATIENCE, SparkSlots, StoppedWaitingError
+from ridgeline.testing import SteppingClock
+from support.engine.certificates import certificate_and_key
+from support.waiting import wait_until
+
+
+class ArrivingExecutors:
+    """A SparkContext, as far as cores are asked for: executors that join at times of a clock."""
+
+    def __init__(self, master, clock, joins, settings):
+        self.master = master
+        self._clock, self._joins, self._settings = clock, joins, settings
+        self._jsc, self._jvm = self, None
+        self.asked = 0
+
+    def getConf(self):  # noqa: N802  Spark's name
+        return SimpleNamespace(getAll=self._settings.items, get=self._settings.get)
+
+    def sc(self):
+        return self
+
+    def statusStore(self):  # noqa: N802  Spark's name
+        return self
+
+    def executorList(self, _active):  # noqa: N802  Spark's name
+        self.asked += 1
+        now = self._clock.monotonic()
+        there = [
+            SimpleNamespace(id=lambda: "1", maxTasks=lambda cores=cores: cores, hostPort=lambda: "alpha:4000")
+            for at, cores in self._joins
+            if at <= now
+        ]
+        return SimpleNamespace(size=lambda: len(there), apply=there.__getitem__)
+
+
+@pytest.fixture
+def slots(tmp_path):
+    """`slots(joins, master, clock, stop, **settings)`: a platform whose executors join at (second, cores)."""
+    chain, key = certificate_and_key()
+    (tmp_path / "chain.pem").write_text(chain)
+    (tmp_path / "key.pem").write_text(key)
+
+    def make(joins, master="yarn", clock=None, stop=None, **settings):
+        given = {name.replace("_", "."): value for name, value in settings.items()}
+        given |= {CERTIFICATE: str(tmp_path / "chain.pem"), KEY: str(tmp_path / "key.pem")}
+        clock = clock or SteppingClock()
+        start = clock.monotonic()
+        context = ArrivingExecutors(master, clock, [(start + at, cores) for at, cores in joins], given)
+        made = SparkSlots(context, 0, clock, stop)
+        made.context, made.start, made.clock = context, start, clock
+        return made
+
+    return make
+
+
+def test_executors_of_one_core_are_waited_for_until_there_are_two(slots):
+    platform = slots([(0, 1), (8, 1)])  # YARN starts two if nobody says
+    assert platform.claim(3, 0) == 1
+    assert 8 <= platform.clock.monotonic() - platform.start < 20
+    platform.release()
+
+
+def test_all_that_join_soon_after_are_taken(slots):
+    platform = slots([(0, 1), (8, 1), (9, 1), (10, 1)], spark_executor_instances="4")
+    assert platform.claim(3, 0) == 3
+    platform.release()
+
+
+def test_the_wait_ends_with_the_patience(slots):
+    platform = slots([(0, 1), (100, 1)], **{PATIENCE.replace(".", "_"): "30s"})
+    with pytest.raises(RidgelineError, match=r"slots need 2 cores .*; Spark has 1; give Spark more cores"):
+        platform.claim(3, 0)
+    assert 30 <= platform.clock.monotonic() - platform.start < 40
+
+
+@pytest.mark.parametrize(
+    ("master", "settings"),
+    [
+        ("yarn", {"spark_executor_instances": "1"}),
+        ("spark://host:7077", {"spark_cores_max": "1"}),
+        ("local[1]", {}),
+    ],
+)
+def test_nothing_is_waited_for_if_no_more_may_come(slots, master, settings):
+    platform = slots([(0, 1), (8, 1)], master, **settings)
+    with pytest.raises(RidgelineError, match=r"slots need 2 cores .*; Spark has 1"):
+        platform.claim(3, 0)
+    assert platform.clock.monotonic() - platform.start < 8
+
+
+@pytest.mark.parametrize("joins", [[(0, 1)], []])
+def test_a_run_that_is_to_end_waits_no_longer(slots, joins):
+    """On a real clock, by an event that is set meanwhile, as signals set it."""
+    stop, raised = threading.Event(), []
+    platform = slots(joins, clock=SystemClock(), stop=stop, **{PATIENCE.replace(".", "_"): "9999s"})
+
+    def claim():
+        try:
+            platform.claim(3, 0)
+        except StoppedWaitingError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=claim)
+    thread.start()
+    wait_until(lambda: platform.context.asked >= 2, "the wait for executors")
+    stop.set()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert raised
