@@ -56,15 +56,18 @@ def test_a_property_from_the_command_line_wins(ridgeline_command, specification)
     assert plan["logical"]["operators"][0]["properties"] == {"count": 7}
 
 
+def test_options_are_in_what_is_written(ridgeline_command, specification):
+    given = ["-D", "numbers.count=7", "--attribute", "print.memory_mb=700"]
+    before = ridgeline_command("plan", specification, "--json", *given).stdout
+    assert ridgeline_command("plan", specification, "--spec", "sub/b.yaml", *given).exit_code == 0
+    assert ridgeline_command("plan", "sub/b.yaml", "--json").stdout == before
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
         (["plan", "sub/app.yaml", "--spec", "a.xml"], "`--spec a.xml` names no form; end it in `.json`"),
         (["plan", "sub/app.yaml", "--spec", "no/a.json"], "`no/a.json` cannot be written: No such file"),
-        (
-            ["plan", "sub/app.yaml", "--spec", "a.json", "-D", "numbers.count=1"],
-            "leave `-D`, `--attribute`, `--conf-file` and `--conf-set` out",
-        ),
         (
             ["validate", "sub/app.yaml:name"],
             "is a specification, which has one application; leave `:name` out",

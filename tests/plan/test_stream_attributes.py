@@ -9,10 +9,10 @@ import pytest
 from ridgeline import Application, Locality
 from ridgeline.plan import plan_application, validate
 from ridgeline.plan.spec.form import Form
-from ridgeline.plan.spec.writer import write_specification
 from ridgeline.plan.validation import find_faults
 from support.plan.module_parts import Checked, Totals, around
 from support.plan.parts import payments_app
+from support.plan.specifications import write_specification
 
 
 def localities(app: Application, attributes: dict[str, Any]) -> dict[str, Locality | None]:

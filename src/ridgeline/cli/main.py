@@ -373,7 +373,7 @@ def run(  # noqa: PLR0913, PLR0917  options
 def plan(  # noqa: PLR0913, PLR0917  options
     context: typer.Context,
     target: App,
-    app_name: AppName = None,
+    app_name: AppName = None,  # noqa: ARG001  read by `load_configured`
     conf_set: ConfSet = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
     unfold: Annotated[bool, typer.Option("--unfold", help="Show what modules are made of.")] = False,
@@ -381,7 +381,16 @@ def plan(  # noqa: PLR0913, PLR0917  options
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Write a specification instead: FILE ends in `.json`, `.yaml`, `.toml` or `.properties`.",
+            help="Write a specification instead: FILE ends in `.json`, `.yaml`, `.toml` or `.properties`. "
+            "APP may be the name, id or URL of a running application: all changes are in it.",
+            show_default=False,
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIR",
+            help="With the properties and changes that this checkpoint keeps, as `run` goes on with it.",
             show_default=False,
         ),
     ] = None,
@@ -402,20 +411,32 @@ def plan(  # noqa: PLR0913, PLR0917  options
         from ridgeline.plan.text import describe
         from ridgeline.plan.to_json import to_dict
 
+        given = [*(properties or ()), *(attributes or ()), *(conf_file or ()), *(conf_set or ())]
         if spec is not None:
-            from ridgeline.cli.load import load_application
-            from ridgeline.cli.specifications import write_as_file
+            from ridgeline.cli.specifications import form_named, is_running, write_running
 
-            write_as_file(
-                load_application(target, context.args, app_name),
-                spec,
-                properties,
-                attributes,
-                conf_file,
-                conf_set,
+            form_named(spec)
+            if is_running(target):
+                options.nothing_given(target, [*given, *context.args, *([checkpoint] if checkpoint else [])])
+                write_running(target, spec)
+                return
+        configured = load_configured(context, target, properties, attributes)
+        if checkpoint is None:
+            made = configured.plan()
+        else:
+            from ridgeline.engine.driver.planning import Planner
+
+            planner = Planner(
+                configured.plan,
+                options.properties(properties or ()),
+                known=lambda: configured.resolve().properties,
             )
+            made = planner.first(checkpoint, configured.app.name)
+        if spec is not None:
+            from ridgeline.cli.specifications import write_plan
+
+            write_plan(made.logical, spec)
             return
-        made = load_configured(context, target, properties, attributes).plan()
         write(json.dumps(to_dict(made), indent=2) if as_json else describe(made, unfold=unfold))
 
 

@@ -72,6 +72,13 @@ def check_master(master: str) -> str:
     return master
 
 
+def nothing_given(target: str, given: Sequence[str]) -> None:
+    """Refuse options beside an application that runs. Raises CommandError."""
+    if given:
+        msg = f"`{target}` runs: what it was given is known; leave `{given[0]}` out"
+        raise CommandError(msg)
+
+
 def check_reset(reset: bool, checkpoint: str | None, option: str = "--reset-properties") -> None:
     """An option about what a checkpoint keeps. Raises CommandError without a checkpoint."""
     if reset and checkpoint is None:

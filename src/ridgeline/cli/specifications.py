@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from rich.text import Text
@@ -13,39 +12,66 @@ from ridgeline.api.application import Application
 from ridgeline.cli.errors import CommandError, make_console
 from ridgeline.cli.output import write
 from ridgeline.engine.worker.user_modules import is_users, root_of
-from ridgeline.plan.spec.form import Form, form_of
-from ridgeline.plan.spec.writer import write_specification
-from ridgeline.plan.validation import validate
+from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.spec.form import Document, Form, form_of
+from ridgeline.plan.spec.writer import document_text
+from ridgeline.plan.written import specification_of_plan
+from ridgeline.service import registry
 
 
-def write_as_file(app: Application, file: str, *configuration: Sequence[str] | None) -> None:
-    """Write a valid application as a specification, in the form that the file's suffix names.
-
-    `configuration`: what the command was given, of which nothing may be there.
+def write_plan(logical: LogicalPlan, file: str) -> None:
+    """Write what a plan says, with all that was given from outside, in the form that the file's suffix names.
 
     Raises CommandError, and ValidationError naming what cannot be written.
     """
+    form = form_named(file)
+    document = specification_of_plan(logical)
+    _write(document, form, file, logical.application)
+    assert logical.source is not None  # noqa: S101  it was written
+    elsewhere = _folders_elsewhere(logical.source[0], Path(file).resolve().parent)
+    if elsewhere:
+        text = f"its classes are in {elsewhere}: to read it, put it there, or that on PYTHONPATH"
+        make_console().print(Text(text), soft_wrap=True)
+
+
+def write_running(app: str, file: str) -> None:
+    """Write what a running application is, with all changes. Raises CommandError, RidgelineError."""
+    from ridgeline.cli.asking import remote
+
+    form = form_named(file)
+    document = remote.connect(app, None, None).get("/specification")["specification"]
+    _write(document, form, file, document["application"])
+
+
+def is_running(target: str) -> bool:
+    """True for the URL of a running application, or its name or id where no file is called so.
+
+    What names an application to load has a colon, or is a file.
+    """
+    if "://" in target:
+        return True
+    if ":" in target or "/" in target or Path(target).exists():
+        return False
+    return any(target in {entry.id, entry.name} for entry in registry.running())
+
+
+def form_named(file: str) -> Form:
+    """The form that a file's suffix names. Raises CommandError."""
     form = form_of(file)
     if form is None:
         forms = ", ".join(f"`.{one.value}`" for one in Form)
         msg = f"`--spec {file}` names no form; end it in {forms}"
         raise CommandError(msg)
-    if any(configuration):
-        options = "`-D`, `--attribute`, `--conf-file` and `--conf-set`"
-        msg = f"`--spec` writes what the application says itself; leave {options} out"
-        raise CommandError(msg)
-    validate(app)
-    text = write_specification(app, form)
+    return form
+
+
+def _write(document: Document, form: Form, file: str, application: str) -> None:
     try:
-        Path(file).write_text(text, encoding="utf-8")
+        Path(file).write_text(document_text(document, form), encoding="utf-8")
     except OSError as error:
         msg = f"`{file}` cannot be written: {error.strerror or error}; name another file"
         raise CommandError(msg) from None
-    write(f"application {app.name} is in {file}")
-    elsewhere = _folders_elsewhere(app, Path(file).resolve().parent)
-    if elsewhere:
-        text = f"its classes are in {elsewhere}: to read it, put it there, or that on PYTHONPATH"
-        make_console().print(Text(text), soft_wrap=True)
+    write(f"application {application} is in {file}")
 
 
 def _folders_elsewhere(app: Application, folder: Path) -> str:

@@ -62,13 +62,13 @@ def edited(app: Application, edits: Sequence[Edit]) -> Application:
     editor = Editor(draft, app, overrides)
     editor.make(edits)
     made = editor.finished()
-    _settle(draft, made, overrides)
+    settle_overrides(draft, made, overrides)
     if draft.faults:
         raise ValidationError(str(app.name), draft.faults)
     return made
 
 
-def _settle(draft: Draft, app: Application, overrides: Overrides) -> None:
+def settle_overrides(draft: Draft, app: Application, overrides: Overrides) -> None:
     """Give an application itself what edits have set from outside."""
     given: Any = {**app.attributes, **overrides.application}
     app.window = given.pop(WINDOW, app.window)

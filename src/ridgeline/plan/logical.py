@@ -12,6 +12,8 @@ from ridgeline.api.partitioner import Partition
 from ridgeline.api.schema import Schema
 
 if TYPE_CHECKING:
+    from ridgeline.api.application import Application
+    from ridgeline.plan.editing import Given
     from ridgeline.plan.placement_rule import PlacementRule
     from ridgeline.sla.promises import Promise
 
@@ -110,6 +112,8 @@ class LogicalPlan:
     """Who listens to the figures of an operator, by its name."""
     policies: tuple[Any, ...] = ()
     promises: tuple[Promise, ...] = ()
+    source: tuple[Application, Given] | None = field(default=None, compare=False, repr=False)
+    """What it was made of: an application, and what was said of it from outside."""
 
     def operator(self, name: str) -> LogicalOperator:
         """The operator with this name. Raises KeyError."""

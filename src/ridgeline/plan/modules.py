@@ -182,7 +182,7 @@ class _Expander:
             return
         self.distinct(scope, str(added.name))
         inside = Scope(where, Application(self.root.name, self.root.window))
-        module = DraftModule(where, _copied(added.module), scope, inside)
+        module = DraftModule(where, copied(added.module), scope, inside)
         inside.module = module
         self.modules[id(added.module)] = self.modules[id(module.module)] = module
         given: Any = {**defaults, **added.attributes}
@@ -330,7 +330,7 @@ class _Expander:
                 self.draft.fault(key, what, did_you_mean(name, known))
 
 
-def _copied(module: Module) -> Module:
+def copied(module: Module) -> Module:
     """A copy for `populate`, which may change the collections in it."""
     own = copy.copy(module)
     for name, value in vars(own).items():

@@ -66,10 +66,11 @@ def validate(
         >>> validate(app, {"dice.maximum": "20"}).operator("dice").operator.maximum
         20
     """
-    draft = _examine(app, Given(properties, attributes, tuple(edits), tuple(kept)), rewrite)
+    given = Given(properties, attributes, tuple(edits), tuple(kept))
+    draft = _examine(app, given, rewrite)
     if draft.faults:
         raise ValidationError(draft.application, with_origins(draft.faults, app.origins))
-    return _logical_plan(draft)
+    return replace(_logical_plan(draft), source=(app, given))
 
 
 def find_faults(

@@ -141,7 +141,7 @@ def test_edits_of_a_file_are_made(ridgeline_command, app, tmp_path):
 
 def test_the_difference_to_a_specification_is_made(ridgeline_command, app, tmp_path):
     from ridgeline.plan.spec.form import Form
-    from ridgeline.plan.spec.writer import write_specification
+    from support.plan.specifications import write_specification
     from support.service.living import numbers
 
     text = write_specification(numbers(), Form.JSON)
@@ -161,6 +161,28 @@ def test_the_difference_to_a_specification_is_made(ridgeline_command, app, tmp_p
     result = ridgeline_command("change", "numbers", "--spec", "new.json")
     assert (result.exit_code, result.stderr) == (0, "")
     assert [stream.name for stream in app.run.plan.logical.streams] == ["numbers", "sums", "odd"]
+
+
+@pytest.mark.parametrize("form", ["yaml", "toml", "json", "properties"])
+def test_the_specification_of_what_runs_changes_nothing(ridgeline_command, app, tmp_path, form):
+    committed(
+        ridgeline_command("set-operator-property", "numbers", "sums", "factor", "7"), "set `sums.factor` to 7"
+    )
+    committed(ridgeline_command("repartition", "numbers", "sums", 3), "repartition `sums` to 3")
+    file = f"{tmp_path}/running.{form}"
+    written = ridgeline_command("plan", "numbers", "--spec", file)
+    assert (written.exit_code, written.stdout) == (0, f"application numbers is in {file}\n")
+    result = ridgeline_command("change", "numbers", "--spec", file, "--dry-run")
+    refused(result, "the application is already as the specification says")
+
+
+@pytest.mark.parametrize(
+    "option", [["-D", "sums.factor=2"], ["--attribute", "windows_kept=3"], ["--checkpoint", "x"]]
+)
+def test_an_application_that_runs_is_given_nothing_beside(ridgeline_command, app, tmp_path, option):
+    result = ridgeline_command("plan", "numbers-1", "--spec", f"{tmp_path}/a.yaml", *option)
+    refused(result, "`numbers-1` runs: what it was given is known; leave `")
+    assert not list(tmp_path.glob("*.yaml"))
 
 
 def test_a_change_waits_in_the_queue_while_the_application_is_paused(ridgeline_command, app):

@@ -15,8 +15,8 @@ from ridgeline.plan import plan_application
 from ridgeline.plan.spec.form import Form
 from ridgeline.plan.spec.reader import read_specification
 from ridgeline.plan.spec.texts import read_document
-from ridgeline.plan.spec.writer import write_specification
 from ridgeline.plan.to_json import to_dict
+from support.plan.specifications import write_specification
 from support.plan.specified import Color, Limits, Odd, Outer, Sink, Source, Step, double
 
 TEXTS = st.text(max_size=8)

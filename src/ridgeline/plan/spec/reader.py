@@ -28,6 +28,7 @@ from ridgeline.plan.spec.model import (
     check_document,
     sound,
 )
+from ridgeline.plan.spec.partitioners import read_partitioner
 from ridgeline.plan.spec.values import ValueFaultError, read_value
 from ridgeline.plan.validation import find_faults
 
@@ -169,6 +170,7 @@ class _Reader:
         kind = self._class(f"{where}.class", given.class_, Operator)
         properties = self._values(f"{where}.properties", given.properties)
         attributes = self._values(f"{where}.attributes", given.attributes)
+        self._read_partitioner(f"{where}.attributes", attributes)
         operator = None if kind is None else self._make(where, kind, properties)
         if operator is None or len(self._faults) > before:
             self._spoilt.add(name)
@@ -177,6 +179,16 @@ class _Reader:
             self._made[name] = self._app.add_operator(name, operator, stats_listeners=listeners, **attributes)
             self._set_attributes(name, f"{where}.ports", given.ports, unifier=False)
             self._set_attributes(name, f"{where}.unifiers", given.unifiers, unifier=True)
+
+    def _read_partitioner(self, where: str, attributes: dict[str, Any]) -> None:
+        """Put a partitioner in the place of its class, arguments and properties."""
+        spec = attributes.get("partitioner")
+        if isinstance(spec, Mapping):
+            try:
+                attributes["partitioner"] = read_partitioner(spec)
+            except ValueFaultError as error:
+                del attributes["partitioner"]
+                self._fault(f"{where}.partitioner", error.what, error.remedy)
 
     def _deciders(self, where: str, given: Sequence[DeciderSpec], method: str) -> list[Any]:
         """Policies or listeners, without those that have faults."""

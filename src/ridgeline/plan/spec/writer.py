@@ -11,30 +11,31 @@ from ridgeline.api.affinity import AffinityRule
 from ridgeline.api.application import AddedModule, AddedOperator, AddedStream, Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import REQUIRED, Operator, operator_type
+from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.properties import property_types
 from ridgeline.plan.spec.deciders import write_decider, write_promise
 from ridgeline.plan.spec.form import Document, Form
 from ridgeline.plan.spec.imports import path_of
+from ridgeline.plan.spec.partitioners import write_partitioner
 from ridgeline.plan.spec.texts import write_document
 from ridgeline.plan.spec.values import ValueFaultError, without_null, write_value
 
 _OWN = {"_given", "_schemas"}
 
 
-def write_specification(app: Application, form: Form) -> str:
-    """The text of a specification from which an equal plan is made; the application must be valid.
-
-    Properties are written that differ from their defaults, and all attributes that were set. Raises
-    ValidationError naming the operator and property of all that cannot be written.
-    """
-    document = specification_of(app)
+def document_text(document: Document, form: Form) -> str:
+    """The text of a specification in one of its forms."""
     if form in {Form.TOML, Form.PROPERTIES}:
         document = {key: without_null(part) for key, part in document.items()}
     return write_document(document, form)
 
 
 def specification_of(app: Application) -> Document:
-    """The application as a document. Raises ValidationError."""
+    """The application, which is valid, as a document from which an equal plan is made.
+
+    Properties are written that differ from their defaults, and all attributes that were set. Raises
+    ValidationError naming the operator and property of all that cannot be written.
+    """
     writer = _Writer(app)
     document = writer.document()
     if writer.faults:
@@ -132,8 +133,12 @@ class _Writer:
 
     def _module(self, added: AddedModule) -> Document:
         found = self._made(added.name, added.module)
-        if added.attributes:
-            found["attributes"] = self._attributes(added.name, added.attributes)
+        attributes: dict[str, Any] = dict(added.attributes)
+        for given in self._app.attributes_set:
+            if given.target is added.module:
+                attributes |= given.attributes
+        if attributes:
+            found["attributes"] = self._attributes(added.name, attributes)
         return found
 
     def _made(self, name: str, thing: Any) -> Document:
@@ -164,6 +169,8 @@ class _Writer:
 
     def _value(self, where: str, what: str, name: str, value: Any, kind: Any) -> object:
         try:
+            if what == "attribute" and isinstance(value, Partitioner):
+                return write_partitioner(value)
             return write_value(name, value, kind)
         except ValueFaultError as error:
             self._fault(where, f"{what} `{name}` cannot be written: {error.what}", error.remedy)

@@ -109,6 +109,12 @@ LogicalModuleAnswer = TypedDict(
 LogicalModuleAnswer.__doc__ = "A module: an operator that is made of operators."
 
 
+class SpecificationAnswer(TypedDict):
+    """What runs, with options and changes, as a specification."""
+
+    specification: Annotated[dict[str, Any], "As a file has it; `POST /changes` takes it back as `spec`."]
+
+
 class LogicalPlanAnswer(TypedDict):
     """The application as its author wrote it."""
 

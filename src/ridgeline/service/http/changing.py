@@ -15,11 +15,13 @@ from ridgeline.plan.edits import Edit, SetAttribute, SetProperty
 from ridgeline.plan.secret_properties import holds_secret
 from ridgeline.plan.spec.reader import read_specification
 from ridgeline.plan.spec_changes import edits_between
+from ridgeline.plan.written import specification_of_plan
 from ridgeline.service.http.answers import (
     ChangeAnswer,
     ChangesAnswer,
     DifferenceAnswer,
     RecordingsAnswer,
+    SpecificationAnswer,
 )
 from ridgeline.service.http.edit_requests import edits_of, edits_of_requests
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter, found
@@ -115,6 +117,13 @@ def _changes(base: str) -> tuple[Endpoint, ...]:
     )
     post = partial(Endpoint, answer=ChangeAnswer, method="POST", tag="changes")
     return (
+        Endpoint(
+            f"{base}/specification",
+            lambda call: {"specification": _refusing(lambda: specification_of_plan(call.plan.logical))},
+            "What runs as a specification, with `-D`, attributes and changes; read back it changes nothing.",
+            SpecificationAnswer,
+            tag="changes",
+        ),
         Endpoint(
             f"{base}/changes",
             lambda call: {
