@@ -10,7 +10,9 @@ from ridgeline.measure.events import (
     ApplicationChanged,
     ApplicationEnded,
     ApplicationPlanned,
+    ContainerHeartbeat,
     MessagesRefused,
+    RunningOperator,
     SlotJoined,
     SlotLost,
     SlotMisplaced,
@@ -211,3 +213,17 @@ def test_changes_are_lines(lines):
         ("INFO", f"change 3 {effect}: {what} (more load)", {"window": 120}),
         ("WARNING", f"change 4 is refused: there is no operator `balances`: {what}", {}),
     ]
+
+
+def test_an_operator_that_does_not_move_is_told_once_and_again_when_it_goes_on(lines):
+    def beat(at, consumed, state="running"):
+        running = RunningOperator(2, state, at, {"input": consumed}, {"input": 9 - consumed})
+        return ContainerHeartbeat(float(at), 1, "host", 7, float(at), 3, 0, 0.0, (running,))
+
+    moving = [beat(at, at) for at in range(9)]
+    found = lines(*moving, *[beat(at, 8) for at in range(9, 21)], beat(21, 9), *[beat(22, 9, "done")] * 9)
+    (level, text, fields), (again, later, _) = found
+    assert (level, fields["operator"], fields["window"]) == ("WARNING", "balances[1]", 3)
+    assert text.startswith("window 3 does not move: for 5 s it has taken and emitted nothing; a connection")
+    assert "process 7 on `host`" in text
+    assert (again, later) == ("INFO", "it goes on after 13 s in which nothing moved")

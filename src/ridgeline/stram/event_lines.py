@@ -16,6 +16,7 @@ from ridgeline.measure.events import (
     ApplicationChanged,
     ApplicationEnded,
     ApplicationPlanned,
+    ContainerHeartbeat,
     MessagesRefused,
     OperatorMetrics,
     OperatorWindow,
@@ -39,6 +40,7 @@ from ridgeline.measure.slot_events import (
     SlotsSized,
 )
 from ridgeline.measure.topology import Topology
+from ridgeline.stram.standstill import Standstills
 
 _log = logging.getLogger(__name__)
 _LATE = "late"
@@ -54,12 +56,15 @@ class EventLines:
         self._problems: dict[int, str] = {}
         self._metrics: dict[tuple[str, str], str] = {}
         """What was wrong last with metrics that operators declare."""
+        self._window_seconds = 0.0
+        self._standstills = Standstills()
         self._lines: Mapping[type, Callable[[Any], None]] = {
             ApplicationPlanned: self._planned,
             ApplicationChanged: self._changed,
             PolicyDecided: self._decided,
             PromiseChanged: self._promised,
             ApplicationEnded: self._ended,
+            ContainerHeartbeat: self._heard,
             WindowRetried: self._retried,
             WindowCommitted: self._committed,
             OperatorWindow: self._operator,
@@ -86,6 +91,7 @@ class EventLines:
     def _planned(self, event: ApplicationPlanned) -> None:
         begins = not self._topology.operators
         self._application, self._topology = event.application, event.topology
+        self._window_seconds, self._standstills = event.window_seconds, Standstills()
         plan = f"{len(event.topology.operators)} operators, plan {event.plan_version}"
         text = f"run {event.application_id} begins: {plan}" if begins else f"the plan has changed: {plan}"
         self._write(logging.INFO, text)
@@ -106,6 +112,18 @@ class EventLines:
         failed = event.outcome == "failed"
         text = f"run {event.outcome}: {event.reason}" if event.reason else f"run {event.outcome}"
         self._write(logging.ERROR if failed else logging.INFO, text)
+
+    def _heard(self, event: ContainerHeartbeat) -> None:
+        for one in self._standstills.look(event, self._window_seconds):
+            window = f"window {event.window_id}"
+            if one.again:
+                text = f"it goes on after {one.seconds:.0f} s in which nothing moved"
+                self._write(logging.INFO, text, event.window_id, one.operator)
+                continue
+            text = f"{window} does not move: for {one.seconds:.0f} s it has taken and emitted nothing"
+            where = f"`/ws/v2/stram/physicalPlan/containers/{event.container}/stackTrace` shows where"
+            text = f"{text}; a connection or a lock may keep process {event.pid} on `{event.host}`: {where}"
+            self._write(logging.WARNING, text, event.window_id, one.operator)
 
     def _retried(self, event: WindowRetried) -> None:
         if not event.final:

@@ -13,6 +13,7 @@ from ridgeline.engine.driver.window import Window
 from ridgeline.measure.events import OutputPublished, RunEvent, SourceTaken, StateWarning
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import WindowReport
+from ridgeline.stram.clock_steps import ClockSteps
 from ridgeline.stram.own_metrics import MetricAggregation
 from ridgeline.stram.reporting import report_events, taken_events
 
@@ -27,6 +28,7 @@ class Reporter:
     def __init__(self, plan: Plan, clock: Clock, observe: Observe | None) -> None:
         self.tell: Observe = observe or (lambda _event: None)
         self._clock = clock
+        self._steps = ClockSteps(clock.wall(), clock.monotonic())
         self._early: list[StateWarning] | None = []
         self._taken: deque[tuple[float, SourceTaken]] = deque()
         """What inputs have taken, until it is told or their window is committed."""
@@ -68,6 +70,11 @@ class Reporter:
             _, event = self._taken.popleft()
             if event.window_id in under_way:
                 self.tell(replace(event, at=self._clock.wall()))
+
+    def look_at_clock(self) -> None:
+        """Warn if somebody has set the clock."""
+        if text := self._steps.look(self._clock.wall(), self._clock.monotonic()):
+            self.warn(-1, text)
 
     def published(self, events: Iterable[OutputPublished]) -> None:
         """What readers have come to see."""

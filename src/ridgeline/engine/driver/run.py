@@ -161,6 +161,7 @@ class ApplicationRun(ChangingRun):
                     self._reporter.reported(event.report)
         self._process(*events)
         self._reporter.tell_taken(self._windows)
+        self._reporter.look_at_clock()
         if written := self._committer.finished():
             self._process(written)
         if not self.master.held:
