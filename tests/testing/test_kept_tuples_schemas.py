@@ -13,15 +13,16 @@ from ridgeline.engine.state.storage import MemoryStorage
 from ridgeline.testing import run_local
 
 LOOP = """
+from dataclasses import dataclass
 from typing import NamedTuple
 from ridgeline import Application, InputPort, Operator, OutputPort
 from ridgeline.operators import Delay
 from ridgeline.testing import CollectorSink
-class Pair(NamedTuple):
+{head}:
     {fields}
 class Step(Operator):
-    pairs = InputPort(Pair)
-    steps = OutputPort(Pair)
+    pairs = InputPort({port})
+    steps = OutputPort({port})
     @pairs.process
     def step(self, pair):
         if pair.next < 500:
@@ -29,21 +30,22 @@ class Step(Operator):
 def application():
     app = Application("fibonacci")
     step = app.add_operator("step", Step())
-    delay = app.add_module("delay", Delay({schema}, first_window=[Pair(last=0, next=1)]))
+    delay = app.add_module("delay", Delay({port}, first_window=[Pair(last=0, next=1)]))
     sink = app.add_operator("sink", CollectorSink(object))
     app.add_stream("again", delay.output, step.pairs)
     app.add_stream("steps", step.steps, delay.input, sink.input)
     return app
 """
 UNIFIED = """
+from dataclasses import dataclass
 from typing import NamedTuple
 from ridgeline import Application, InputPort, Operator, OutputPort, Unifier
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput
-class Pair(NamedTuple):
+{head}:
     {fields}
 class Add(Unifier):
-    pairs = InputPort(Pair)
-    total = OutputPort(Pair)
+    pairs = InputPort({port})
+    total = OutputPort({port})
     def begin_window(self, window_id):
         self.last = self.next = 0
     @pairs.process
@@ -52,8 +54,8 @@ class Add(Unifier):
     def end_window(self):
         self.total.emit(Pair(last=self.last, next=self.next))
 class Pass(Operator):
-    pairs = InputPort(Pair)
-    out = OutputPort(Pair, unifier=Add)
+    pairs = InputPort({port})
+    out = OutputPort({port}, unifier=Add)
     @pairs.process
     def step(self, pair):
         self.out.emit(pair)
@@ -69,6 +71,14 @@ def application():
 BEFORE, SWAPPED = "last: int\n    next: int", "next: int\n    last: int"
 SUMS = "application_window_count=4"
 SLIDES = "application_window_count=4, slide_by_window_count=2"
+
+
+PAIR = {"head": "class Pair(NamedTuple)", "port": "Pair"}
+OBJECTS = [
+    {"head": "class Pair(NamedTuple)", "port": "object"},
+    {"head": "@dataclass\nclass Pair", "port": "object"},
+    {"head": "@dataclass(slots=True)\nclass Pair", "port": "object"},
+]
 
 
 def load(name: str, text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
@@ -100,27 +110,122 @@ def both(name: str, before: str, after: str, folder: Path, monkeypatch: pytest.M
         del sys.modules[f"{name}_two"]
 
 
+@pytest.mark.parametrize("how", [PAIR, *OBJECTS])
 @pytest.mark.parametrize("fields", [SWAPPED, f"{SWAPPED}\n    more: int = 0"])
-def test_tuples_in_a_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: str) -> None:
-    before, after = (LOOP.format(fields=one, schema="Pair") for one in (BEFORE, fields))
+def test_tuples_in_a_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: str, how: dict[str, str]
+) -> None:
+    before, after = (LOOP.format(fields=one, **how) for one in (BEFORE, fields))
     whole, found = both("loop", before, after, tmp_path, monkeypatch)
     assert len(whole) > 10
     assert found == whole
 
 
+@pytest.mark.parametrize("how", [PAIR, *OBJECTS])
 @pytest.mark.parametrize("window", [SUMS, SLIDES])
 def test_tuples_that_wait_for_the_end_of_a_window(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, window: str, how: dict[str, str]
 ) -> None:
-    before, after = (UNIFIED.format(fields=one, window=window) for one in (BEFORE, SWAPPED))
+    before, after = (UNIFIED.format(fields=one, window=window, **how) for one in (BEFORE, SWAPPED))
     whole, found = both("unified", before, after, tmp_path, monkeypatch)
     assert len(whole) > 4
     assert found == whole
 
 
 def test_a_column_of_another_type_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before, after = (
-        LOOP.format(fields=one, schema="Pair") for one in (BEFORE, "last: float\n    next: float")
-    )
+    before, after = (LOOP.format(fields=one, **PAIR) for one in (BEFORE, "last: float\n    next: float"))
     with pytest.raises(CheckpointError, match="the tuples that it keeps had the columns `last: int64`"):
         both("loop", before, after, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("how", OBJECTS)
+@pytest.mark.parametrize(
+    ("text", "fields", "made", "refusal"),
+    [
+        (
+            LOOP,
+            "last: int\n    then: int",
+            ("next", "then"),
+            "it has no field `next` any more; `then` is new",
+        ),
+        (UNIFIED, "last: str\n    next: int", ("", ""), "its field `last` was `int`, and is `str`"),
+        (
+            UNIFIED,
+            "next: int\n    last: int\n    more: int",
+            ("Pair(last", "Pair(more=0, last"),
+            "its field `more` is new, and has no default",
+        ),
+    ],
+)
+def test_objects_of_a_class_that_cannot_be_matched_are_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    fields: str,
+    made: tuple[str, str],
+    refusal: str,
+    how: dict[str, str],
+) -> None:
+    before, after = (text.format(fields=one, window=SLIDES, **how) for one in (BEFORE, fields))
+    after = after.replace(*made) if made[0] else after
+    with pytest.raises(CheckpointError) as caught:
+        both("kept", before, after, tmp_path, monkeypatch)
+    assert refusal in str(caught.value)
+
+
+BATCHES = """
+from dataclasses import dataclass
+import pyarrow as pa
+from ridgeline import Application, InputPort, KeyedState, ListState, Operator, OutputPort, State
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput
+@dataclass
+class Inner:
+    {fields}
+@dataclass
+class Pair:
+    n: int
+    inner: list[Inner]
+class Keep(Operator):
+    pairs = InputPort(object)
+    out = OutputPort(object)
+    listed = ListState(pa.RecordBatch)
+    newest = State(None)
+    keyed = KeyedState(object)
+    @pairs.process_batch
+    def keep(self, batch):
+        self.listed.append(batch)
+        self.newest = {{"batches": [batch]}}
+        self.keyed[len(self.listed)] = (batch,)
+    def end_of_input(self):
+        for batch in self.listed:
+            self.out.emit_batch(batch)
+        for (batch,) in self.keyed.values():
+            self.out.emit_batch(batch)
+        self.out.emit_batch(self.newest["batches"][0])
+def application():
+    app = Application("batches")
+    given = [item for n in range(12) for item in (Pair(n, [Inner(last=n, next=100 * n)]), END_WINDOW)]
+    source = app.add_operator("source", ListInput(object, given))
+    keep = app.add_operator("keep", Keep())
+    app.add_stream("in", source.output, keep.pairs)
+    app.add_stream("out", keep.out, app.add_operator("sink", CollectorSink(object)).input)
+    return app
+"""
+
+
+def test_objects_in_batches_that_operators_keep_are_matched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = [BATCHES.format(fields=one) for one in (BEFORE, SWAPPED)]
+    for part in ("one", "two"):
+        (tmp_path / part).mkdir()
+    storage = MemoryStorage()
+    run_local(
+        load("batches", texts[0], tmp_path / "one", monkeypatch).application(), checkpoint=storage, windows=7
+    )
+    module = load("batches", texts[1], tmp_path / "two", monkeypatch)
+    found = run_local(module.application(), checkpoint=storage).collected("sink")
+    numbers = [*range(12), *range(12), 11]
+    assert [(one.n, one.inner[0].last, one.inner[0].next) for one in found] == [
+        (n, n, 100 * n) for n in numbers
+    ]

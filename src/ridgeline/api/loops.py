@@ -12,7 +12,9 @@ from typing import Any
 import pyarrow as pa
 
 from ridgeline.api.operator import InputOperator, Operator
+from ridgeline.api.pickling import pickled_classes
 from ridgeline.api.ports import InputPort, OutputPort
+from ridgeline.api.schema import pickles_of
 from ridgeline.api.state import State
 
 HEAD, TAIL = "head", "tail"
@@ -92,6 +94,14 @@ class DelayHead(InputOperator):
     def progress(self) -> tuple[float, float | None]:
         """Nothing waits: all that is due comes in its window."""
         return 0.0, 0.0
+
+
+def delayed_classes(operator: Operator) -> set[type]:
+    """The classes of the tuples that a tail of a stream of `object` keeps: bytes say nothing of them."""
+    if not isinstance(operator, DelayTail) or not operator.kept:
+        return set()
+    with pa.ipc.open_stream(operator.kept) as stream:
+        return pickled_classes(pickle for batch in stream for pickle in pickles_of(batch))
 
 
 def has_delayed(operator: Operator) -> bool:

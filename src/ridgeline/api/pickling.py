@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copyreg
 import importlib
 import io
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from operator import attrgetter
 from typing import IO, Any, TypeVar
@@ -17,6 +18,8 @@ loads = pickle.loads
 _Class = TypeVar("_Class", bound=type[Any])
 Classes = dict[str, set[type]]
 """The classes of values by the name of the part that they were in."""
+PICKLES_WITHIN: dict[type, Callable[[Any], Iterable[bytes]]] = {}
+"""Types of values that may have pickles within, and what reads those out of one."""
 
 
 def dumps(value: object) -> bytes:
@@ -70,6 +73,8 @@ class _Noting(pickle.Pickler):
             self._now = self._classes.setdefault(value.name, set())
             return tuple, (value.content,)
         self._now.add(kind)
+        if kind in PICKLES_WITHIN:
+            self._now |= pickled_classes(PICKLES_WITHIN[kind](value))
         return NotImplemented
 
 
@@ -88,7 +93,36 @@ class _CloudNoting(cloudpickle.Pickler):
             self._now = self._classes.setdefault(value.name, set())
             return tuple, (value.content,)
         self._now.add(kind)
+        if kind in PICKLES_WITHIN:
+            self._now |= pickled_classes(PICKLES_WITHIN[kind](value))
         return super().reducer_override(value)
+
+
+def pickled_classes(pickles: Iterable[bytes]) -> set[type]:
+    """The classes that pickles name. One that cannot be read here is left to who reads its value."""
+    found: set[type] = set()
+    for data in pickles:
+        unpickler = _Finding(io.BytesIO(data))
+        unpickler.found = found
+        with contextlib.suppress(Exception):
+            value = unpickler.load()
+            within = PICKLES_WITHIN.get(type(value))
+            if within is not None:
+                found |= pickled_classes(within(value))
+    return found
+
+
+class _Finding(pickle.Unpickler):
+    """Notes the classes that a pickle names."""
+
+    found: set[type]
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Note a class, and leave the rest to pickle."""
+        value = super().find_class(module, name)
+        if isinstance(value, type):
+            self.found.add(value)
+        return value
 
 
 class Reader:
@@ -100,12 +134,12 @@ class Reader:
 
     def __init__(self, replaced: Mapping[str, Callable[..., Any]], *, gone: bool = False) -> None:
         self._replaced = replaced
-        self._gone = gone
+        self.gone = gone
 
     def loads(self, data: Any) -> Any:
         """Read one pickle."""
         unpickler = _Unpickler(io.BytesIO(data))
-        unpickler.replaced, unpickler.gone = self._replaced, self._gone
+        unpickler.replaced, unpickler.gone = self._replaced, self.gone
         return unpickler.load()
 
 

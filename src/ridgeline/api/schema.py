@@ -15,7 +15,7 @@ from ridgeline.api.column import Column
 from ridgeline.api.errors import SchemaError, described, shorten
 from ridgeline.api.map_keys import holds_map, refuse_double_keys
 from ridgeline.api.nulls import is_optional
-from ridgeline.api.pickling import dumps, loads
+from ridgeline.api.pickling import PICKLES_WITHIN, dumps, loads
 from ridgeline.api.record import TIMESTAMP, is_named_tuple, is_record, record_fields, to_arrow
 from ridgeline.api.restoring import is_plain, restorer
 from ridgeline.api.value_arrays import field_getter, refuse_further
@@ -344,6 +344,14 @@ def holds_pickles(batch: pa.RecordBatch) -> bool:
     Batches from outside never have the mark: `conform` removes it.
     """
     return _is_marked(batch.schema)
+
+
+def pickles_of(batch: pa.RecordBatch) -> list[bytes]:
+    """The pickles in a batch of a stream of `object`; nothing in another one."""
+    return batch.column(0).to_pylist() if holds_pickles(batch) else []
+
+
+PICKLES_WITHIN[pa.RecordBatch] = pickles_of
 
 
 def _is_marked(schema: pa.Schema) -> bool:

@@ -32,6 +32,8 @@ from ridgeline.plan.protocol import StateVersion
 from ridgeline.plan.state_schemas import Conversion, Replacement, defaults_of
 
 _KEPT = frozenset({"_waiting", "_slides", "kept"})
+_MAKES_BATCH = "pyarrow.lib:_reconstruct_record_batch"
+"""The function that pickles of batches name."""
 
 
 def convert(
@@ -70,6 +72,8 @@ class _Converter:
         self._files, self._key, self._operator = files, key, operator
         self._conversion, self._stem = conversion, stem
         stands = {name: stand_in(one) for name, one in conversion.classes.items()}
+        if stands:
+            stands[_MAKES_BATCH] = self._batch_with_pickles
         self._reader = Reader(stands, gone=bool(conversion.dropped))
         self._tuples = _Tuples(conversion, operator, self._reader)
         self._segments: dict[str, Segment] = {}
@@ -82,6 +86,11 @@ class _Converter:
                 self._apply(cells, state_files.read(self._files.storage, name, self._key, self._reader.loads))
         result, _ = write_cells(self._files, self._key, cells, self._stem())
         return result.names
+
+    def _batch_with_pickles(self, columns: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+        """A batch that was pickled; the tuples of a stream of `object` as the classes of now have them."""
+        batch = pa.RecordBatch.from_arrays(list(columns), schema=schema)
+        return with_pickles(batch, self._reader) if holds_pickles(batch) else batch
 
     def _apply(self, cells: Mapping[str, StateCell], changes: Mapping[str, Change]) -> None:
         """Apply changes of a file to the cells that are still wanted."""
@@ -180,9 +189,6 @@ class _Tuples:
 
     def _batch(self, batch: pa.RecordBatch, *, wanted: bool) -> pa.RecordBatch:
         """A batch with the columns of now; `wanted`: they are others."""
-        if holds_pickles(batch):
-            values = [dumps(self._reader.loads(one)) for one in batch.column(0).to_pylist()]
-            return pa.RecordBatch.from_arrays([pa.array(values, pa.binary())], schema=batch.schema)
         if not wanted or self._schema is None:
             return batch
         arrow = self._schema.arrow
@@ -198,12 +204,29 @@ class _Tuples:
 
     def _stream(self, data: bytes, *, wanted: bool) -> bytes:
         with pa.ipc.open_stream(data) as stream:
-            batches = [self._batch(batch, wanted=wanted) for batch in stream]
+            batches = [
+                with_pickles(batch, self._reader)
+                if holds_pickles(batch)
+                else self._batch(batch, wanted=wanted)
+                for batch in stream
+            ]
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batches[0].schema) as written:
             for batch in batches:
                 written.write_batch(batch)
         return bytes(sink.getvalue().to_pybytes())
+
+
+def with_pickles(batch: pa.RecordBatch, reader: Reader) -> pa.RecordBatch:
+    """A batch of a stream of `object`, with what a reader makes of its tuples."""
+    values = [reader.loads(one) for one in batch.column(0).to_pylist()]
+    try:
+        pickles = [dumps(value) for value in values]
+    except TypeError:
+        if reader.gone:  # of a state that is dropped: else its class had been missed at the start
+            return batch
+        raise
+    return pa.RecordBatch.from_arrays([pa.array(pickles, pa.binary())], schema=batch.schema)
 
 
 # Classes ----------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.clock import Clock, Timeline
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import OperatorError, StateError
-from ridgeline.api.loops import has_delayed
+from ridgeline.api.loops import delayed_classes, has_delayed
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.pickling import Classes
 from ridgeline.api.state import ValueCell
@@ -482,6 +482,8 @@ class Container:
                 operator_report.changed = {
                     state: class_names(found.get(state, ())) for state in changes[operator]
                 }
+                if delayed := class_names(delayed_classes(self._operators[operator].operator)):
+                    operator_report.changed = {**operator_report.changed, "kept": delayed}
                 operator_report.window.state_bytes = sizes[self._operators[operator].spec.state_key]
 
     # Tuples -------------------------------------------------------------------------------------------------
