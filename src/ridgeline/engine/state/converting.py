@@ -203,6 +203,7 @@ class _Tuples:
         return pa.RecordBatch.from_arrays(arrays, schema=arrow)
 
     def _stream(self, data: bytes, *, wanted: bool) -> bytes:
+        """What a tail keeps, as an Arrow IPC stream; its batches are no pickles that the reader sees."""
         with pa.ipc.open_stream(data) as stream:
             batches = [
                 with_pickles(batch, self._reader)
