@@ -8,11 +8,12 @@ import pytest
 
 from support.crash.processes import committed, parent
 from support.paths import SUPPORT
-from support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 
 APPLICATION = SUPPORT / "crash" / "numbers.py"
+SECONDS = 180
+"""So long a test waits for each thing."""
 
 
 @pytest.fixture
@@ -22,7 +23,9 @@ def running(start, wait_until, tmp_path):
     places = ("--output", tmp_path / "output", "--checkpoint", checkpoint)
     driver = start(APPLICATION, "--master", "local[2]", "-D", "numbers.windows=1000000", *map(str, places))
     driver.committed = lambda: committed(checkpoint)
-    wait_until(lambda: driver.committed() >= 5 or driver.exit_code is not None, "five windows")
+    wait_until(
+        lambda: driver.committed() >= 5 or driver.exit_code is not None, "five windows", seconds=SECONDS
+    )
     return driver
 
 
@@ -43,12 +46,12 @@ def test_nothing_outlives_a_driver_that_is_killed(running, wait_until, kill):
         workers = [pid for pid in running.members() if b"daemon" in _command(pid)]
         os.kill(workers[-1], signal.SIGSTOP)
     running.kill()
-    wait_until(lambda: not running.members(), "all its processes to end")
+    wait_until(lambda: not running.members(), "all its processes to end", seconds=SECONDS)
 
 
 def test_a_driver_without_spark_is_told(running):
     os.kill(_java(running), signal.SIGKILL)
-    assert running.process.wait(PATIENCE_SECONDS) == 1
+    assert running.process.wait(SECONDS) == 1
     assert "error: Spark's Java process has ended by signal 9" in running.text
     assert not running.members()
 
@@ -62,10 +65,14 @@ def test_a_daemon_that_is_killed_takes_its_workers_with_it_and_windows_go_on(run
     )
     workers = [pid for pid in running.members() if parent(pid) == daemon]
     os.kill(daemon, signal.SIGKILL)
-    wait_until(lambda: not set(workers) & set(running.members()), "the workers to end")
+    wait_until(lambda: not set(workers) & set(running.members()), "the workers to end", seconds=SECONDS)
     before = running.committed()
-    wait_until(lambda: running.committed() >= before + 5 or running.exit_code is not None, "windows")
+    wait_until(
+        lambda: running.committed() >= before + 5 or running.exit_code is not None,
+        "five windows more",
+        seconds=SECONDS,
+    )
     assert running.exit_code is None, running.text
     os.kill(_java(running), signal.SIGKILL)
-    assert running.process.wait(PATIENCE_SECONDS) == 1
+    assert running.process.wait(SECONDS) == 1
     assert "Spark's Java process has ended by signal 9" in running.text

@@ -12,7 +12,7 @@ SECONDS = {
     "tests/kafka/test_kills.py": 370,
     "tests/kafka/test_verdict.py": 330,
     "tests/crash/test_kill_host.py": 290,
-    "tests/crash/test_cut_network.py": 250,
+    "tests/crash/test_cut_network.py": 220,
     "tests/crash/test_nothing_is_left.py": 90,
     "tests/cli/running/test_run_on_spark.py": 280,
     "tests/engine/spark/test_spark_s3.py": 270,
