@@ -2,6 +2,7 @@
 
 import json
 import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -204,6 +205,58 @@ def test_a_change_waits_in_the_queue_while_the_application_is_paused(ridgeline_c
     assert app.run.plan.logical.operator("sums").operator.factor == 6
     rows = json.loads(ridgeline_command("changes", "numbers", "--json").stdout)["changes"]
     assert [row["state"] for row in rows] == ["APPLIED", "WITHDRAWN", "APPLIED", "APPLIED", "APPLIED"]
+
+
+class _CutOff(BaseHTTPRequestHandler):
+    """Says that it is there; a POST ends it before it has answered."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def do_POST(self):
+        self.server.socket.close()
+        self.close_connection = True
+        threading.Thread(target=self.server.shutdown).start()
+
+    def log_message(self, *_):
+        """Nothing: the test looks at what the command prints."""
+
+
+@pytest.mark.parametrize("options", [[], ["--no-wait"], ["--json"]])
+@pytest.mark.parametrize("command", ["shutdown-app", "kill-app"])
+def test_an_application_may_end_before_it_has_answered(ridgeline_command, command, options):
+    with HTTPServer(("127.0.0.1", 0), _CutOff) as server:
+        serving = threading.Thread(target=server.serve_forever, args=(0.01,))
+        serving.start()
+        entry = registry.own_entry(
+            "cut-1", "cut", f"http://127.0.0.1:{server.server_port}", token="t", started=1.0, user="ann"
+        )
+        registration = registry.register(entry)
+        result = ridgeline_command(command, "cut", *options)
+        registration.close()
+        serving.join()
+    assert (result.exit_code, result.stderr) == (0, "")
+    if options == ["--json"]:
+        assert json.loads(result.stdout)["state"] == "APPLIED"
+    else:
+        assert result.stdout == "cut has ended\n"
+
+
+@pytest.mark.parametrize("command", ["shutdown-app", "kill-app"])
+def test_what_does_not_run_cannot_be_ended(ridgeline_command, command):
+    refused(ridgeline_command(command, "nobody"), "no application")
+
+
+def test_pause_and_resume_are_in_changes(ridgeline_command, app):
+    assert ridgeline_command("pause", "numbers", "--note", "a break").exit_code == 0
+    assert ridgeline_command("resume", "numbers").exit_code == 0
+    lines = ridgeline_command("changes", "numbers").stdout.splitlines()
+    assert [line.split()[:2] for line in lines[1:3]] == [["1", "APPLIED"], ["2", "APPLIED"]]
+    assert " pause " in lines[1]
+    assert "a break" in lines[1]
+    assert " resume" in lines[2]
 
 
 @pytest.mark.parametrize("command", ["shutdown-app", "kill-app"])

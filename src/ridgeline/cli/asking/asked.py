@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
+from urllib.error import HTTPError
 
 from rich.table import Table
 from rich.text import Text
@@ -68,8 +69,16 @@ class Asker:
 
     def end(self, path: str, note: str) -> None:
         """Ask the run to end, and wait until it has. Raises RidgelineError if it takes longer."""
-        row = self.client.post(path, note=note or None, **self._asking())
-        ended = not self.waiting.no_wait and self._gone()
+        self.client.get("/info")  # what does not run cannot be ended
+        cut_off = False
+        try:
+            row = self.client.post(path, note=note or None, **self._asking())
+        except RidgelineError as error:
+            if isinstance(error.__cause__, HTTPError):
+                raise
+            cut_off = True  # it may end before it has answered
+            row = {"state": "APPLIED", "what": path.strip("/"), "note": note}
+        ended = (cut_off or not self.waiting.no_wait) and self._gone()
         text = f"{self.app} has ended" if ended else f"{self.app} ends"
         remote.show(row, lambda _width: [Text(text)], as_json=self.as_json)
 
@@ -106,17 +115,28 @@ class Asker:
     def _gone(self) -> bool:
         """Wait until the application answers no more. Raises RidgelineError."""
         deadline = _CLOCK.monotonic() + self.waiting.timeout
-        while _CLOCK.monotonic() < deadline:
+        while True:
             try:
                 self.client.get("/info")
-            except RidgelineError:
-                return True
+            except RidgelineError as error:
+                if not _is_slow(error):
+                    return True
+            if _CLOCK.monotonic() >= deadline:
+                break
             _CLOCK.wait(_POLL_SECONDS)
         msg = (
             f"`{self.app}` still runs after {self.waiting.timeout:g} s; `ridgeline get-app-info {self.app}` "
             "shows what it does"
         )
         raise RidgelineError(msg)
+
+
+def _is_slow(error: RidgelineError) -> bool:
+    """True if an application is there, but does not answer in time or has failed to."""
+    cause = error.__cause__
+    return isinstance(getattr(cause, "reason", cause), TimeoutError) or (
+        isinstance(cause, HTTPError) and not isinstance(error, CommandError)
+    )
 
 
 def who() -> str:

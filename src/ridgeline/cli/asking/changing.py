@@ -314,7 +314,7 @@ def shutdown_app(
 
     Example: `ridgeline shutdown-app payments`
 
-    Exit codes: 0 ended, 1 still running after `--timeout`.
+    Exit codes: 0 ended, 1 still running after `--timeout`, 2 none of this name runs, or not allowed.
     """
     with reporting_errors():
         _asker(app, url, token, no_wait, timeout, as_json).end("/shutdown", note)
@@ -331,11 +331,11 @@ def kill_app(
 ) -> None:
     """End an application at once; the windows under way are void.
 
-    A run with the same checkpoint runs them again.
+    A run with the same checkpoint runs them again. The killed `ridgeline run` ends with exit code 1.
 
     Example: `ridgeline kill-app payments`
 
-    Exit codes: 0 ended, 1 still running after `--timeout`.
+    Exit codes: 0 ended, 1 still running after `--timeout`, 2 none of this name runs, or not allowed.
     """
     with reporting_errors():
         _asker(app, url, token, no_wait, timeout, as_json).end("/kill", note)
