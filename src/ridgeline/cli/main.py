@@ -304,9 +304,9 @@ def run(  # noqa: PLR0913, PLR0917  options
     If what it prints is read by another program (`| head`) that goes away, the run ends after its windows as
     on Ctrl-C.
 
-    Exit codes: 0 finished or stopped, also by `shutdown-app`, 1 the application failed or was killed by
-    `kill-app`, 2 the application or the command is not valid. A second Ctrl-C ends it with 130, a second
-    SIGTERM with 143. If nobody reads its output any more it ends with 141.
+    Exit codes: 0 finished or stopped, also by `shutdown-app`, 1 the application failed or `kill-app` has
+    ended it, 2 not valid. A second Ctrl-C ends it with 130, a second SIGTERM with 143. If nobody reads its
+    output any more it ends with 141.
     """
     with reporting_errors():
         from ridgeline.engine.spark.submitted import chosen_master

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ridgeline.api.errors import CheckpointError, Fault, ValidationError
+from ridgeline.api.errors import CheckpointError, Fault, ValidationError, shorten
 from ridgeline.api.files import is_local
 from ridgeline.api.masking import mask_text
 from ridgeline.engine.driver.differences import same
@@ -25,6 +25,7 @@ from ridgeline.plan.edits import (
     RemoveOperator,
     RenameOperator,
     ReplaceOperator,
+    SetAttribute,
     SetProperty,
     edit_of,
     edit_to_json,
@@ -147,7 +148,13 @@ class Planner:
         return self._dropped, self._renamed
 
     def changed(self, plan: Plan, edits: Sequence[Edit]) -> Transition:
-        """What more edits make of a plan of this run. Raises ValidationError with all faults."""
+        """What more edits make of a plan of this run. Raises ValidationError with all faults.
+
+        Edits that no checkpoint can keep are among them: a value of an attribute that has no JSON form.
+        """
+        faults = [fault for edit in edits for fault in _not_kept(edit)]
+        if faults:
+            raise ValidationError(plan.logical.application, faults)
         return transition(plan, self._make(self._found.values, self._edits, (*self._made, *edits)), edits)
 
     def keep(self, edits: Sequence[Edit], plan: Plan | None = None) -> Callable[[], None]:
@@ -261,6 +268,18 @@ class Planner:
         except (TypeError, ValueError, RecursionError):
             is_json = False
         return not is_json or holds_secret(logical or self._plan.logical, name, value)
+
+
+def _not_kept(edit: Edit) -> Iterator[Fault]:
+    """A fault for an edit whose value has no JSON form, where the checkpoint keeps the edit itself."""
+    if isinstance(edit, SetAttribute):
+        try:
+            json.dumps(edit.value)
+        except (TypeError, ValueError, RecursionError):
+            where = ".".join(part for part in (edit.operator, edit.port, edit.attribute) if part)
+            what = f"no checkpoint can keep {shorten(edit.value)} of a change: it has no JSON form"
+            remedy = 'give plain data; of a partitioner `{"class": ..., "properties": ...}`'
+            yield Fault(where, what, remedy)
 
 
 def _before(edits: Sequence[Edit], kept: KeptProperties) -> KeptProperties:

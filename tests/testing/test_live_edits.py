@@ -1,0 +1,175 @@
+"""Each attribute and each kind of edit, asked for live: it takes effect, or is refused with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.testing.test_attribute_effects import given_from_outside
+from tests.testing.test_live_change import application
+
+from ridgeline import StickyPartitioner
+from ridgeline.api.attribute import Scope
+from ridgeline.api.attributes import ATTRIBUTES
+from ridgeline.plan.edits import (
+    EDITS,
+    AddOperator,
+    AddSink,
+    AddStream,
+    RemoveOperator,
+    RemoveSink,
+    RemoveStream,
+    RenameOperator,
+    Repartition,
+    ReplaceOperator,
+    SetAttribute,
+    SetProperty,
+)
+from ridgeline.plan.planner import plan_application
+from ridgeline.plan.same_values import same_value
+from ridgeline.plan.transition import transition
+from ridgeline.testing import run_local
+
+OTHER: dict[str, Any] = {
+    "processing_mode": "EXACTLY_ONCE",
+    "partition_parallel": False,
+    "partitioner": {"class": "ridgeline.StickyPartitioner", "arguments": ["input"]},
+    "application_window": "40ms",
+}
+"""Values that fit this application."""
+REFUSED = {
+    "containers_max_count",
+    "gpus",
+    "heartbeat_interval",
+    "locality_host",
+    "locality_rack",
+    "memory_mb",
+    "speculation",
+    "stats_max_allowable_windows_lag",
+    "throughput_calculation_interval",
+    "vcores",
+}
+
+
+def asked_for() -> Iterator[tuple[Scope, str, Any]]:
+    """A value for each attribute in each of its scopes, and those that options cannot give."""
+    yield from given_from_outside()
+    yield Scope.STREAM, "locality", "NODE_LOCAL"
+
+
+def test_each_attribute_is_asked_for() -> None:
+    assert {name for _, name, _ in asked_for()} == ATTRIBUTES.keys() - {"stream_codec"}
+
+
+@pytest.mark.parametrize(("scope", "name", "value"), [*asked_for()])
+def test_an_attribute_takes_effect_or_is_refused(scope: Scope, name: str, value: Any) -> None:
+    owner = {Scope.APPLICATION: "", Scope.STREAM: "stream.sums"}.get(scope, "sums")
+    port = {Scope.INPUT_PORT: "input", Scope.OUTPUT_PORT: "output", Scope.UNIFIER: "output"}.get(scope, "")
+    value = OTHER.get(name, value)
+    if scope is Scope.APPLICATION and name == "on_error":
+        value = "RETRY"  # the source has no tuples to leave out
+    edits = [SetAttribute(owner, name, value, port, unifier=scope is Scope.UNIFIER)]
+    if name == "error_tuples_kept" and scope is Scope.OPERATOR:
+        edits.append(SetAttribute("sums", "on_error", "SKIP"))
+    if name == "slide_by_window_count":
+        edits.append(SetAttribute("sums", "application_window_count", 6))
+    before = plan_application(application(partitions=2))
+    run = run_local(application(partitions=2), changes={6: edits})
+    [asked] = run.changes
+    if asked.state != "APPLIED":
+        assert asked.state == "REFUSED"
+        assert name in asked.reason
+        assert run.plan.version == 0
+        return
+    assert name not in REFUSED
+    if name == "partition_parallel":
+        return  # it was so before
+    expected = StickyPartitioner("input") if name == "partitioner" else ATTRIBUTES[name].check(value)[0]
+    logical = run.plan.logical
+    if scope is Scope.STREAM:
+        assert logical.streams[1].localities == (expected,)
+        return
+    operator = logical.operator("sums")
+    found = {
+        Scope.APPLICATION: logical.attributes,
+        Scope.OPERATOR: operator.attributes,
+        Scope.INPUT_PORT: operator.ports.get("input", {}),
+        Scope.OUTPUT_PORT: operator.ports.get("output", {}),
+        Scope.UNIFIER: operator.unifier_attributes.get("output", {}),
+    }[scope]
+    assert same_value(found[name], expected)
+    altered = transition(before, plan_application(application(partitions=2), edits=edits), edits)
+    assert any(name in line or name == "partitions" for line in altered.difference.lines())
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_counts_from_the_start_is_refused(name: str) -> None:
+    asked_of = [(scope, value) for scope, one, value in asked_for() if one == name]
+    assert asked_of
+    for scope, value in asked_of:
+        owner, port = ("", "") if scope is Scope.APPLICATION else ("sums", "")
+        unifier = scope is Scope.UNIFIER
+        edit = SetAttribute(owner, name, value, "output" if unifier else port, unifier=unifier)
+        [asked] = run_local(application(partitions=2), changes={6: [edit]}).changes
+        assert (asked.state, name in asked.reason) == ("REFUSED", True)
+
+
+SINK = {"class": "ridgeline.testing.NullSink"}
+KINDS: dict[str, list[Any]] = {
+    "set-property": [SetProperty("sums", "factor", 5)],
+    "set-attribute": [SetAttribute("sums", "recovery_attempts", 5)],
+    "repartition": [Repartition("sums", 3)],
+    "add-operator": [AddOperator("more", SINK), AddSink("sums", "more.input")],
+    "remove-operator": [
+        AddOperator("more", SINK),
+        AddSink("numbers", "more.input"),
+        RemoveOperator("sums"),
+        RemoveOperator("sink"),
+    ],
+    "replace-operator": [ReplaceOperator("sink", SINK)],
+    "rename-operator": [RenameOperator("sums", "totals")],
+    "add-stream": [RemoveStream("sums"), AddStream("again", "sums.output", ("sink.input",))],
+    "remove-stream": [RemoveStream("sums"), AddStream("again", "sums.output", ("sink.input",))],
+    "add-sink": [AddOperator("more", SINK), AddSink("sums", "more.input")],
+    "remove-sink": [
+        AddOperator("more", SINK),
+        AddSink("sums", "more.input"),
+        RemoveSink("sums", "sink.input"),
+        RemoveOperator("sink"),
+    ],
+}
+
+
+def test_each_kind_of_edit_is_asked_for() -> None:
+    assert KINDS.keys() == EDITS.keys()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_edit_takes_effect_or_is_refused(kind: str) -> None:
+    edits = KINDS[kind]
+    assert any(isinstance(edit, EDITS[kind]) for edit in edits)
+    run = run_local(application(partitions=2), changes={5: edits})
+    [asked] = run.changes
+    assert (asked.state, asked.window) == ("APPLIED", 5), asked.reason
+    wanted = plan_application(application(partitions=2), edits=edits).logical
+    found = run.plan.logical
+    assert [one.name for one in found.operators] == [one.name for one in wanted.operators]
+    assert [(one.name, one.sinks) for one in found.streams] == [
+        (one.name, one.sinks) for one in wanted.streams
+    ]
+    assert len(found.operators[1].divided) == len(wanted.operators[1].divided)
+    before = plan_application(application(partitions=2))
+    lines = transition(
+        before, plan_application(application(partitions=2), edits=edits), edits
+    ).difference.lines()
+    assert lines[1] != "  nothing changes"
+
+
+def test_a_value_that_no_checkpoint_can_keep_is_refused() -> None:
+    edit = SetAttribute("sums", "partitioner", StickyPartitioner("input"))
+    run = run_local(application(partitions=2), changes={5: [edit]})
+    [asked] = run.changes
+    assert asked.state == "REFUSED"
+    assert "`sums.partitioner`: no checkpoint can keep" in asked.reason
+    assert len(run.collected("sink")) == 200
