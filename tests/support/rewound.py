@@ -56,9 +56,9 @@ def application(output: Operator | None = None) -> Application:
     return app
 
 
-def rows(folder: Path) -> list[list[int]]:
+def rows(folder: Path, output: str = "sink") -> list[list[int]]:
     found: list[list[int]] = []
-    for file in sorted(folder.glob("sink-*")):
+    for file in sorted(folder.glob(f"{output}-*")):
         if file.suffix == ".parquet":
             found += [list(row.values()) for row in pq.read_table(file).to_pylist()]
         else:

@@ -24,7 +24,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -63,8 +65,14 @@ class FilePublisher(Publisher):
 
     groups_windows = True
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, settings: Settings, *, left: bool = False) -> None:
+        """`left`: the run publishes there no more, perhaps in the same folder in another format."""
+        self._settings, self._left = settings, left
+
+    @classmethod
+    def of_state(cls, state: Any) -> FilePublisher:
+        """One for the folder and format of a state; it publishes what waits when it is closed."""
+        return cls(Settings(state["path"], state["format"], math.inf, sys.maxsize, "append"), left=True)
 
     def place(self) -> str:
         """The folder, and in which format."""
@@ -85,6 +93,8 @@ class FilePublisher(Publisher):
         self._window = state["window"] if state else context.committed
         self._marker = Marker(self._files, self._folder, "published")
         self._rolls = False
+        self._void_after = self._window
+        """What was staged after it is void: segments of a place that was left are removed by that."""
         self._pending: list[Segment] = []
         self._since: float | None = None
         self._waits_since: float | None = None
@@ -207,7 +217,7 @@ class FilePublisher(Publisher):
             "rewound": {
                 "to": window_id,
                 "from": self._window,
-                "rows": [[segment.window, segment.rows] for segment in waited],
+                "rows": [[segment.window, segment.rows] for segment in waited] if state else None,
             },
         }
 
@@ -288,7 +298,9 @@ class FilePublisher(Publisher):
             )
             raise RidgelineError(message)
         if "rewound" in state:
-            take_back(self._files, self._folder, self._prefix, Rewound(**state["rewound"]), self._context)
+            rewound, names = Rewound(**state["rewound"]), f"{self._prefix}-*.{self._settings.format}"
+            take_back(self._files, self._folder, names, rewound, self._context)
+            self._void_after = rewound.to
         covered = max([marked, *self._last_windows()])
         self._check_not_beyond(covered)
         self._pending = [segment for segment in self._pending if segment.window > covered]
@@ -304,7 +316,7 @@ class FilePublisher(Publisher):
 
     def _check_not_beyond(self, published: int) -> None:
         """Raise RidgelineError if a window was published that this checkpoint has not committed."""
-        if published > self._window:
+        if published > self._window and not self._left:
             committed = f"window {self._window}" if self._window >= 0 else "no window"
             message = (
                 f"`{self._context.operator}`: output folder `{self._settings.path}` is newer than the "
@@ -394,11 +406,13 @@ class FilePublisher(Publisher):
         """True if nobody needs this file of the hidden folder any more, by its name; unknown names stay."""
         marker = self._marker.window_of(name)
         if marker is not None:
-            return marker < self._marker.window
+            return marker < self._marker.window and not self._left
         found = re.fullmatch(r"w(\d+)-.*\.segment|rolling-(\d+)|merged-e(\d+)\.tmp", name)
         segment, rolling, epoch = (
             (int(text) if text else None for text in found.groups()) if found else (None, None, None)
         )
+        if self._left:  # the rest may be that of the folder's other format, in which the run goes on
+            return segment is not None and self._void_after < segment <= self._window
         if epoch is not None:
             return epoch < self._context.epoch
         if rolling is not None:

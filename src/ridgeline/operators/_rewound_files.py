@@ -19,34 +19,38 @@ from ridgeline.operators._output_files import OutputFiles, SummedStream
 class Rewound:
     """What a state says of it: back from window `from` to window `to`.
 
-    `rows`: the windows whose rows were not published as of `to`, each with how many there were.
+    `rows`: the windows whose rows were not published as of `to`, each with how many there were. None: the
+    output was not there then, so a file with rows of both is not its own.
     """
 
-    def __init__(self, to: int, rows: Sequence[Sequence[int]], **windows: int) -> None:
+    def __init__(self, to: int, rows: Sequence[Sequence[int]] | None, **windows: int) -> None:
         self.to, self.rows = to, rows
         self.last = windows["from"]
 
 
 def take_back(
-    files: OutputFiles, folder: str, prefix: str, rewound: Rewound, context: PublisherContext
+    files: OutputFiles, folder: str, names: str, rewound: Rewound, context: PublisherContext
 ) -> None:
     """Remove published files of windows after `to`, and cut the one that has rows of both.
 
-    Files that readers have taken away are theirs. Raises RidgelineError if a file to be cut is not as it was
-    published, FencedError, OSError.
+    `names`: those of the files, with `*` where their windows stand. Files that readers have taken away are
+    theirs. Raises RidgelineError if a file to be cut is not as it was published, FencedError, OSError.
     """
-    pattern = re.compile(re.escape(prefix) + r"-(\d+)-(\d+)\.(parquet|jsonl)")
+    prefix, _, suffix = names.partition("*")
+    pattern = re.compile(re.escape(prefix) + r"(\d+)-(\d+)" + re.escape(suffix))
     for name in files.names(files.root):
         found = pattern.fullmatch(name)
         if found is None or not rewound.to < int(found[2]) <= rewound.last:
             continue
-        kept = [(window, rows) for window, rows in rewound.rows if window >= int(found[1])]
         if int(found[1]) <= rewound.to:
+            if rewound.rows is None:
+                continue
+            kept = [(window, rows) for window, rows in rewound.rows if window >= int(found[1])]
             wanted = sum(rows for _, rows in kept)
             last = kept[-1][0] if kept else rewound.to
             unfinished = f"{folder}/merged-e{context.epoch}.tmp"
             _cut(files, f"{files.root}/{name}", unfinished, wanted)
-            files.move(unfinished, f"{folder}/rewound-{prefix}-{found[1]}-{last:010d}.{found[3]}")
+            files.move(unfinished, f"{folder}/rewound-{prefix}{found[1]}-{last:010d}{suffix}")
             files.sync(folder)
         context.check_owner()
         files.delete(f"{files.root}/{name}")

@@ -27,6 +27,7 @@ from ridgeline.engine.driver.compactions import Compactions
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.kept_properties import NOTHING_KEPT
 from ridgeline.engine.driver.key_counting import KeyCounting
+from ridgeline.engine.driver.left_outputs import take_back_left
 from ridgeline.engine.driver.outputs import Outputs
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.recordings import Recordings
@@ -155,6 +156,7 @@ class ChangingRun(ABC):
         repairs, self._sizes = self._repair.recover(self.master.states)
         for repair in repairs:
             self._process(repair)
+        take_back_left(plan, last, publisher_context)
         self._outputs.open(publisher_context, self._moved.publishers, self.master.committed)
         self.recordings.on_failure = self._recording_failed
         self._process(RecordingsFound(self.recordings.find(self.master.committed)))

@@ -6,7 +6,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ridgeline.engine.driver.kept_properties import NOTHING_KEPT, KeptProperties
 from ridgeline.plan.protocol import StateVersion, WindowReport
@@ -28,6 +28,17 @@ class SourceOffsets:
     texts: Mapping[str, str]
 
 
+class Left(NamedTuple):
+    """What an output is to take back at a place that the run has left.
+
+    `maker`: the class of its publisher, as `class_name` says it. `state`: what its `rewind` returned.
+    """
+
+    operator: str
+    maker: str
+    state: Any
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """What is durable as of a window.
@@ -39,7 +50,9 @@ class Manifest:
     changes of the running application have made of its plan, as `edit_to_json` writes them. `divided`: how
     tuples are divided among partitions, by operator, as `divisions` says it. `rewound_to`: the window that
     this one repeats, where the run was rewound to it. `outputs`: which outputs published the window, and
-    where, as `Outputs.places` says it; None in windows of versions that did not note it. `schemas`: what the
+    where, as `Outputs.places` says it; None in windows of versions that did not note it. `makers`: classes of
+    publishers that can be made of their state alone, by operator, as `class_name` says it. `left`: what is to
+    be taken back at places that the run has left, where it was rewound to this window. `schemas`: what the
     states hold (`state_schemas`).
     """
 
@@ -57,6 +70,8 @@ class Manifest:
     divided: Mapping[str, str] = field(default_factory=dict)
     rewound_to: int | None = None
     outputs: Mapping[str, str] | None = None
+    makers: Mapping[str, str] = field(default_factory=dict)
+    left: Sequence[Left] = ()
     schemas: Mapping[str, Any] = field(default_factory=dict)
 
     def picture(self) -> dict[str, Any]:
@@ -70,6 +85,10 @@ class Manifest:
             kept["rewound_to"] = self.rewound_to
         if self.outputs is not None:
             kept["outputs"] = self.outputs
+        if self.makers:
+            kept["makers"] = self.makers
+        if self.left:
+            kept["left"] = json.loads(json.dumps(self.left))
         if self.schemas:
             kept["schemas"] = self.schemas
         return kept | {
@@ -97,6 +116,7 @@ class Manifest:
                 "properties": KeptProperties.of(kept),
                 "edits": tuple(picture.get("edits", ())),
                 "divided": dict(picture.get("divided", {})),
+                "left": tuple(Left(*one) for one in picture.get("left", ())),
             }
         )
 

@@ -8,10 +8,12 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import PurePath
+from typing import Any
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError, described
 from ridgeline.api.operator import Operator, operator_type
+from ridgeline.api.pickling import class_name, class_of
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.measure.events import OutputPublished
 from ridgeline.plan.execution import Plan
@@ -36,6 +38,8 @@ class Outputs:
         self._partitions: dict[str, list[int]] = {}
         self.places: dict[str, str] = {}
         """The outputs whose results last: the class of each publisher, and where it publishes."""
+        self.makers: dict[str, str] = {}
+        """The classes of the publishers among these that can be made of their state alone."""
         self._visible: dict[str, int] = {}
         self._published: list[OutputPublished] = []
         self._context: Callable[[str], PublisherContext] | None = None
@@ -45,6 +49,11 @@ class Outputs:
         """Have the publishers of a plan."""
         self.plan, self.publishers = plan, publishers
         self.places = _places(plan, publishers)
+        self.makers = {
+            name: class_name(type(one))
+            for name, one in publishers.items()
+            if name in self.places and _can_be_made(one)
+        }
         self._partitions = {
             name: [one.id for one in plan.physical.operators if one.name == name and not one.unifier]
             for name in publishers
@@ -178,25 +187,6 @@ class Outputs:
                 _log.info(text, name, window_id, error.__cause__)
             self._note_visible(name, publisher, window_id)
 
-    def rewind(self, window_id: int, states: Mapping[str, object], at: int) -> dict[str, object]:
-        """What outputs are to go on from where the run is rewound to a window, under the number `at`.
-
-        `states`: those as of the window. Nothing is taken back yet. Raises RidgelineError if an output cannot
-        take back what it has shown since.
-        """
-        found = {}
-        for name, publisher in self.publishers.items():
-            try:
-                state = publisher.rewind(window_id, states.get(name), at)
-            except NotImplementedError:
-                what = f"`{name}` cannot take back what it has published after window {window_id}"
-                remedy = f"give `{type(publisher).__name__}` a `rewind`"
-                msg = f"{what}; {remedy}, or start anew with another `--checkpoint`"
-                raise RidgelineError(msg) from None
-            if state is not None:
-                found[name] = state
-        return found
-
     def idle(self, committed: int) -> None:
         """Let publishers show what they have held back for long enough."""
         for name, publisher in self.publishers.items():
@@ -230,15 +220,26 @@ class Outputs:
     def _call(
         self, name: str, callback: str, window_id: int, function: Callable[..., object], *arguments: object
     ) -> object:
-        """Call a publisher; its errors name the operator and the window."""
-        try:
-            return function(*arguments)
-        except RidgelineError:
-            raise
-        except Exception as error:
-            application = self.plan.logical.application
-            failure = Failure(application, name, 0, window_id, callback, described(error))
-            raise OperatorError(failure) from error
+        application = self.plan.logical.application
+        return call_publisher(application, name, callback, window_id, function, *arguments)
+
+
+def call_publisher(
+    application: str,
+    operator: str,
+    callback: str,
+    window_id: int,
+    function: Callable[..., Any],
+    *arguments: object,
+) -> Any:
+    """Call a publisher; its errors name the operator and the window."""
+    try:
+        return function(*arguments)
+    except RidgelineError:
+        raise
+    except Exception as error:
+        failure = Failure(application, operator, 0, window_id, callback, described(error))
+        raise OperatorError(failure) from error
 
 
 def _publishers(plan: Plan, stay: Mapping[str, Publisher]) -> dict[str, Publisher]:
@@ -267,6 +268,12 @@ def _places(plan: Plan, publishers: Mapping[str, Publisher]) -> dict[str, str]:
                 place = f"{_UNKNOWN}{zlib.crc32(text.encode()):08x}"
             places[name] = f"{type(publisher).__qualname__}: {place}".removesuffix(": ")
     return places
+
+
+def _can_be_made(publisher: Publisher) -> bool:
+    """Whether a publisher like it can be made of its state alone, also by a driver to come."""
+    kind = type(publisher)
+    return kind.of_state.__func__ is not Publisher.of_state.__func__ and class_of(class_name(kind)) is kind  # type: ignore[attr-defined]
 
 
 def is_unknown(place: str) -> bool:

@@ -8,7 +8,7 @@ After it, outputs carry out what the record says of them, at this start or at th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from ridgeline.api.clock import Clock
@@ -16,8 +16,9 @@ from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.journal import Journal
+from ridgeline.engine.driver.left_outputs import TakingBack, take_back_left
 from ridgeline.engine.driver.manifest import Manifest
-from ridgeline.engine.driver.outputs import Outputs, is_unknown
+from ridgeline.engine.driver.outputs import Outputs
 from ridgeline.engine.driver.run_description import any_run
 from ridgeline.engine.state.integrity import FileCheck
 from ridgeline.engine.state.segment_files import SegmentFiles
@@ -49,29 +50,29 @@ def rewind(
     if target.window_id == last.window_id:
         return last
     _check(checkpoint, target, last)
-    outputs = Outputs(plan, clock)
-    changed: dict[str, bool] = {}
+    outputs = going = Outputs(plan, clock)
     if list(target.edits) != list(last.edits):
         plan = plan if settled is None else settled(target)
-        changed = outputs.changed(plan)
-        _check_outputs(window_id, changed)
-    if gone := sorted(target.publishers.keys() - outputs.publishers.keys() - changed.keys()):
-        what = f"window {window_id} had the output `{gone[0]}`, which the application has no more"
-        msg = f"{what}, so what it has shown since would stay; start with it, or rewind to a later window"
-        raise CheckpointError(msg)
-    _check_between(target, checkpoint.kept(), outputs.places)
+        going = Outputs(plan, clock)
+    back = TakingBack(_void(target, checkpoint.kept()), outputs, going)
+    back.check()
     if check is not None:
         check(plan, target)
     at = _number(plan, target.window_id, last.window_id)
     try:
+        take_back_left(outputs.plan, last, context)
         outputs.open(context, last.publishers, last.window_id)
         outputs.publish_again(last.window_id, last.publishers)
-        publishers = outputs.rewind(window_id, target.publishers, at)
+        publishers, left = back.prepare(context, at)
     finally:
         outputs.abandon()
-    publishers = {name: state for name, state in publishers.items() if name not in changed}
     rewound = replace(
-        target, window_id=at, epoch=checkpoint.epoch, publishers=publishers, rewound_to=window_id
+        target,
+        window_id=at,
+        epoch=checkpoint.epoch,
+        publishers=publishers,
+        rewound_to=window_id,
+        left=tuple(left),
     )
     checkpoint.commit(rewound)
     return rewound
@@ -122,63 +123,14 @@ def _check(checkpoint: Checkpoint, target: Manifest, last: Manifest) -> None:
         raise CheckpointError(msg)
 
 
-def _check_outputs(window_id: int, changed: Mapping[str, bool]) -> None:
-    """Raise CheckpointError if a change of the plan after the window was one of outputs whose results last.
-
-    What an output has shown can be taken back only by itself, and it is not the same in both plans.
-    """
-    for name, lasting in changed.items():
-        if lasting:
-            what = f"the output `{name}` was added, removed or changed while the application ran, after"
-            msg = f"{what} window {window_id}, so what it has shown would stay; rewind to a later window"
-            raise CheckpointError(msg)
-
-
-def _check_between(target: Manifest, kept: Iterable[Manifest], places: Mapping[str, str]) -> None:
-    """Raise CheckpointError if an output of windows after the target is not there now, or is elsewhere.
-
-    `kept`: the kept windows, newest first. `places`: those of the outputs that would take back.
-    """
+def _void(target: Manifest, kept: Iterable[Manifest]) -> list[Manifest]:
+    """The windows that would be void, newest first, and the target after them."""
     windows: list[Manifest] = []
     for manifest in _not_left(kept):
         windows.append(manifest)
         if manifest.window_id == target.window_id:
             break
-    for name in sorted({name for manifest in windows for name in _places_of(manifest)}):
-        seen = [(manifest.window_id, _places_of(manifest).get(name)) for manifest in reversed(windows)]
-        now = places.get(name)
-        other = [(window, place) for window, place in seen if place not in (None, now)]
-        if not other and now is not None and is_unknown(now):  # what it did before it was gone is not its own
-            gone = max((one.window_id for one in windows if name not in (one.outputs or {name})), default=-1)
-            other = [(window, place) for window, place in seen if place is not None and window < gone]
-        if other:
-            raise _elsewhere(target.window_id, name, other, ended=other[-1][0] == windows[0].window_id)
-
-
-def _elsewhere(
-    window_id: int, name: str, other: Sequence[tuple[int, str | None]], *, ended: bool
-) -> CheckpointError:
-    """The error if an output was another one in windows that would be void. `ended`: also in the last one."""
-    first, (last, place) = other[0][0], other[-1]
-    which = f"window {first}" if first == last else f"windows {first} to {last}"
-    known = place is not None and not is_unknown(place)
-    was = f"was `{place}`" if known else "was another one, or had other properties,"
-    remedy = "start with it as it was" if ended else f"rewind to a window after {last}"
-    return CheckpointError(
-        f"cannot rewind to window {window_id}: the output `{name}` {was} in {which}, so what it has shown "
-        f"there would stay; {remedy}, or start anew with another `--checkpoint`"
-    )
-
-
-def _places_of(manifest: Manifest) -> Mapping[str, str]:
-    """Where outputs published a window. Windows of earlier versions say so of files only."""
-    if manifest.outputs is not None:
-        return manifest.outputs
-    return {
-        name: f"FilePublisher: {state['format']} files in {state['path']}"
-        for name, state in manifest.publishers.items()
-        if isinstance(state, Mapping) and {"path", "format", "pending"} <= state.keys()
-    }
+    return windows
 
 
 def _number(plan: Plan, target: int, last: int) -> int:

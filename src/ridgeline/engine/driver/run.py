@@ -329,6 +329,7 @@ class ApplicationRun(ChangingRun):
             edits=() if self._planner is None else self._planner.kept_edits,
             divided=self._divisions,
             outputs=self._outputs.places,
+            makers=self._outputs.makers,
             schemas=self._schemas.picture,
         )
 
