@@ -18,6 +18,7 @@ from ridgeline.measure.events import (
     WindowStarted,
 )
 from ridgeline.measure.progress.fold import ProgressFold
+from ridgeline.measure.progress.ledger import Ledger
 from ridgeline.measure.topology import chain
 from support.measure.simulated_window import operator_ended
 
@@ -180,3 +181,14 @@ def test_a_slot_that_is_lost_takes_back_what_was_taken():
     run.fold.window_started(WindowStarted(run.now, oldest, 1))
     ledger = run.fold._sources["read"].ledger
     assert ledger.taken_ahead([1]) == 0
+
+
+def test_an_answer_that_comes_late_makes_no_rate():
+    """A process starts: what it said 5 s ago is read now, and 0.3 s later what it says now."""
+    ledger = Ledger()
+    ledger.answer(1, 100.0, 0.0, 25_000.0)
+    ledger.answer(1, 100.3, 30_300.0, 0.0)
+    assert ledger.arrived([1], 106.0, 10.0).value == 30_300
+    ledger.answer(1, 103.3, 33_300.0, 0.0)
+    ledger.answer(1, 106.3, 36_300.0, 0.0)
+    assert 36_300 < ledger.arrived([1], 107.3, 10.0).value < 39_000

@@ -15,6 +15,7 @@ from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import Network
 from ridgeline.engine.state import state_files
 from ridgeline.engine.worker.plan_distribution import FOLDER, PlanFile
+from ridgeline.engine.worker.plan_files import PLAN_FILES
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.stram import speculation
@@ -187,8 +188,9 @@ def _distribute(executor: SlotExecutor, plan: Plan, placement: Sequence[object])
     if plan is not world.layout.plan:
         name = f"{PLAN}-{executor._run_id}-{executor._epoch}-{plan.version}"
         world.specs[name] = {spec.id: spec for spec in container_specs(plan)}
-    executor._storage.create(name, b"plan")
-    return [PlanFile(name)] * len(placement)
+    file = PlanFile(name)
+    PLAN_FILES.create(executor._storage, name, b"plan", file)
+    return [file] * len(placement)
 
 
 def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:

@@ -17,6 +17,8 @@ from ridgeline.measure.progress.estimate import UNKNOWN, Basis, Estimate, total
 _KEPT_ANSWERS = 64
 _FEWEST = 2
 _CLOSE_SECONDS = 0.25
+_LEAST_SPAN_SECONDS = 1.0
+"""Answers may come late, as when a process starts: no rate is taken of closer ones."""
 
 
 @dataclass(slots=True)
@@ -75,7 +77,7 @@ class _Partition:
         return Estimate(amount + rate * since, Basis.ESTIMATED)
 
     def _rate(self, seconds: float) -> float | None:
-        """Arrivals per second as it was last known; None before two answers."""
+        """Arrivals per second as it was last known; None before two answers that are far enough apart."""
         if len(self.totals) < _FEWEST:
             return None
         end, last = self.totals[-1]
@@ -86,7 +88,8 @@ class _Partition:
                 if one[0] >= end - seconds or number == len(self.totals) - _FEWEST
             )
         )
-        return (last - first[1]) / (end - first[0]) if end > first[0] else None
+        span = end - first[0]
+        return (last - first[1]) / span if span >= _LEAST_SPAN_SECONDS else None
 
 
 class Ledger:
