@@ -185,7 +185,7 @@ def noticed(mutant: Mutant) -> bool:
         ran = subprocess.run(
             [*command, "-m", "not slow and not spark and not crash", *mutant.tests.split()],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(copy)},
+            env={**os.environ, "PYTHONPATH": str(copy), "TEST_PATIENCE_SECONDS": "30"},
             capture_output=True,
             text=True,
             timeout=_LONGEST_SECONDS,

@@ -1,11 +1,15 @@
 """Wait for a condition instead of sleeping."""
 
+import os
 import time
 
 import pytest
 
-PATIENCE_SECONDS = 900.0
-"""So long a test waits for what must come, also on the slowest machine: no test judges by it."""
+PATIENCE_SECONDS = float(os.environ.get("TEST_PATIENCE_SECONDS", "900"))
+"""So long a test waits for what must come, also on the slowest machine: no test judges by it.
+
+Who plants bugs, and expects tests to fail, sets a shorter time.
+"""
 
 
 def wait_until(condition, what, *, seconds=PATIENCE_SECONDS, every=0.01):
