@@ -14,6 +14,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import (
     ApplicationKilledError,
     ChangeError,
+    FencedError,
     RidgelineError,
     ValidationError,
     described,
@@ -329,8 +330,12 @@ class ChangingRun(ABC):
         self._published_at = now
 
     def _purge_plans(self) -> None:
-        """Remove the files of plans that nobody needs any more. What cannot be removed is tried again."""
-        with contextlib.suppress(OSError):
+        """Remove the files of plans that nobody needs any more. What cannot be removed is tried again.
+
+        A driver that was displaced removes nothing: the files may be those of the one that goes on.
+        """
+        with contextlib.suppress(OSError, FencedError):
+            self.checkpoint.check_owner()
             self._unused_plans = PLAN_FILES.purge(self.checkpoint.storage, self._unused_plans)
 
     def _settle_at_end(self) -> None:
