@@ -8,14 +8,21 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.engine.driver import changing, journal, retention, slot_changing, slot_group, watchdog
+from ridgeline.engine.driver import (
+    changing,
+    changing_run,
+    journal,
+    retention,
+    slot_changing,
+    slot_group,
+    watchdog,
+)
 from ridgeline.engine.driver.slot_executor import SlotExecutor
 from ridgeline.engine.driver.slot_jobs import JobEnded
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import Network
 from ridgeline.engine.state import state_files
 from ridgeline.engine.worker.plan_distribution import FOLDER, PlanFile
-from ridgeline.engine.worker.plan_files import PLAN_FILES
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.stram import speculation
@@ -188,9 +195,16 @@ def _distribute(executor: SlotExecutor, plan: Plan, placement: Sequence[object])
     if plan is not world.layout.plan:
         name = f"{PLAN}-{executor._run_id}-{executor._epoch}-{plan.version}"
         world.specs[name] = {spec.id: spec for spec in container_specs(plan)}
-    file = PlanFile(name)
-    PLAN_FILES.create(executor._storage, name, b"plan", file)
-    return [file] * len(placement)
+    executor._storage.create(name, b"plan")
+    return [PlanFile(name)] * len(placement)
+
+
+class _NoPurge:
+    """Files of plans stay: which are in use is known by what memory holds, which differs from run to run."""
+
+    def purge(self, *_arguments: object) -> frozenset[str]:
+        """None goes."""
+        return frozenset()
 
 
 def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
@@ -202,6 +216,7 @@ def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
     yield retention, "OLD_SEGMENTS", 1
     yield watchdog, "threading", SimpleNamespace(Lock=threading.Lock, Event=threading.Event, Thread=_NoThread)
     yield changing, "ThreadPoolExecutor", Here
+    yield changing_run, "PLAN_FILES", _NoPurge()
     yield slot_changing, "ThreadPoolExecutor", Here
     yield speculation, "LEAST_WINDOWS", 2
     yield speculation, "LEAST_SECONDS", 0.01
