@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ridgeline import Application, CheckpointError, InputPort, Operator, Publisher, PublisherContext
+from ridgeline.engine.driver import changing_run
 from ridgeline.engine.driver.journal import Journal
 from ridgeline.engine.driver.manifest import Manifest
 from ridgeline.engine.driver.rewinding import look
@@ -22,6 +23,7 @@ from ridgeline.plan.edits import (
     Edit,
     RemoveOperator,
     RemoveSink,
+    RenameOperator,
     Repartition,
     ReplaceOperator,
     SetProperty,
@@ -330,3 +332,48 @@ def test_an_output_of_ones_own_takes_back_where_it_was() -> None:
     windows = [json.loads(line)[0] for line in Path("a.txt").read_text().splitlines()]
     assert windows == [0] * 4 + [1] * 4 + [8] * 4
     assert Path("b.txt").read_text() == Path("more.txt").read_text() == ""
+
+
+def test_what_an_earlier_rewind_has_left_is_done_before_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = wanted(Path("straight"))
+    app = application(FileOutput(path="out", roll_seconds=1000))
+    changes = {2: moved("other"), 4: moved("out"), 6: moved("o3")}
+    run_local(app, windows=8, checkpoint="state", attributes=KEEP, changes=changes)
+
+    def die(*_: object) -> None:
+        raise KilledError
+
+    for window in (6, 5, 3):
+        with monkeypatch.context() as patch:
+            patch.setattr(changing_run, "take_back_left", die)
+            with pytest.raises(KilledError):
+                run_local(app, checkpoint="state", attributes=KEEP, from_window=window)
+    run_local(app, windows=1, checkpoint="state", attributes=KEEP, from_window=1)
+    assert len(shown()) == 4 * 3
+    run_local(app, checkpoint="state", attributes=KEEP)
+    assert shown() == expected
+
+
+def test_one_folder_under_two_paths_is_taken_back_once() -> None:
+    expected = wanted(Path("straight"))
+    Path("real").mkdir()
+    for name in ("a", "b"):
+        Path(name).symlink_to("real")
+    app = application(FileOutput(path="a", roll_seconds=1000))
+    changes = {3: moved("b"), 5: moved("a")}
+    run_local(app, windows=7, checkpoint="state", attributes=KEEP, changes=changes)
+    for window in (4, 1):
+        run_local(app, windows=1, checkpoint="state", attributes=KEEP, from_window=window)
+        assert len(rows(Path("real"))) == 4 * (window + 2)
+    run_local(app, checkpoint="state", attributes=KEEP)
+    assert sorted(rows(Path("real"))) == expected
+
+
+def test_files_are_taken_back_under_each_name_of_the_operator() -> None:
+    expected = wanted(Path("straight"))
+    app = application(FileOutput(path="out", roll_seconds=2))
+    changes: dict[int, list[Edit]] = {3: [RenameOperator("sink", "store")]}
+    run_local(app, windows=7, checkpoint="state", attributes=KEEP, changes=changes)
+    run_local(app, checkpoint="state", attributes=KEEP, from_window=1)
+    assert sorted(rows(Path("out"))) == expected
+    assert rows(Path("out"), "store") == []
