@@ -47,6 +47,7 @@ def test_the_order_of_syncs_outlives_a_power_cut(tmp_path: Path, synced: list[st
     assert synced[: synced.index("move published--1 published-0") + 1] == [
         f"sync {first}",
         f"sync {second}",
+        "sync out-run1",
         "sync merged-e1.tmp",
         "move merged-e1.tmp out-run1-0000000000-0000000000.jsonl",
         "sync out",

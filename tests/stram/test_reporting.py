@@ -20,7 +20,7 @@ def test_a_report_holds_the_events_of_its_container_its_operators_and_their_sour
     ) == [
         replace(CONTAINER, at=20.0),
         replace(READ, at=20.0),
-        replace(WORK, at=20.0),
+        replace(WORK, at=20.0, asked=11.3),
         replace(SUM, at=20.0),
     ]
 

@@ -206,13 +206,14 @@ def _check_output(draft: Draft, operator: DraftOperator, name: str) -> None:
 
 def _check_lateness(draft: Draft, operator: DraftOperator, name: str) -> None:
     """Refuse a promise that nobody reads: watermarks begin at input operators, and not at error ports."""
-    if operator.operator.lateness_of(name) is None:
+    error = operator.declared.outputs[name].error
+    if (operator.is_input and not error) or operator.operator.lateness_of(name) is None:
         return
     where = operator.port(name)
     if not operator.is_input:
         what = f"`{operator.kind}` promises a `lateness`, but it is no input: watermarks come from inputs"
         remedy = "declare it at the input operators upstream, and leave it out here; `timestamp` may stay"
         draft.fault(where, what, remedy)
-    elif operator.declared.outputs[name].error:
+    else:
         what = "an error port promises a `lateness`, but no watermark follows from errors"
         draft.fault(where, what, "leave it out")
