@@ -125,3 +125,22 @@ def test_seed_2257893():  # numbers of the journal that were free again were tak
         forgets=True, speculates=True, faults=faults,
     )  # fmt: skip
     assert failure(case) == ""
+
+
+def test_the_name_of_a_file_whose_driver_died_after_the_rename_outlives_a_power_cut():
+    """The next driver moved the marker and removed the segment, though the file could still be lost."""
+    faults = (Fault(244, "kill driver", 1), Fault(347, "power", 0))
+    case = Case(
+        seed=1, slots=1, in_flight=2, total=6, large=0.0, real=False, files="jsonl", faults=faults
+    )  # fmt: skip
+    assert failure(case) == ""
+
+
+def test_a_disk_that_fails_while_an_output_stages():
+    """The error was that of the operating system, and did not say what to do."""
+    faults = (Fault(100, "bad sync", 52939),)
+    case = Case(
+        seed=51, sources=2, slots=1, in_flight=2, burst=8, total=1, large=0.0, kept=2, segment_bytes=1000,
+        files="jsonl", faults=faults,
+    )  # fmt: skip
+    assert failure(case) == ""

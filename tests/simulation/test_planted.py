@@ -11,6 +11,7 @@ from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.worker.container import Container
 from ridgeline.engine.worker.slot import Slot
+from ridgeline.operators._file_publisher import FilePublisher
 from ridgeline.stram.in_flight import InFlight
 from ridgeline.stram.master import Master
 from support.simulation.search import as_test, failure, first_failing, shrunk
@@ -194,6 +195,70 @@ def reports_of_a_late_slot_taken(patch):
     patch.setattr(slot_executor, "is_of_windows", lambda message: False)
 
 
+def renames_without_asking(patch):
+    """A file comes into sight whoever owns the checkpoint by now."""
+    publish_file = FilePublisher._publish_file
+
+    def unasked(self, segments):
+        context = self._context
+        self._context = replace(context, check_owner=lambda: None)
+        try:
+            publish_file(self, segments)
+        finally:
+            self._context = context
+
+    patch.setattr(FilePublisher, "_publish_file", unasked)
+
+
+def marker_before_the_file(patch):
+    """The marker says that a file is in sight before it is."""
+    publish_file = FilePublisher._publish_file
+
+    def early(self, segments):
+        self._marker.move(segments[-1].window)
+        publish_file(self, segments)
+
+    patch.setattr(FilePublisher, "_publish_file", early)
+
+
+def segments_not_settled(patch):
+    """A record names segments whose own names are not on the disk yet."""
+    stage = FilePublisher.stage
+
+    def unsettled(self, *arguments):
+        self._files.sync = lambda folder: None
+        try:
+            return stage(self, *arguments)
+        finally:
+            del self._files.sync
+
+    patch.setattr(FilePublisher, "stage", unsettled)
+
+
+def renames_not_settled(patch):
+    """The marker is moved though the name of the file before it may be lost."""
+    publish_file = FilePublisher._publish_file
+
+    def unsettled(self, segments):
+        self._files.sync = lambda folder: None
+        try:
+            publish_file(self, segments)
+        finally:
+            del self._files.sync
+
+    patch.setattr(FilePublisher, "_publish_file", unsettled)
+
+
+def published_files_not_looked_for(patch):
+    """A driver that starts believes the marker alone."""
+    patch.setattr(FilePublisher, "_last_windows", lambda self: [])
+
+
+def segments_of_later_windows_removed(patch):
+    """A driver that starts removes what one that is being fenced off may be about to commit."""
+    patch.setattr(FilePublisher, "_is_left_over", lambda self, name: name.endswith(".segment"))
+
+
 POWER = ("power", "bad sync")
 DRIVERS = ("kill driver", "stop driver", "second driver")
 SLOTS = ("kill slot", "job", "cut", "late", "stop slot", "disown", "raise")
@@ -208,6 +273,13 @@ BUGS = {
     old_reports_counted: SLOTS,
     void_state_kept: ("raise",),
     purges_too_much: SLOTS,
+}
+BUGS_OF_OUTPUTS = {
+    marker_before_the_file: "kill driver",
+    segments_not_settled: "power",
+    renames_not_settled: "power",
+    published_files_not_looked_for: "kill driver",
+    segments_of_later_windows_removed: "kill driver",
 }
 
 
@@ -235,6 +307,33 @@ def test_a_planted_bug_of_speculation_is_found(monkeypatch):
 def test_a_planted_bug_is_found(plant, monkeypatch):
     plant(monkeypatch)
     assert first_failing(range(SEEDS), BUGS[plant]) is not None
+
+
+@pytest.mark.parametrize("plant", BUGS_OF_OUTPUTS, ids=[bug.__name__ for bug in BUGS_OF_OUTPUTS])
+def test_a_planted_bug_of_outputs_is_found(plant, monkeypatch):
+    plant(monkeypatch)
+    assert first_failing(range(150), (BUGS_OF_OUTPUTS[plant],), of=struck) is not None
+
+
+def struck(seed, kinds):
+    """One fault, somewhere in a small application that writes files."""
+    rolls = (0.0, 0.01)[seed % 2]
+    faults = (Fault(100 + 2 * seed, kinds[0], seed),)
+    return Case(
+        seed, total=8, in_flight=2, slots=1, large=0.0, real=False, files="jsonl", roll_seconds=rolls,
+        faults=faults,
+    )  # fmt: skip
+
+
+def overtaken(seed, _kinds):
+    """A driver stands still from a moment on, while another one begins to publish other windows together."""
+    faults = (Fault(150 + seed, "second driver", 100 + 7 * seed % 500),)
+    return Case(seed, total=24, real=False, files="jsonl", roll_seconds=0.05, faults=faults)
+
+
+def test_a_file_that_comes_into_sight_whoever_owns_the_checkpoint_is_found(monkeypatch):
+    renames_without_asking(monkeypatch)
+    assert first_failing(range(260, SEEDS), of=overtaken) is not None
 
 
 def test_a_failing_seed_is_shrunk_and_becomes_a_test(monkeypatch):

@@ -123,7 +123,7 @@ class FilePublisher(Publisher):
         """Add the window's segments to the unpublished ones, and decide whether to publish with this window.
 
         Returns the state that the manifest keeps. Raises RidgelineError if partitions wrote different
-        columns, or if a segment is missing.
+        columns, if a segment is missing, or if the file system refuses.
         """
         staged = [Segment(window_id, *value) for value in values]
         if len({segment.schema for segment in staged}) > 1:
@@ -132,13 +132,14 @@ class FilePublisher(Publisher):
                 "give its input one schema"
             )
             raise RidgelineError(message)
-        if not all(self._files.holds(f"{self._folder}/{segment.name}", segment.bytes) for segment in staged):
-            raise self._failure(FileNotFoundError(f"{self._folder}/{staged[0].name}"))
-        if staged:  # the record that names them must not outlive their names
-            try:
+        try:
+            for segment in staged:
+                if not self._files.holds(f"{self._folder}/{segment.name}", segment.bytes):
+                    raise FileNotFoundError(f"{self._folder}/{segment.name}")  # noqa: EM102  a path
+            if staged:  # the record that names them must not outlive their names
                 self._files.sync(self._folder)
-            except OSError as error:
-                raise self._failure(error) from error
+        except OSError as error:
+            raise self._failure(error) from error
         self._pending = [segment for segment in self._pending if segment.window < window_id] + staged
         self._rolls = bool(self._pending) and self._is_due()
         return {
@@ -310,6 +311,7 @@ class FilePublisher(Publisher):
             if (found := hidden[segment.name]) != segment.bytes:
                 raise self._lost(segment, f"it has {found} bytes, it was written with {segment.bytes}")
         if covered > marked:
+            self._files.sync(self._root)  # the driver that has renamed the file may have died before
             self._marker.move(covered)
         self._waits_since = state["waits_since"] if self._pending else None
         self._rolls = bool(self._pending) and (state["rolls"] or f"rolling-{self._window}" in hidden)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import random
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from typing_extensions import Buffer
 
@@ -82,14 +83,40 @@ class File:
         self.data = bytearray(self.synced)
 
 
+class Rename:
+    """A file's new name, which may be in another folder. The old one is there until the new one is safe."""
+
+    __slots__ = ("safe",)
+
+    def __init__(self) -> None:
+        self.safe = False
+
+
+class Change(NamedTuple):
+    """What a folder's next sync makes safe: a name of a file, of a folder (`_FOLDER`), or that it is gone."""
+
+    name: str
+    file: File | None
+    rename: Rename | None = None
+
+
+_FOLDER = File()
+
+
 class Disk:
-    """The files of a world. `names` is what processes see; a folder's names need a sync as well."""
+    """The files of a world. `names` is what processes see; a folder's names need a sync as well.
+
+    So does the name of a folder that `make_folder` has made, in the one above. Others are always there.
+    """
 
     def __init__(self, luck: random.Random) -> None:
         self.names: dict[str, File] = {}
         self.folders: dict[str, set[str]] = {}
+        self.made: set[str] = set()
+        """The folders that were made."""
         self._durable: dict[str, File] = {}
-        self._pending: dict[str, list[tuple[str, File | None]]] = {}
+        self._safe_folders: set[str] = set()
+        self._pending: dict[str, list[Change]] = {}
         self._luck = luck
         self.full = False
         self.bad_syncs = 0
@@ -103,6 +130,12 @@ class Disk:
         self.lock_is_broken = False
         """The lock lets another one in, as a lock server does that has lost a client."""
         self.on_delete: Callable[[str], None] = lambda _name: None
+        self.on_change: Callable[[str], None] = lambda _name: None
+
+    @property
+    def safe_names(self) -> Iterable[str]:
+        """Names that are there after a power cut."""
+        return self._durable.keys()
 
     def link(self, name: str, file: File | None) -> None:
         """Give a file a name, or (None) take it away."""
@@ -113,20 +146,50 @@ class Disk:
         else:
             self.names[name] = file
             self.folders.setdefault(folder, set()).add(last)
-        self._pending.setdefault(folder, []).append((name, file))
+        self._pending.setdefault(folder, []).append(Change(name, file))
+        self.on_change(name)
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name, in place of that which it has, and of a file that had it."""
+        if source == target:
+            return
+        file, rename = self.names.pop(source), Rename()
+        (before, _, old), (after, _, new) = source.rpartition("/"), target.rpartition("/")
+        self.folders[before].discard(old)
+        self.names[target] = file
+        self.folders.setdefault(after, set()).add(new)
+        self._pending.setdefault(after, []).append(Change(target, file, rename))
+        self._pending.setdefault(before, []).append(Change(source, None, rename))
+        self.on_change(target)
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder and those above."""
+        parts = path.split("/")
+        for name in ("/".join(parts[: count + 1]) for count in range(len(parts))):
+            if name and name not in self.made:
+                self.made.add(name)
+                self._pending.setdefault(name.rpartition("/")[0], []).append(Change(name, _FOLDER))
 
     def sync_folder(self, folder: str) -> None:
         """Let a folder's names survive a power cut."""
-        for name, file in self._pending.pop(folder, ()):
-            self._settle(name, file)
+        kept = [change for change in self._pending.pop(folder, ()) if not self._settle(change)]
+        if kept:
+            self._pending[folder] = kept
+
+    def fail_sync(self) -> None:
+        """Raise OSError if a sync is to fail now."""
+        if self.bad_syncs:
+            self.bad_syncs -= 1
+            raise OSError(errno.EIO, "simulated")
 
     def sync(self, file: File) -> None:
         """Sync a file. Raises OSError."""
-        if self.bad_syncs:
-            self.bad_syncs -= 1
+        try:
+            self.fail_sync()
+        except OSError:
             if self.forgets:
                 file.dirty.clear()
-            raise OSError(errno.EIO, "simulated")
+            raise
         file.sync()
 
     def write(self, file: File, data: Buffer, offset: int) -> None:
@@ -142,18 +205,35 @@ class Disk:
         if self.full:
             raise OSError(errno.ENOSPC, "simulated")
 
-    def _settle(self, name: str, file: File | None) -> None:
+    def _settle(self, change: Change) -> bool:
+        """Make a change safe; False for an old name, as long as the new one is not."""
+        name, file, rename = change
         if file is None:
+            if rename is not None and not rename.safe:
+                return False
             self._durable.pop(name, None)
+        elif file is _FOLDER:
+            self._safe_folders.add(name)
         else:
             self._durable[name] = file
+            if rename is not None:
+                rename.safe = True
+        return True
 
     def lose_power(self) -> None:
         """Forget what was not synced. Of a folder's names the first few of the newest remain."""
-        for pending in self._pending.values():
-            for name, file in pending[: self._luck.randint(0, len(pending))]:
-                self._settle(name, file)
+        kept = [
+            change
+            for pending in self._pending.values()
+            for change in pending[: self._luck.randint(0, len(pending))]
+        ]
+        for change in kept:
+            if change.rename is not None and change.file is not None:
+                change.rename.safe = True
+        for change in kept:
+            self._settle(change)
         self._pending.clear()
+        self._lose_folders()
         self.names = dict(self._durable)
         self.folders = {}
         for name, file in self.names.items():
@@ -161,6 +241,14 @@ class Disk:
             folder, _, last = name.rpartition("/")
             self.folders.setdefault(folder, set()).add(last)
         self.owner = None
+
+    def _lose_folders(self) -> None:
+        """Folders whose names, or those above, were not synced are gone, and so is what was in them."""
+        lost = tuple(f"{one}/" for one in self.made - self._safe_folders)
+        if lost:
+            self.made = {one for one in self.made if not f"{one}/".startswith(lost)}
+            self._safe_folders &= self.made
+            self._durable = {one: file for one, file in self._durable.items() if not one.startswith(lost)}
 
 
 class _Lock:

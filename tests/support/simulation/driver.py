@@ -30,6 +30,8 @@ from support.simulation.wires import Endpoint, Wires
 if TYPE_CHECKING:
     from support.simulation.world import World
 
+_IDLES = 0.1
+"""How likely it is that outputs may publish between windows, in a turn of a driver."""
 _LONGEST_SYNC = 60
 """So many steps of the world one takes at most."""
 
@@ -135,6 +137,12 @@ class DriverProcess(Process):
         self.executor: SlotExecutor
         self.endpoint: Endpoint
         self.commits = CommitThread(self)
+        self.epoch: int | None = None
+
+    @property
+    def is_overtaken(self) -> bool:
+        """True if another driver owns the checkpoint: `launch` takes that for the cause of any error."""
+        return self.epoch is not None and max(self.world.disk.folders["epochs"]) != f"{self.epoch:08d}"
 
     @property
     def has_work(self) -> bool:
@@ -152,7 +160,9 @@ class DriverProcess(Process):
         if master.ended and not master.under_way:
             run.close(orderly=True)
             return True
-        if run.may_begin and self.world.luck.random() < 0.7:
+        if self.world.case.files and self.world.luck.random() < _IDLES:
+            run.idle()
+        elif run.may_begin and self.world.luck.random() < 0.7:
             run.begin(master.next_window)
         else:
             run.turn(0.0)
@@ -161,6 +171,7 @@ class DriverProcess(Process):
     def _start(self) -> ApplicationRun:
         world = self.world
         checkpoint = SimulatedCheckpoint(self)
+        self.epoch = checkpoint.epoch
         plan, planner = world.layout.plan, None
         if world.changes:
             planner = Planner(self._planned, {})
@@ -189,6 +200,7 @@ class DriverProcess(Process):
                 spark=no,
                 epoch=checkpoint.epoch,
                 check_owner=checkpoint.check_owner,
+                committed=checkpoint.committed,
             )
 
         return ApplicationRun(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ridgeline.engine.state import state_files
 from ridgeline.plan.protocol import StateVersion
 from support.simulation.changing import Plans
 from support.simulation.model import KEYS, Layout
 from support.simulation.process import ViolationError
+
+if TYPE_CHECKING:
+    from support.simulation.readers import Readers
 
 
 class Ledger:
@@ -41,6 +44,8 @@ class Ledger:
         """The state files that the last committed window names."""
         self.published: dict[int, list[int]] = {}
         self._sums: dict[int, int] = {}
+        self.readers: Readers | None = None
+        """What readers see of files, if there are any."""
 
     def violate(self, what: str) -> NoReturn:
         """An invariant does not hold. The first one counts."""
@@ -152,8 +157,24 @@ class Ledger:
             self.violate(f"window {window_id} was published with {list(values)}, not {wanted}")
         self.published[window_id] = list(values)
 
+    def check_file(self, name: str, first: int, last: int, numbers: Sequence[int]) -> None:
+        """Readers see a file with these windows for the first time: they are committed, all are in it."""
+        if last > self.last:
+            self.violate(f"readers see `{name}`, the last committed window is {self.last}")
+        end = min(window for window in self.committed if window >= last)
+        begin = self._before[min(window for window in self.committed if window >= first)]
+        low, high = self._positions(begin), self._positions(end)
+        count = len(low)
+        for number in numbers:
+            place, source = divmod(number, count)
+            if not low[source] <= place < high[source]:
+                self.violate(f"readers see {number} in `{name}`; its windows have {low} to {high}")
+
     def check_end(self) -> None:
         """The application has ended: everything is there."""
+        if self.readers is not None:
+            self.readers.check_end(range(self.total * len(self._layout.sources)))
+            return
         numbers = sorted(number for values in self.published.values() for number in values)
         if numbers != list(range(self.total * len(self._layout.sources))):
             self.violate(f"published at the end: {numbers}")

@@ -19,8 +19,10 @@ from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import Storage
 from ridgeline.engine.state.versions import restore
 from ridgeline.measure.events import ContainerWindow
+from ridgeline.operators._window_output import write_failure
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
+from support.simulation.output_files import FOLDER, write_segment
 
 if TYPE_CHECKING:
     from support.simulation.model import Layout, Life
@@ -73,11 +75,25 @@ class LightContainer:
             sums = self.cells["sums"]
             for number in numbers:
                 sums[number % KEYS] = sums.get(number % KEYS, 0) + number + 1
-        else:
+        elif self._life.files is None:
             report.handed_over = numbers
+        elif numbers:
+            report.handed_over = [self._write(request, numbers, tag)]
         result = self._report(request, report, held, tag)
         self._window = request.window_id
         return self._outgoing(request, numbers, tag), result
+
+    def _write(self, request: WindowRequest, numbers: list[int], tag: str) -> object:
+        """Write a segment; what it is."""
+        assert self._life.files is not None
+        attempt = f"e{request.epoch}r{request.attempt}{tag}"
+        try:
+            return write_segment(self._life.files, self._run_id, request.window_id, attempt, numbers)
+        except OSError as error:
+            text = str(write_failure("output", FOLDER, error))
+            raise OperatorError(
+                Failure("app", self._operator.title, 0, request.window_id, "end_window", text, raised=True)
+            ) from None
 
     def _go_to(self, request: WindowRequest) -> None:
         """Bring the container to the state that a request names, and see whether it is that."""
@@ -159,6 +175,8 @@ def _unpack(block: Block, request: WindowRequest) -> list[int]:
 
 
 def value_of(cells: Mapping[str, Any]) -> Any:
-    """What is in the cells of an operator: a position, sums, or what it has seen."""
+    """What is in the cells of an operator: a position, sums, what it has seen, or rows that wait."""
+    if "waiting" in cells:
+        return len(cells["waiting"])
     single = next((cells[name] for name in ("position", "seen") if name in cells), None)
     return dict(cells["sums"].items()) if single is None else single.get()

@@ -20,7 +20,7 @@ from ridgeline import (
     State,
 )
 from ridgeline.api.attributes import RecordingLevel
-from ridgeline.api.errors import Failure, OperatorError
+from ridgeline.api.errors import Failure, OperatorError, RidgelineError
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.storage import Storage
@@ -31,6 +31,7 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from support.simulation.light import KEYS, LightContainer, value_of
+from support.simulation.output_files import FOLDER, SimulatedFileOutput, SimulatedOutputFiles
 from support.simulation.process import Process
 
 if TYPE_CHECKING:
@@ -165,8 +166,13 @@ def application(
     kept: int,
     speculates: bool = False,
     attempts: int = 1000,
+    files: str = "",
+    roll_seconds: float = 0.0,
 ) -> Application:
-    """`sources` operators that feed one `Sums` of so many partitions, which feeds one output."""
+    """`sources` operators that feed one `Sums` of so many partitions, which feeds one output.
+
+    `files`: the format of the files that it writes; "": it hands numbers over.
+    """
     app = Application(
         "app",
         snapshot_interval=interval,
@@ -176,25 +182,20 @@ def application(
         speculation=0.9 if speculates else None,
     )
     sums = app.add_operator("sums", Sums(), partitions=partitions, recovery_attempts=attempts)
-    output = app.add_operator("output", Output(), recovery_attempts=attempts)
+    writer: Any = Output()
+    if files:
+        writer = SimulatedFileOutput(path=FOLDER, format=files, roll_seconds=roll_seconds)
+    output = app.add_operator("output", writer, recovery_attempts=attempts)
     source = app.add_operator("source", Source(), partitions=sources, recovery_attempts=attempts)
     app.add_stream("numbers", source.out, sums.numbers)
-    app.add_stream("sums", sums.out, output.numbers)
+    app.add_stream("sums", sums.out, output.input if files else output.numbers)
     return app
 
 
 @cache
-def layout(
-    sources: int,
-    partitions: int,
-    in_flight: int,
-    interval: int,
-    kept: int,
-    speculates: bool = False,
-    attempts: int = 1000,
-) -> Layout:
+def layout(*shape: Any) -> Layout:
     """Of `application`, before any change."""
-    plan = plan_application(application(sources, partitions, in_flight, interval, kept, speculates, attempts))
+    plan = plan_application(application(*shape))
     specs = {spec.id: spec for spec in container_specs(plan)}
     partitions_of: dict[str, dict[int, int]] = {"source": {}, "sums": {}, "output": {}}
     for operator in plan.physical.operators:
@@ -209,6 +210,7 @@ class Life:
     def __init__(self, process: Process, world: World) -> None:
         self.total = world.ledger.total
         """How many numbers each source emits."""
+        self.files = SimulatedOutputFiles(FOLDER, process) if world.case.files else None
         self.request: WindowRequest
         """Of the window that runs."""
         self.fail_after = 0
@@ -344,3 +346,8 @@ class Containers:
 
 def _is_planned(error: Exception) -> bool:
     return isinstance(error, OperatorError) and _PLANNED in error.failure.error
+
+
+def cannot_write(error: Exception) -> bool:
+    """True if a disk has refused what an output was to write."""
+    return isinstance(error, RidgelineError) and "` cannot write to `" in str(error)

@@ -23,11 +23,13 @@ from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import Network
 from ridgeline.engine.state import state_files
 from ridgeline.engine.worker.plan_distribution import FOLDER, PlanFile
+from ridgeline.operators import _file_publisher
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.stram import speculation
 from support.simulation import ether
 from support.simulation.changing import Here
+from support.simulation.output_files import SimulatedOutputFiles
 
 if TYPE_CHECKING:
     from support.simulation.driver import DriverProcess
@@ -218,6 +220,7 @@ def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
     yield changing, "ThreadPoolExecutor", Here
     yield changing_run, "PLAN_FILES", _NoPurge()
     yield slot_changing, "ThreadPoolExecutor", Here
+    yield _file_publisher, "OutputFiles", SimulatedOutputFiles
     yield speculation, "LEAST_WINDOWS", 2
     yield speculation, "LEAST_SECONDS", 0.01
     yield from ether.patches()

@@ -9,8 +9,11 @@ following slots and containers are the engine's own there, and what threads do i
 
 Not there: what moves bytes (`Sockets`, `Connection`, handshake, frames, TLS: `Wires` delivers whole messages
 in order). Nor `SlotJobs` and Spark, `Hosted` and `slot_task` (signals, heartbeats, black box), the watchdog,
-blocks by reference, plan files (only their presence), Spark sources, triggers, threads, and the publishers of
-`operators/`.
+blocks by reference, plan files (only their presence), Spark sources, triggers, threads.
+
+In some seeds the output is a `FileOutput`: its publisher, marker and segments are the engine's own over
+`SimulatedOutputFiles`, and `Readers` look at the folder after each change. With light containers only the
+segments are written by the simulation. In others a publisher of the simulation hands windows to the ledger.
 """
 
 from __future__ import annotations
@@ -22,15 +25,16 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, NoReturn
 
 from ridgeline import Application
-from ridgeline.api.errors import CheckpointError, FencedError, StateError
+from ridgeline.api.errors import CheckpointError, FencedError, RidgelineError, StateError
 from ridgeline.plan.container_spec import ContainerSpec
 from support.simulation.changing import CHANGE, changes_of
 from support.simulation.disk import Disk, File
 from support.simulation.driver import CommitThread, DriverProcess, SlotProcess
 from support.simulation.ledger import Ledger
-from support.simulation.model import application, layout
+from support.simulation.model import application, cannot_write, layout
 from support.simulation.platform import PLAN, simulated_platform
 from support.simulation.process import Killed, Process, SimulatedClock, ViolationError
+from support.simulation.readers import Readers
 from support.simulation.wires import Way, Wires
 
 _FIRST_MOMENTS = 120
@@ -40,6 +44,10 @@ SOCKETS = 7
 """One seed of so many has the engine's own network."""
 REAL = 5
 """One seed of so many runs the engine's own containers, which take most of the time."""
+FILES = 3
+"""In one seed of so many the output writes files."""
+REAL_FILES = 2 * REAL
+"""Also in those of so many, which run the engine's own containers."""
 _CHANGES = 4
 """In one of so many seeds with a spare slot the plan changes."""
 PATIENCE = 8000
@@ -61,6 +69,8 @@ _MENDED = 0.3
 _OF_SLOTS = ("kill slot", "job", "cut", "late", "no answer", "stop slot", "disown", "raise")
 _OF_DRIVERS = ("kill driver", "stop driver", "second driver")
 _OF_DISKS = ("power", "full", "bad sync", "old file", "rot", "lost answer")
+TAKE = "take"
+"""The kind of a fault in which readers take away all files that they see."""
 KINDS = (*_OF_SLOTS, *_OF_DRIVERS, *_OF_DISKS)
 
 
@@ -102,6 +112,10 @@ class Case:
     faults: tuple[Fault, ...] = ()
     speculates: bool = False
     """There is a spare slot for what a late one hosts."""
+    files: str = ""
+    """The format of the files that the output writes; "": it hands numbers over."""
+    roll_seconds: float = 0.0
+    """The files' property."""
 
     @classmethod
     def speculating(cls, seed: int, kinds: Sequence[str] = KINDS) -> Case:
@@ -138,7 +152,7 @@ class Case:
         faults = sorted(
             Fault(luck.randint(1, last), luck.choice(kinds), luck.randrange(1 << 16)) for _ in range(count)
         )
-        return cls(
+        case = cls(
             seed,
             sources=luck.choice((1, 1, 2)),
             partitions=luck.choice((2, 2, 3)),
@@ -156,6 +170,21 @@ class Case:
             faults=tuple(faults),
             forgets=luck.random() < 0.5,
         )
+        return case._with_files() if seed % FILES == 0 or seed % REAL_FILES == 0 else case
+
+    def _with_files(self) -> Case:
+        """The same with an output that writes files, which readers may take away."""
+        luck = random.Random(f"files of {self.seed}")
+        taken = [
+            Fault(luck.randint(_FIRST_MOMENTS, _FIRST_MOMENTS + _MOMENTS_A_NUMBER * self.total), TAKE, 0)
+            for _ in range(luck.choice((0, 0, 1, 3)))
+        ]
+        return replace(
+            self,
+            files="parquet" if self.real and luck.random() < 0.2 else "jsonl",
+            roll_seconds=luck.choice((0.0, 0.01, 0.5)),
+            faults=tuple(sorted([*self.faults, *taken])),
+        )
 
 
 class World:
@@ -169,7 +198,7 @@ class World:
         attempts = kinds.count("raise")  # what slots and the network do counts as none
         if {CHANGE, *_OF_DRIVERS, *_OF_DISKS}.intersection(kinds):
             attempts = 1000
-        self._shape = *shape, case.speculates, attempts
+        self._shape = *shape, case.speculates, attempts, case.files, case.roll_seconds
         self.hedges = 0
         """How often the spare slot took the place of a late one."""
         self.layout = layout(*self._shape)
@@ -181,6 +210,9 @@ class World:
         self.disk = Disk(random.Random(case.seed))
         self.disk.on_delete = lambda name: self.ledger.deleted(name, self.disk.names)
         self.disk.forgets = case.forgets
+        self.readers = Readers(self.disk, self.ledger)
+        if case.files:
+            self.ledger.readers, self.disk.on_change = self.readers, self.readers.look
         self.clock = SimulatedClock()
         self.busy: dict[Way, Wires] = {}
         self.drivers: list[DriverProcess] = []
@@ -370,8 +402,11 @@ class World:
             if self._mend is not None:
                 self._mend()
             self._mend, self._disturbed = None, self._disk_disturbs
-        except Exception as error:  # noqa: BLE001  a violation
-            self._unexpected(error)
+        except Exception as error:  # noqa: BLE001  a violation, but for some
+            self._forget(driver)
+            if not self._excuses_output(driver, error):
+                self._unexpected(error)
+            self._disturbed = self._disk_disturbs
         finally:
             driver.stopped -= 1
         if self.changes:
@@ -388,6 +423,11 @@ class World:
         text = "".join(traceback.format_exception(error)[-6:])
         self.ledger.violate(f"unexpected {type(error).__name__}: {error}\n{text}")
 
+    def _excuses_output(self, driver: DriverProcess, error: Exception) -> bool:
+        """True if a publisher may end its driver so: by what the disk does, or by a later driver."""
+        refused = self._disturbed and cannot_write(error)
+        return isinstance(error, RidgelineError) and (driver.is_overtaken or refused)
+
     def excuses(self, slot: SlotProcess, error: Exception) -> bool:
         """True if a container may fail so: by what the disk does, or by what others have removed since.
 
@@ -396,6 +436,8 @@ class World:
         """
         overtaken = self._rivals or not slot.driver.alive or slot.disowned or slot.is_spare
         excused = isinstance(error, StateError | OSError) and (self._disturbed or overtaken)
+        if self._disturbed and cannot_write(error):
+            return True
         if excused and self._mend is not None and self.luck.random() < _MENDED:
             self._mend()
             self._mend = None
@@ -449,6 +491,8 @@ class World:
         kind, number = fault.kind, fault.number
         if kind == CHANGE:
             self._ask(number)
+        elif kind == TAKE:
+            self.readers.take()
         elif kind in _OF_SLOTS:
             if self.slots:
                 self._strike_slot(kind, self.slots[number % len(self.slots)], number, process)
@@ -549,6 +593,8 @@ class World:
         self.busy.clear()
         if not self.case.store:
             self.disk.lose_power()
+        if self.case.files:
+            self.readers.look_again()
         self._noted = False
 
     def _damage(self, folder: str, number: int, *, old: bool) -> None:
