@@ -158,7 +158,7 @@ class Layout(NamedTuple):
     sums: Mapping[int, int]
 
 
-def application(
+def application(  # noqa: PLR0917  `World` has them as a tuple
     sources: int,
     partitions: int,
     in_flight: int,
