@@ -1,6 +1,7 @@
 """Configuration of commands: files, the environment, the command line, and `dump-config`."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -202,11 +203,11 @@ def test_only_one_operator(ridgeline_command, config):
     assert all(key.startswith("operator.numbers.") for key in keys)
 
 
-def test_a_specification_is_written_without_configuration(ridgeline_command, config):
+def test_a_specification_is_written_with_configuration(ridgeline_command, config):
     file = config("c.yaml", "operator.total.vcores: 2")
     result = ridgeline_command("plan", TINY, "--spec", "out.yaml", "--conf-file", file)
-    assert result.exit_code == 2
-    assert "leave `-D`, `--attribute`, `--conf-file` and `--conf-set` out" in result.stderr
+    assert result.exit_code == 0
+    assert "vcores: 2" in Path("out.yaml").read_text()
 
 
 @pytest.mark.parametrize(
