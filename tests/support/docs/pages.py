@@ -44,6 +44,10 @@ class Block:
         return f"{self.page.name}:{self.line}"
 
 
+LAST = []
+"""The names of the page that ran last, for who finds its classes as those of a module."""
+
+
 def blocks(page):
     text = page.read_text()
     return [
@@ -73,6 +77,7 @@ def run(page, *, having=(), replaced=()):
 
 def _run(chosen, replaced):
     namespace = {"__name__": "block"}
+    LAST[:] = [namespace]
     printed = ""
     for block in chosen:
         if name := block.marks.get("file"):
