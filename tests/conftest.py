@@ -10,6 +10,7 @@ from _pytest.doctest import DoctestModule
 from support.accounts import reports
 from support.longest_first import longest_first
 from support.marks import check_marks
+from support.paths import ROOT
 from support.waiting import wait_until
 
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -77,6 +78,7 @@ def spark_context(spark_folder):
     settings = {
         "spark.local.dir": str(spark_folder),
         "spark.sql.warehouse.dir": str(spark_folder / "warehouse"),
+        "spark.executorEnv.PYTHONPATH": str(ROOT),  # workers do not search where the command runs
     }
     needs = {"streaming": True, "local_checkpoint": True, "slots": 2}
     with pytest.MonkeyPatch.context() as patch:

@@ -2,17 +2,15 @@
 
 import os
 import signal
-import sys
 
 import pytest
-from pyspark import TaskContext, cloudpickle
+from pyspark import TaskContext
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.engine.driver.slot_jobs import SlotJobs
 from ridgeline.stram.needs import Need
 
 pytestmark = pytest.mark.spark
-cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not find the folder of tests
 
 
 @pytest.fixture
