@@ -162,3 +162,15 @@ def test_one_function_may_take_from_several_ports():
             self.out.emit(number)
 
     assert {port.process_name for port in operator_type(Both).inputs.values()} == {"take"}
+
+
+def test_a_function_of_a_base_class_may_be_given_to_a_port_of_ones_own():
+    class Base(Operator):
+        def take(self, number):
+            """Called by name."""
+
+    class Own(Base):
+        numbers = InputPort(object)
+        numbers.process(Base.take)
+
+    assert not Own.numbers.handlers.hidden

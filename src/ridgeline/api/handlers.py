@@ -48,13 +48,16 @@ class Handlers:
 
 
 def _name_of(function: Callable[..., object], owner: type) -> str | None:
-    """Under which name a class has a function, perhaps within what other decorators made of it."""
-    members = vars(owner)
-    for name, value in members.items():
-        if any(one is function for one in _layers(value)):
-            return name
+    """Under which name a class has a function, perhaps within what other decorators made of it.
+
+    The function may be a base class's.
+    """
+    for one in owner.__mro__:
+        for name, value in vars(one).items():
+            if any(layer is function for layer in _layers(value)):
+                return name
     parent, _, name = getattr(function, "__qualname__", "").rpartition(".")
-    return name if name in members and parent == owner.__qualname__ else None
+    return name if name in vars(owner) and parent == owner.__qualname__ else None
 
 
 def _layers(value: Any) -> Iterator[Any]:

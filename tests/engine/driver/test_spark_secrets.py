@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import stat
 import zlib
@@ -56,6 +57,7 @@ def test_secrets_reach_setup_and_no_file(tmp_path: Path, spark_context: Any) -> 
     for path in (tmp_path / "state").rglob("*"):
         if path.is_file():
             content = path.read_bytes()
-            content += zlib.decompress(content) if path.parent.name == "plans" else b""
+            with contextlib.suppress(zlib.error):  # archives of files lie there, too
+                content += zlib.decompress(content) if path.parent.name == "plans" else b""
             assert not [secret for secret in (key, blob, url[9:-6]) if secret.encode() in content], path
             assert not stat.S_IMODE(path.stat().st_mode) & 0o077, path
