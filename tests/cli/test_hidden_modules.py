@@ -49,10 +49,12 @@ def test_what_hides_a_package_that_is_needed_is_named(write_app, monkeypatch, tm
 @pytest.mark.parametrize("name", NAMES)
 def test_the_specification_of_a_file_can_be_read_back(ridgeline_command, write_app, name):
     write_app(f"{name}.py", _CLASSES)
+    before = set(sys.modules)
     written = ridgeline_command("plan", f"{name}.py", "--spec", "out.yaml")
     assert (written.exit_code, written.stderr) == (0, "")
-    for module in [module for module in sys.modules if "Numbers" in vars(sys.modules[module])]:
-        del sys.modules[module]  # as another process
+    for module in set(sys.modules) - before:
+        if "Numbers" in vars(sys.modules[module]):
+            del sys.modules[module]  # as another process
     read = ridgeline_command("validate", "out.yaml")
     assert (read.exit_code, read.stderr) == (0, "")
     assert read.stdout == "application numbers is valid: 2 operators, 1 stream\n"

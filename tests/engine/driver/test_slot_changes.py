@@ -17,6 +17,7 @@ from ridgeline.plan.edits import (
 from support.engine.decided import APPLIED, UntilDecided, assert_nothing_lost, states
 from support.engine.slot_platform import kill, run_in_processes
 from support.engine.staying import staying
+from support.service import live
 from support.service.live import application
 
 
@@ -88,7 +89,7 @@ def test_an_operator_gets_properties_where_it_is_and_attributes_by_a_new_instanc
 def test_code_of_a_new_operator_reaches_the_slots(run, tmp_path, monkeypatch):
     module = tmp_path / "code" / "never_sent_before.py"
     module.parent.mkdir()
-    source = Path(sys.modules["support.service.live"].__file__).read_text()
+    source = Path(live.__file__).read_text()
     module.write_text(source)
     monkeypatch.syspath_prepend(str(module.parent))
     add = AddOperator("audit", {"class": "never_sent_before.Audit"})
@@ -106,7 +107,7 @@ def test_code_of_a_new_operator_reaches_the_slots(run, tmp_path, monkeypatch):
 def test_code_that_slots_cannot_import_is_refused_and_costs_no_slot(run, tmp_path, monkeypatch):
     module = tmp_path / "code" / "only_on_the_driver.py"
     module.parent.mkdir()
-    source = Path(sys.modules["support.service.live"].__file__).read_text()
+    source = Path(live.__file__).read_text()
     check = (
         "import multiprocessing\nif multiprocessing.parent_process():\n    raise ImportError('no library')\n"
     )

@@ -10,9 +10,10 @@ def test_workers_do_not_search_where_the_command_runs(spark_context):
     def look(_index, _records):
         import sys
 
-        yield sys.path, str(Path.cwd()), os.environ.get("PYTHONSAFEPATH")
+        yield sys.path, str(Path.cwd()), os.environ["PYTHONPATH"], os.environ.get("PYTHONSAFEPATH")
 
-    [(path, folder, setting)] = spark_context.parallelize(range(1), 1).mapPartitionsWithIndex(look).collect()
+    [(path, folder, told, setting)] = spark_context.parallelize(range(1), 1).mapPartitionsWithIndex(look).collect()
     assert folder == str(Path.cwd())
-    assert not {"", folder} & set(path)
+    assert "" not in path
+    assert path.count(folder) == told.split(os.pathsep).count(folder)  # tests name it themselves
     assert setting is None
