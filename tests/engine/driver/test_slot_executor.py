@@ -1,6 +1,5 @@
 """Windows in slots that are real processes, over real sockets; only Spark is not there."""
 
-import re
 import threading
 
 import pytest
@@ -141,8 +140,12 @@ def test_a_slot_that_cannot_be_understood_is_not_said_to_have_been_killed(run):
 def test_slots_that_never_come_fail_the_application_with_the_reason(run):
     once = dict.fromkeys(["numbers.recovery_attempts", "store.recovery_attempts"], 1)
     app = two_stages(Sum(), recovery_attempts=1)
-    found, error = run(app, stillborn=True, expect=OperatorError, **once)
-    assert re.search(r"was lost \d+ times in a row, the last time so: exit code 7", error.failure.error)
+
+    def impatient(found):
+        found.platform.patience_seconds = 0.0
+
+    found, error = run(app, stillborn=True, started=impatient, expect=OperatorError, **once)
+    assert "was lost 2 times in a row, the last time so: exit code 7" in error.failure.error
     assert error.failure.window_id == 0
     assert error.failure.callback.startswith("slot ")
     assert found.ids == []

@@ -38,7 +38,7 @@ def test_a_plan_changes_between_micro_batches(spark_context, tmp_path, execution
             ask(run, PlanChange((RemoveOperator("numbers"),)))
             ask(run, PlanChange(edits))
             ask(run, Pause())
-        elif len(asked) == 6 and asked[3].window is not None and committed.window_id > asked[3].window + 1:
+        elif len(asked) == 6 and asked[3].state == "APPLIED" and committed.window_id > asked[3].window + 1:
             stop.set()
 
     def seen(run, event):
