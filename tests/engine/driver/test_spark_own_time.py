@@ -17,7 +17,7 @@ from ridgeline.stram.watch import Watch
 from ridgeline.testing import CollectorSink
 from support.engine.on_spark import run_on_spark
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.alone]
 WINDOWS = 24
 SETTLED = range(8, WINDOWS)
 """The first windows start processes."""

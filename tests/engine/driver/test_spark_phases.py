@@ -27,6 +27,7 @@ def sources(run, operator):
     return found
 
 
+@pytest.mark.slow
 def test_each_window_has_sparks_phases(spark_context, tmp_path):
     before = datetime.now(UTC).timestamp()
     run = run_on_spark(rate_application(partitions=2), spark_context, tmp_path / "checkpoint", windows=3)

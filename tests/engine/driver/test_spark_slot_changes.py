@@ -54,6 +54,7 @@ def run(spark_context, tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_what_20_changes_do_not_touch_keeps_process_instance_and_connection(run, tmp_path):
     """There are four places: new slots come, then Spark has no more cores and containers share them."""
     folder = tmp_path / "notes"
