@@ -255,6 +255,103 @@ def test_members_are_matched_by_name(modules: Any) -> None:
     goes_on(modules("versioned_app", COLORS.format("BLUE", "RED"), states, COLORED), storage)
 
 
+@pytest.mark.parametrize("kind", ["Flag", "IntFlag"])
+@pytest.mark.parametrize("segments", [False, True])
+def test_flags_are_matched_by_name(
+    modules: Any, kind: str, segments: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if segments:
+        monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4)
+    before = f"from enum import {kind}\nclass Has({kind}):\n    ONE = 1\n    TWO = 2\n    NONE = 0\n"
+    after = before.replace("= 2", "= 8").replace("= 1", "= 2").replace("= 8", "= 1")
+    body = """count, total, has = self.acc.get(r.key, (0, 0, Has.ONE))
+        assert has == (Has.ONE, Has.TWO, Has.ONE | Has.TWO, Has.NONE)[count % 4], (count, has)
+        has = (Has.TWO, Has.ONE | Has.TWO, Has.NONE, Has.ONE)[count % 4]
+        self.acc[r.key] = (count + 1, total + r.n, has)
+        self.output.emit(Out(r.key, count + 1, total + r.n))"""
+    states = KEYED.format(kind="tuple")
+    storage = first(modules("versioned_app", before, states, body))
+    gone = "it has no member `TWO` any more"
+    assert gone in refused(modules("versioned_app", before.replace("TWO", "SECOND"), states, body), storage)
+    goes_on(modules("versioned_app", after, states, body), storage)
+
+
+MODELS = {
+    "pydantic": "from pydantic import BaseModel\nclass Acc(BaseModel):\n",
+    "pydantic dataclass": "from pydantic.dataclasses import dataclass as checked\n@checked\nclass Acc:\n",
+    "attrs": "import attr\n@attr.define\nclass Acc:\n",
+    "attrs without slots": "import attr\n@attr.s(auto_attribs=True)\nclass Acc:\n",
+}
+FIELDS = "    count: int\n    total: int\n"
+WITH_MORE = BODY.replace("if a is None else", "if a is None or a.more != 5 else")
+
+
+@pytest.mark.parametrize("head", MODELS.values(), ids=MODELS)
+@pytest.mark.parametrize("kind", ["Acc", "object"])
+def test_fields_of_pydantic_and_attrs_are_matched_by_name(modules: Any, head: str, kind: str) -> None:
+    states = KEYED.format(kind=kind)
+    storage = first(modules("old_app", head + FIELDS, states))
+    renamed = head + FIELDS.replace("count", "number")
+    assert "no field `count` any more; `number` is new" in refused(
+        modules("old_app", renamed, states), storage
+    )
+    missing = head + FIELDS + "    more: int\n"
+    assert "`more` is new, and has no default" in refused(modules("old_app", missing, states), storage)
+    after = head + "    total: int\n    count: int\n    more: int = 5\n"
+    goes_on(modules("new_app", after, states, WITH_MORE), storage)
+
+
+def test_keys_of_a_typed_dict_are_its_fields(modules: Any) -> None:
+    typed = "from typing import TypedDict\nclass Acc(TypedDict):\n    count: int\n    total: int\n"
+    body = BODY.replace("a.count", 'a["count"]').replace("a.total", 'a["total"]')
+    states = KEYED.format(kind="Acc")
+    storage = first(modules("old_app", typed, states, body))
+    renamed = modules("old_app", typed.replace("count", "number"), states, body.replace("count", "number"))
+    assert "no field `count` any more; `number` is new" in refused(renamed, storage)
+    goes_on(modules("new_app", typed, states, body), storage)
+
+
+SUBCLASSED = """class Base:
+    def __init_subclass__(cls, tag): assert tag == 1
+class Kind(type):
+    def __new__(kind, name, *a, **k):
+        assert name in ("Acc", "Holds")
+        return super().__new__(kind, name, *a, **k)
+import abc
+"""
+
+
+@pytest.mark.parametrize("bases", ["Base, tag=1", "metaclass=Kind", "abc.ABC", "dict", "Generic[T]"])
+def test_a_conversion_runs_no_code_of_classes(modules: Any, bases: str) -> None:
+    head = SUBCLASSED + "from typing import Generic, TypeVar\nT = TypeVar('T')\n"
+    before = DATACLASS.format(how="").replace("Acc:", f"Acc({bases}):")
+    after = OTHER_DATACLASS.format(how="").replace("Acc:", f"Acc({bases}):")
+    storage = first(modules("versioned_app", head + before))
+    goes_on(modules("versioned_app", head + after), storage)
+
+
+def test_a_class_without_fields_may_get_some(modules: Any) -> None:
+    body = (
+        BODY.replace("(a.count, a.total)", "a[1:]")
+        .replace("Acc(count", "(Acc(), count")
+        .replace("count=count", "count")
+        .replace("total=total", "total")
+        .replace("a.count", "a[1]")
+        .replace("a.total", "a[2]")
+    )
+    states = KEYED.format(kind="tuple")
+    storage = first(
+        modules(
+            "versioned_app",
+            "@dataclass\nclass Acc:\n    pass\n",
+            states,
+            body.replace("(Acc(), count", "(Acc(), count"),
+        )
+    )
+    checked = body.replace("count, total =", "assert a is None or a[0] == Acc(), a\n        count, total =")
+    goes_on(modules("versioned_app", "@dataclass\nclass Acc:\n    more: int = 5\n", states, checked), storage)
+
+
 @pytest.mark.parametrize(
     ("after", "told"),
     [
@@ -289,6 +386,10 @@ def test_what_cannot_be_matched_is_refused(modules: Any, after: str, told: str, 
     [
         ("acc = KeyedState(int, key=int)", "its values were `old_app.Acc`, and are `int`"),
         ("acc = KeyedState(Acc, key=str)", "its keys were `int`, and are `str`"),
+        (
+            "acc = KeyedState(Acc, key=int, scope='window')",
+            "it lived as long as the application, and lives as long as the window",
+        ),
         ("acc = State(0)", "it was a `KeyedState`, and is a `State`"),
         ("acc = KeyedState(Other, key=int)", "its values were `old_app.Acc`, and are `old_app.Other`"),
     ],

@@ -7,6 +7,7 @@ import typing
 from typing import Any
 
 import numpy as np
+from typing_extensions import is_typeddict
 
 from ridgeline.api.errors import StateError, shorten
 
@@ -72,4 +73,5 @@ def _classes(declared: object) -> tuple[type, ...] | None:
         return (type(None),)
     if not isinstance(kind, type) or kind in (object, Any) or getattr(kind, "_is_protocol", False):
         return None
-    return {float: (float, int), complex: (complex, float, int)}.get(kind, (kind,))
+    alike: dict[type, tuple[type, ...]] = {float: (float, int), complex: (complex, float, int)}
+    return (dict,) if is_typeddict(kind) else alike.get(kind, (kind,))

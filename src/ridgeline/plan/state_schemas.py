@@ -24,6 +24,7 @@ from ridgeline.plan.state_shapes import (
     class_names,
     class_shape,
     class_shapes,
+    model_defaults,
     ports_of,
     state_shapes,
     with_inner,
@@ -282,6 +283,11 @@ class _One:
         if old["kind"] != new["kind"]:
             before, now = (_KINDS.get(one["kind"], one["kind"]) for one in (old, new))
             return f"it was {before}, and is {now}"
+        if old.get("scope") != new.get("scope") and old["kind"] in _SCOPED:
+            now = new.get("scope", "application")
+            return (
+                f"it lived as long as the {old.get('scope', 'application')}, and lives as long as the {now}"
+            )
         if old["kind"] == "kept":
             return _columns_differ(old.get("columns"), new.get("columns"), self._operator)
         why = self._types(old.get("type", ANY), new.get("type", ANY), "its values were")
@@ -372,9 +378,11 @@ class _One:
         return f"{_text(name)} is another class than in the checkpoint: {why}" if why else ""
 
     def _kinds_differ(self, old: Shape, new: Shape) -> str:
+        if old["kind"] == "class" and new["kind"] in _LATER:
+            return ""  # written by a version that did not describe these
         if old["kind"] != new["kind"]:
             return f"it was {_CLASSES[old['kind']]}, and is {_CLASSES[new['kind']]}"
-        if old["kind"] == "Enum":
+        if old["kind"] in ("Enum", "Flag"):
             gone = [name for name, _ in old["members"] if name not in dict(new["members"])]
             return f"it has no member `{gone[0]}` any more" if gone else ""
         return "" if old["kind"] == "class" else self._fields_differ(old, new)
@@ -406,6 +414,8 @@ class _One:
         new = class_shape(kind)[0]
         if class_name(kind) == name and _layout(old) == _layout(new):
             return None
+        if new["kind"] == "TypedDict":
+            return None  # its values are dictionaries
         return Replacement(kind, old)
 
     # Ports of the library's operators -----------------------------------------------------------------------
@@ -438,7 +448,17 @@ _KINDS = {
     "kept": "tuples of its port",
     "slides": "states of its slides",
 }
-_CLASSES = {"NamedTuple": "a NamedTuple", "dataclass": "a dataclass", "Enum": "an Enum", "class": "a class"}
+_CLASSES = {
+    "NamedTuple": "a NamedTuple",
+    "dataclass": "a dataclass",
+    "Enum": "an Enum",
+    "Flag": "a Flag",
+    "TypedDict": "a TypedDict",
+    "model": "a class of pydantic or attrs",
+    "class": "a class",
+}
+_SCOPED = frozenset({"value", "keyed", "list"})
+_LATER = frozenset({"Flag", "TypedDict", "model"})
 
 
 def _head(kind: Any) -> str:
@@ -466,6 +486,8 @@ def _layout(shape: Shape) -> Any:
     """What must be the same for values to be read as they are."""
     if "members" in shape:
         return shape["members"]
+    if shape["kind"] in ("model", "class"):
+        return sorted(name for name, *_ in shape.get("fields", ()))
     return shape["kind"], [name for name, *_ in shape.get("fields", ())], shape.get("form")
 
 
@@ -494,7 +516,7 @@ def _itself(value: Any) -> Any:
 
 def defaults_of(kind: Any) -> dict[str, Callable[[], Any]]:
     """The defaults of a class's fields, each as what makes it."""
-    found: dict[str, Callable[[], Any]] = {}
+    found = model_defaults(kind) if isinstance(kind, type) else {}
     if dataclasses.is_dataclass(kind):
         for one in dataclasses.fields(kind):
             if one.default_factory is not dataclasses.MISSING:

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import copyreg
 import dataclasses
+import sys
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, Flag
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
+
+from pydantic import BaseModel
+from typing_extensions import is_typeddict
 
 from ridgeline.api.keyed_declaration import KeyedState, Lifetimes
 from ridgeline.api.list_state import ListState
@@ -30,7 +34,9 @@ Shape = dict[str, Any]
 ANY = "any"
 WAITING, SLIDES = "_waiting", "_slides"
 """The states in which tuples of a port are kept: see `ridgeline.engine.worker.gathering`."""
-_GENERATED = frozenset({"dataclasses", "collections", "enum", "typing", "copyreg", "builtins"})
+_GENERATED = frozenset(
+    {"dataclasses", "collections", "enum", "typing", "copyreg", "builtins", "pydantic.main", "attr._make"}
+)
 _WRITES = ("__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__", "__getstate__")
 
 
@@ -69,12 +75,51 @@ def _argument(kind: Any, classes: dict[str, type]) -> Any:
 
 
 def is_described(kind: type) -> bool:
-    """True for a class whose fields are known: a NamedTuple, a dataclass, an Enum."""
-    return is_named_tuple(kind) or dataclasses.is_dataclass(kind) or _is_enum(kind)
+    """True for a class whose fields are known: a NamedTuple, a dataclass, an Enum, a TypedDict.
+
+    So are those of pydantic and attrs.
+    """
+    return (
+        is_named_tuple(kind)
+        or dataclasses.is_dataclass(kind)
+        or issubclass(kind, Enum)
+        or is_typeddict(kind)
+        or _model_fields(kind) is not None
+    )
 
 
-def _is_enum(kind: type) -> bool:
-    return issubclass(kind, Enum) and not issubclass(kind, Flag)
+def _model_fields(kind: Any) -> list[tuple[str, bool]] | None:
+    """The fields of a class of pydantic or attrs, and whether they have a default; None of others."""
+    if not issubclass(kind, BaseModel) and "__attrs_attrs__" not in vars(kind):
+        return None
+    defaults = model_defaults(kind)
+    names = kind.model_fields if issubclass(kind, BaseModel) else [one.name for one in kind.__attrs_attrs__]
+    return [(name, name in defaults) for name in names]
+
+
+def model_defaults(kind: Any) -> dict[str, Callable[[], Any]]:
+    """The defaults of fields of a class of pydantic or attrs, each as what makes it.
+
+    What is made of other fields is none.
+    """
+    found: dict[str, Callable[[], Any]] = {}
+    if issubclass(kind, BaseModel):
+        for name, one in kind.model_fields.items():
+            if not one.is_required() and not getattr(one, "default_factory_takes_validated_data", False):
+                found[name] = partial(one.get_default, call_default_factory=True)
+        return found
+    nothing = getattr(sys.modules.get("attr"), "NOTHING", None)
+    for one in vars(kind).get("__attrs_attrs__", ()):
+        factory = getattr(one.default, "factory", None)
+        if factory is not None and not one.default.takes_self:
+            found[one.name] = factory
+        elif factory is None and one.default is not nothing:
+            found[one.name] = partial(_itself, one.default)
+    return found
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def class_shapes(classes: Mapping[str, type]) -> dict[str, Shape]:
@@ -122,9 +167,23 @@ def class_shape(kind: Any) -> tuple[Shape, dict[str, type]]:
             for one in dataclasses.fields(kind)
         ]
         shape = {"kind": "dataclass", "fields": fields, "form": form_of(kind)}
-    elif _is_enum(kind):
+    elif issubclass(kind, Flag):
+        members = [[name, str(int(one.value))] for name, one in kind.__members__.items()]
+        shape = {"kind": "Flag", "members": members}
+    elif issubclass(kind, Enum):
         members = [[name, repr(one.value)] for name, one in kind.__members__.items()]
         shape = {"kind": "Enum", "members": members}
+    elif is_typeddict(kind):
+        hints = _hints(kind)
+        fields = [
+            [name, type_shape(hints.get(name, Any), inside), name not in kind.__required_keys__]
+            for name in kind.__annotations__
+        ]
+        shape = {"kind": "TypedDict", "fields": fields}
+    elif (model := _model_fields(kind)) is not None:
+        hints = _hints(kind)
+        fields = [[name, type_shape(hints.get(name, Any), inside), default] for name, default in model]
+        shape = {"kind": "model", "fields": fields}
     if own := _own(kind):
         shape["own"] = own
     return shape, inside
@@ -147,7 +206,9 @@ def _own(kind: type) -> str:
 
 
 def _is_users(method: object) -> bool:
-    return isinstance(method, types.FunctionType) and method.__module__ not in _GENERATED
+    if not isinstance(method, types.FunctionType):
+        return False
+    return method.__globals__.get("__name__", method.__module__) not in _GENERATED
 
 
 def _hints(kind: Any) -> dict[str, Any]:

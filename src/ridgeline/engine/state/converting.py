@@ -6,6 +6,7 @@ get their default. What is written has no trace of the classes before.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -32,6 +33,8 @@ from ridgeline.plan.protocol import StateVersion
 from ridgeline.plan.state_schemas import Conversion, Replacement, defaults_of
 
 _KEPT = frozenset({"_waiting", "_slides", "kept"})
+_WRITTEN_IN_PYTHON = 1 << 9
+"""The flag of classes that are not built in."""
 _MAKES_BATCH = "pyarrow.lib:_reconstruct_record_batch"
 """The function that pickles of batches name."""
 
@@ -240,10 +243,14 @@ def stand_in(one: Replacement) -> Callable[..., Any]:
         return _named_tuple(one.new, [name for name, *_ in one.old["fields"]])
     if kind == "dataclass":
         return _dataclass(one.new, one.old)
+    if kind == "model":
+        return _model(one.new, one.old)
     if kind == "Enum":
         names = {value: name for name, value in reversed(one.old["members"])}
         new: Any = one.new
         return lambda value: new[names[repr(value)]]
+    if kind == "Flag":
+        return _flag(one.new, one.old["members"])
     return one.new
 
 
@@ -259,29 +266,93 @@ def _named_tuple(new: Any, before: Sequence[str]) -> Callable[..., Any]:
     return StandIn
 
 
+def _flag(new: Any, before: Sequence[Sequence[str]]) -> Callable[..., Any]:
+    """What makes a flag of its number: that of the members whose bits it had."""
+    numbers = {name: int(value) for name, value in before}
+
+    def made(value: int) -> Any:
+        found, left = new(0), int(value)
+        for name, number in numbers.items():
+            if number and number & (number - 1) == 0 and number & left:
+                found |= new[name]
+                left &= ~number
+        if left:
+            msg = f"a `{new.__name__}` has bits that no member had: {value}"
+            raise ValueError(msg)
+        return found
+
+    return made
+
+
 def _dataclass(new: Any, old: Mapping[str, Any]) -> Callable[..., Any]:
     """What makes a dataclass of the state in a pickle: pickle makes an instance, then sets its state."""
     before = [name for name, *_ in old["fields"]]
-    added = {name: made for name, made in defaults_of(new).items() if name not in before}
-    setter = object.__setattr__
 
-    def filled(instance: Any) -> Any:
-        for name, made in added.items():
-            setter(instance, name, copy.deepcopy(made()))
+    def filled(self: Any, state: Any) -> None:
+        for name, value in _by_name(before, state).items():
+            object.__setattr__(self, name, value)
+
+    return _held(new, before, filled)
+
+
+def _model(new: Any, old: Mapping[str, Any]) -> Callable[..., Any]:
+    """The same of a class that keeps its fields by name itself, as those of pydantic and attrs do."""
+    own = getattr(new, "__setstate__", None)
+
+    def filled(self: Any, state: Any) -> None:
+        if own is not None:
+            own(self, state)
+            return
+        for name, value in _by_name((), state).items():
+            object.__setattr__(self, name, value)
+
+    return _held(new, [name for name, *_ in old["fields"]], filled)
+
+
+class _Quiet:
+    """Keeps a class from being told of a subclass that users did not write."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls, **_named: object) -> None:
+        """Tell nobody."""
+
+
+def _held(new: Any, before: Sequence[str], filled: Callable[[Any, Any], None]) -> Callable[..., Any]:
+    """A class whose instances become those of `new` once they get their state.
+
+    `before`: the fields that there were; others get their default. `filled(instance, state)` sets the state.
+    No code of `new` runs, nor that of its metaclass or bases.
+    """
+    added = {name: made for name, made in defaults_of(new).items() if name not in before}
+    maker = next(base.__new__ for base in new.__mro__ if not base.__flags__ & _WRITTEN_IN_PYTHON)
+
+    def empty(cls: Any, *values: Any) -> Any:
+        return object.__new__(cls) if maker is object.__new__ else maker(cls, *values)
+
+    def set_state(self: Any, state: Any) -> None:
+        object.__setattr__(self, "__class__", new)
+        filled(self, state)
+        for name, default in added.items():
+            object.__setattr__(self, name, copy.deepcopy(default()))
+
+    def made(cls: Any, *values: Any) -> Any:
+        instance = empty(cls, *values)
+        if not before:
+            set_state(instance, {})  # pickles of what has no fields have no state
         return instance
 
-    class Held(new):
-        __slots__ = ()
+    def untouched(self: Any, *_values: Any) -> None:
+        """Its state says what it holds."""
 
-        def __new__(cls, *_values: Any) -> Any:
-            return filled(object.__new__(cls))
-
-        def __setstate__(self, state: Any) -> None:
-            for name, value in _by_name(before, state).items():
-                setter(self, name, value)
-            setter(self, "__class__", new)
-
-    return Held
+    names = {"__new__": made, "__init__": untouched, "__setstate__": set_state}
+    without = names | {"__slots__": ()}
+    for kind, bases, own in ((type, (), names), (type(new), (_Quiet, new), without)):
+        held = type.__new__(kind, new.__name__, bases, own)
+        with contextlib.suppress(TypeError):  # its layout is another one
+            object.__setattr__(empty(held), "__class__", new)
+            return held
+    return type.__new__(type(new), new.__name__, (new,), without)
 
 
 def _by_name(names: Iterable[str], state: Any) -> Mapping[str, Any]:
