@@ -3,8 +3,11 @@
 No operator may fail: what the cluster does counts as no attempt.
 """
 
+import json
 import re
 import signal
+import time
+import urllib.request
 
 import pytest
 
@@ -40,7 +43,7 @@ class Run:
     What is awaited is awaited for `SECONDS`; lines are those of the log, since some are printed too.
     """
 
-    def __init__(self, cluster, start, wait_until, folder, patience, more=()):
+    def __init__(self, cluster, start, wait_until, folder, patience, more=(), timeout="4s"):
         self.cluster, self._wait_until = cluster, wait_until
         self.output, self.checkpoint = folder / "output", folder / "checkpoint"
         self.wait(lambda: "I have been elected leader" in cluster.text("master"), "the master")
@@ -51,10 +54,11 @@ class Run:
         settings = {
             "spark.cores.max": "4",
             "spark.executor.cores": "2",
-            "spark.ridgeline.slots.timeout": "4s",
+            "spark.ridgeline.slots.timeout": timeout,
             "spark.ridgeline.slots.patience": patience,
         }
-        conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+        given = {name: value for name, value in settings.items() if value is not None}
+        conf = [part for name, value in given.items() for part in ("--conf", f"{name}={value}")]
         conf += ["--conf", _WAIT] if more else []
         places = ("--output", self.output, "--checkpoint", self.checkpoint)
         self.driver = start(APPLICATION, *places, *cluster.settings, *OPTIONS, *conf)
@@ -84,6 +88,13 @@ class Run:
 
     def said(self, pattern):
         return len(re.findall(rf"event_lines: (?:{pattern})", self.driver.text))
+
+    def slots(self):
+        """How many slots host containers, and how many should, as the run itself says."""
+        address = re.search(r"http://127\.0\.0\.1:\d+", self.driver.text).group()
+        with urllib.request.urlopen(f"{address}/ws/v2/stram/info", timeout=SECONDS) as answer:
+            stats = json.load(answer)["stats"]
+        return stats["slots"], stats["slotsWanted"]
 
     def goes_on(self):
         before = committed(self.checkpoint)
@@ -117,6 +128,37 @@ def test_a_cut_network_is_waited_for(start, wait_until, tmp_path):
         again = set(re.findall(r"is there again: process (\d+) on `beta`", run.driver.text))
         assert again & pids  # it was not started anew: it has joined again
         assert "slots live there now" not in run.driver.text
+
+
+def cut_for(run, seconds):
+    """Cut `beta` off for so long, by this test's own clock."""
+    run.cluster.cut("beta")
+    time.sleep(seconds)
+    run.cluster.mend("beta")
+
+
+def test_nothing_is_lost_by_a_cut_that_is_shorter_than_the_timeout(start, wait_until, tmp_path):
+    with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
+        run = Run(cluster, start, wait_until, tmp_path, "300s", more=["beta"], timeout="15s")
+        run.says("slot . is there", 3)
+        for _ in range(2):
+            run.goes_on()
+            cut_for(run, 10)
+            run.says(r"slot \d \(process \d+ on `beta`\) answers again")
+        run.goes_on()
+        run.finish(tmp_path)
+        assert not run.said("slot . is lost")
+
+
+def test_a_cut_of_a_minute_is_survived_with_default_times(start, wait_until, tmp_path):
+    with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
+        run = Run(cluster, start, wait_until, tmp_path, None, more=["beta"], timeout=None)
+        run.says("slot . is there", 3)
+        run.goes_on()
+        cut_for(run, 60)
+        run.wait(lambda: run.slots() == (3, 3), "as many slots as are wanted")
+        run.goes_on()
+        run.finish(tmp_path)
 
 
 SPREAD = r"containers are spread over 3 slots now \(\d before\), as many as wanted"

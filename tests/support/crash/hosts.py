@@ -1,6 +1,6 @@
 """Hosts on one machine: network namespaces on a bridge, each with a name, `/tmp` and `/dev/shm` of its own.
 
-A Spark standalone cluster runs on them: the master beside the test, a worker on each host.
+`Cluster` has a Spark standalone cluster on them: the master beside the test, a worker on each host.
 """
 
 import contextlib
@@ -29,8 +29,8 @@ def _run(*command):
     subprocess.run(list(map(str, command)), check=True, capture_output=True)
 
 
-class Cluster:
-    """A Spark master at this machine's end of the bridge, and hosts for workers. Skips without root."""
+class Hosts:
+    """This machine's end of the bridge, and hosts. Skips without root."""
 
     def __init__(self, folder, names):
         if os.getuid() or not all(map(shutil.which, ("ip", "unshare", "nsenter"))):
@@ -46,7 +46,8 @@ class Cluster:
 
     def __enter__(self):
         try:
-            _run("ip", "link", "add", self.bridge, "type", "bridge")
+            own = f"02:77:00:{os.getpid() >> 8 & 255:02x}:{os.getpid() & 255:02x}:01"
+            _run("ip", "link", "add", self.bridge, "address", own, "type", "bridge")  # a port has another one
         except subprocess.CalledProcessError:
             pytest.skip("this user may not make network namespaces here")
         _run("ip", "addr", "add", f"{self.address}/24", "dev", self.bridge)
@@ -56,10 +57,6 @@ class Cluster:
         hosts.write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
         for name in self.names:
             self._make_host(name, hosts)
-        self.port = free_port(self.address)
-        self.master = f"spark://{self.address}:{self.port}"
-        options = ("--host", self.address, "--port", self.port, "--webui-port", 0)
-        self._spawn("master", [], "org.apache.spark.deploy.master.Master", *options)
         return self
 
     def __exit__(self, *_):
@@ -72,55 +69,44 @@ class Cluster:
             subprocess.run(["ip", "netns", "del", self._namespace(name)], check=False, capture_output=True)
         subprocess.run(["ip", "link", "del", self.bridge], check=False, capture_output=True)
 
-    def start_worker(self, name, cores):
-        """A Spark worker on a host."""
-        entering = ["nsenter", "-t", str(self._holders[name].pid), "-m", "-n", "-u"]
-        options = ("--host", self._address(name), "--cores", cores, "--memory", "2g", "--webui-port", 0)
-        work = ("--work-dir", self.folder / name / "work", self.master)
-        self._spawn(name, entering, "org.apache.spark.deploy.worker.Worker", *options, *work)
+    def entering(self, name):
+        """What a command begins with that runs on a host."""
+        return ["nsenter", "-t", str(self._holders[name].pid), "-m", "-n", "-u"]
 
     def kill_host(self, name):
         """SIGKILL to every process on a host, as when its power fails."""
-        found = subprocess.run(
-            ["ip", "netns", "pids", self._namespace(name)], check=False, capture_output=True, text=True
-        )
-        for pid in map(int, found.stdout.split()):
+        for pid in self._pids(name):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
     def cut(self, name):
-        """Take a host's cable out: no packet comes or goes, and nobody is told."""
-        _run("ip", "link", "set", self._link(name), "down")
+        """Cut the network between a host and the others: no packet comes or goes, and nobody is told."""
+        _run("ip", "link", "set", self._link(name), "nomaster")
 
     def mend(self, name):
-        """Put it in again."""
+        """Undo `cut`."""
+        _run("ip", "link", "set", self._link(name), "master", self.bridge)
+
+    def unplug(self, name):
+        """Take a host's cable out: its own system sees that."""
+        _run("ip", "link", "set", self._link(name), "down")
+
+    def plug(self, name):
+        """Undo `unplug`."""
         _run("ip", "link", "set", self._link(name), "up")
 
-    def kill_executors(self, name):
-        """SIGKILL to Spark's executors on a host; its worker starts others."""
+    def signal_processes(self, name, text, number):
+        """Send a signal to the processes on a host whose command line has this text."""
+        for pid in self._pids(name):
+            with contextlib.suppress(OSError):
+                if text.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, number)
+
+    def _pids(self, name):
         found = subprocess.run(
             ["ip", "netns", "pids", self._namespace(name)], check=False, capture_output=True, text=True
         )
-        for pid in map(int, found.stdout.split()):
-            with contextlib.suppress(OSError):
-                if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    os.kill(pid, signal.SIGKILL)
-
-    @property
-    def settings(self):
-        """Arguments of `ridgeline run` for this cluster."""
-        settings = {
-            "spark.driver.host": self.address,
-            "spark.driver.bindAddress": self.address,
-            "spark.executorEnv.PYTHONPATH": str(SOURCES),
-            "spark.executor.memory": "512m",
-        }
-        conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-        return ["--master", self.master, *conf]
-
-    def text(self, name):
-        """What the master or a worker has logged."""
-        return (self.folder / f"{name}.log").read_text(errors="replace")
+        return [int(pid) for pid in found.stdout.split()]
 
     def _make_host(self, name, hosts):
         space, link = self._namespace(name), self._link(name)
@@ -150,6 +136,53 @@ class Cluster:
                 lines += [f"mkdir -p {inside}", f"mount --bind {seen} {inside}"]
         return "\n".join([*lines, f"mount --rbind {own}/tmp /tmp", "echo ready", "exec sleep 100000"])
 
+    def _address(self, name):
+        return f"{self.net}.{11 + self.names.index(name)}"
+
+    def _link(self, name):
+        return f"{self.bridge}v{self.names.index(name)}"
+
+    def _namespace(self, name):
+        return f"{self.bridge}-{name}"
+
+
+class Cluster(Hosts):
+    """A Spark master at this machine's end of the bridge, and hosts for workers."""
+
+    def __enter__(self):
+        super().__enter__()
+        self.port = free_port(self.address)
+        self.master = f"spark://{self.address}:{self.port}"
+        options = ("--host", self.address, "--port", self.port, "--webui-port", 0)
+        self._spawn("master", [], "org.apache.spark.deploy.master.Master", *options)
+        return self
+
+    def start_worker(self, name, cores):
+        """A Spark worker on a host."""
+        options = ("--host", self._address(name), "--cores", cores, "--memory", "2g", "--webui-port", 0)
+        work = ("--work-dir", self.folder / name / "work", self.master)
+        self._spawn(name, self.entering(name), "org.apache.spark.deploy.worker.Worker", *options, *work)
+
+    def kill_executors(self, name):
+        """SIGKILL to Spark's executors on a host; its worker starts others."""
+        self.signal_processes(name, "CoarseGrainedExecutorBackend", signal.SIGKILL)
+
+    @property
+    def settings(self):
+        """Arguments of `ridgeline run` for this cluster."""
+        settings = {
+            "spark.driver.host": self.address,
+            "spark.driver.bindAddress": self.address,
+            "spark.executorEnv.PYTHONPATH": str(SOURCES),
+            "spark.executor.memory": "512m",
+        }
+        conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+        return ["--master", self.master, *conf]
+
+    def text(self, name):
+        """What the master or a worker has logged."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
     def _spawn(self, name, entering, kind, *arguments):
         command = [*entering, str(SPARK / "bin" / "spark-class"), kind, *map(str, arguments)]
         environment = {
@@ -165,12 +198,3 @@ class Cluster:
                     command, stdout=log, stderr=subprocess.STDOUT, env=environment, start_new_session=True
                 )
             )
-
-    def _address(self, name):
-        return f"{self.net}.{11 + self.names.index(name)}"
-
-    def _link(self, name):
-        return f"{self.bridge}v{self.names.index(name)}"
-
-    def _namespace(self, name):
-        return f"{self.bridge}-{name}"

@@ -407,7 +407,11 @@ class SlotGroup:
         events: list[GroupEvent] = []
         if older is not None:
             self._network.hang_up(older)
-            events += self._lost(slot, "another process took its place")
+            same = older.attempt // slot_task.JOINS == peer.attempt // slot_task.JOINS
+            why = (
+                "it could not reach STRAM, and has joined anew" if same else "another process took its place"
+            )
+            events += self._lost(slot, why, cut=same)
         self._peers[slot] = peer
         self._jobs.connected(slot)
         node = self._jobs.node(slot, joined.host)

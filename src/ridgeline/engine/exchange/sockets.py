@@ -271,7 +271,7 @@ class Sockets:
         self._next_far_look = now + _SILENCE_SECONDS
         for connection in list(self._far):
             silence = connection.stream.silence()
-            if silence.is_asked and silence.seconds >= self._limits.silent_seconds:
+            if silence.unanswered >= self._limits.silent_seconds:
                 what = f"its host has acknowledged nothing for {silence.seconds:.0f} s"
                 self._lose(connection, CUT, what)
 

@@ -23,9 +23,14 @@ _MOST_BYTES = 1 << 20
 
 _UNIX_BUFFER_BYTES = 1 << 20
 """Of a Unix socket; of a TCP socket the operating system finds it out."""
-_PROBES = 3
 SILENT_SECONDS = 15.0
 """A host that acknowledges nothing for so long is cut off."""
+_IDLE_PARTS, _ASKING_PARTS = 4, 8
+"""Parts of that time: without traffic before the first question, and between two questions."""
+_PROBES = 12
+"""Unanswered, after which the operating system itself ends a connection of a process that does not look."""
+_RTO_MAX_MS = 44
+"""The number of `TCP_RTO_MAX_MS`, which Linux has since 6.15 and Python does not name."""
 _TCP_INFO_BYTES = 60
 _RETRANSMISSIONS = 2
 """So often in a row nothing was answered: less may be a lost packet."""
@@ -33,28 +38,52 @@ _RETRANSMISSIONS = 2
 
 def idle_seconds(silent_seconds: float) -> int:
     """After so long the operating system asks a host to which nothing was sent whether it is there."""
-    return max(1, round(silent_seconds / (_PROBES + 1)))
+    return max(1, round(silent_seconds / _IDLE_PARTS))
+
+
+def asking_seconds(silent_seconds: float) -> int:
+    """So often the operating system asks a host again that does not answer."""
+    return max(1, round(silent_seconds / _ASKING_PARTS))
 
 
 class Silence(NamedTuple):
-    """For how long the other host has acknowledged nothing, though something was sent to it."""
+    """For how long the other host has acknowledged nothing; `unanswered`: up to the last question to it.
+
+    A question that is under way may still be answered. 0.0 if no answer is overdue.
+    """
 
     seconds: float
-    is_asked: bool
+    unanswered: float
 
 
 def silence_of(connected: socket.socket) -> Silence:
-    """What the operating system knows of a TCP connection. `is_asked`: an answer is overdue.
+    """What the operating system knows of a TCP connection that `prepare` was given.
 
     A process that does not read is no silence: its host acknowledges for it.
     """
     if not hasattr(socket, "TCP_INFO"):  # on Linux
-        return Silence(0.0, is_asked=False)
+        return Silence(0.0, 0.0)
     info = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
-    retransmissions, probes = info[2], info[3]
-    unacknowledged, last = (int.from_bytes(info[at : at + 4], sys.byteorder) for at in (24, 56))
-    asked = (unacknowledged > 0 and retransmissions >= _RETRANSMISSIONS) or probes >= _RETRANSMISSIONS
-    return Silence(last / 1000, is_asked=asked)
+    retransmissions, probes, doublings = info[2:5]
+    timeout, unacknowledged, sent, heard = (
+        int.from_bytes(info[at : at + 4], sys.byteorder) for at in (8, 24, 44, 56)
+    )
+    seconds, asked = heard / 1e3, 0.0
+    if unacknowledged and retransmissions >= _RETRANSMISSIONS:
+        asked = sent / 1e3
+    elif probes >= _RETRANSMISSIONS:  # of these it does not say when
+        keepalive = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL)
+        asked = max(keepalive, min((timeout << doublings) / 1e6, _longest_rto_seconds(connected)))
+    else:
+        return Silence(seconds, 0.0)
+    return Silence(seconds, max(0.0, seconds - asked))
+
+
+def _longest_rto_seconds(connected: socket.socket) -> float:
+    try:
+        return connected.getsockopt(socket.IPPROTO_TCP, _RTO_MAX_MS) / 1e3
+    except OSError:  # an older Linux
+        return 120.0
 
 
 def prepare(connected: socket.socket, silent_seconds: float = SILENT_SECONDS) -> None:
@@ -68,10 +97,14 @@ def prepare(connected: socket.socket, silent_seconds: float = SILENT_SECONDS) ->
         return
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    part = idle_seconds(silent_seconds)
-    for name, value in (("TCP_KEEPIDLE", part), ("TCP_KEEPINTVL", part), ("TCP_KEEPCNT", _PROBES)):
+    idle, asking = idle_seconds(silent_seconds), asking_seconds(silent_seconds)
+    for name, value in (("TCP_KEEPIDLE", idle), ("TCP_KEEPINTVL", asking), ("TCP_KEEPCNT", _PROBES)):
         if hasattr(socket, name):  # on Linux
             connected.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+    if sys.platform == "linux":
+        # else the time between two retransmissions doubles: after a cut the next one may come too late
+        with contextlib.suppress(OSError):
+            connected.setsockopt(socket.IPPROTO_TCP, _RTO_MAX_MS, asking * 1000)
 
 
 class Stream(Protocol):
@@ -148,7 +181,7 @@ class PlainStream:
 
     def silence(self) -> Silence:
         """As `Stream`; the other end of a Unix socket is on this host."""
-        return silence_of(self._socket) if self.is_far else Silence(0.0, is_asked=False)
+        return silence_of(self._socket) if self.is_far else Silence(0.0, 0.0)
 
     def close(self) -> None:
         """As `Stream`."""
