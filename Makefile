@@ -52,8 +52,9 @@ else
 	@$(BOTH) test-quick test-spark
 endif
 
+# A third of their time the quick ones wait, for processes of their own.
 test-quick:
-	$(BIN)/pytest -n auto --dist worksteal $(call CACHE,quick) -m "not spark and not crash and not slow" \
+	$(BIN)/pytest -n 3 --dist worksteal $(call CACHE,quick) -m "not spark and not crash and not slow" \
 	$(call AGAIN,quick)
 
 test-spark:

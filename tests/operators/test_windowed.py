@@ -256,6 +256,7 @@ def test_open_windows_survive_the_driver() -> None:
     assert found == BY_HAND
 
 
+@pytest.mark.slow
 def test_killed_slots_change_no_result(tmp_path: Path) -> None:
     """With partitions of the source and of the operator in processes of their own."""
     items: list[Any] = []

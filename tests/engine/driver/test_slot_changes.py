@@ -45,6 +45,7 @@ def test_repartitions_lose_and_double_nothing(run, places):
     assert not found.of_type(SlotLost)
 
 
+@pytest.mark.slow
 def test_slots_come_and_go_with_the_containers_and_their_numbers_are_used_again(run):
     changes = {10 + 20 * number: [Repartition("sums", 3 - number % 2 * 2)] for number in range(8)}
     claimed = []
@@ -61,6 +62,7 @@ def test_slots_come_and_go_with_the_containers_and_their_numbers_are_used_again(
     assert max(numbers) < 12
 
 
+@pytest.mark.slow
 def test_what_a_change_does_not_touch_keeps_process_instance_and_connection(run, tmp_path):
     folder = tmp_path / "notes"
     folder.mkdir()

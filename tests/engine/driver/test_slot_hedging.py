@@ -90,6 +90,7 @@ def test_windows_go_on_while_a_slot_stands_still(run):
     assert stored(found) == stored(run_local(two_stages(Sum(), count=1_000)))
 
 
+@pytest.mark.slow
 def test_who_was_late_is_the_next_spare_and_its_operators_are_torn_down(run, tmp_path):
     folder = tmp_path / "notes"
     folder.mkdir()

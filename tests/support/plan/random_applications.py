@@ -86,5 +86,5 @@ def plan_of(app: Application) -> Plan:
 
 
 many = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
+    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
 )
