@@ -46,6 +46,8 @@ SECONDS = {
     "tests/crash/test_kill_big_state.py": 55,
     "tests/cli/asking/test_progress_on_spark.py": 50,
     "tests/cli/test_lazy_imports.py": 50,
+    "tests/engine/driver/test_spark_soak.py": 60,
+    "tests/engine/driver/test_converting_crashes.py": 50,
     "tests/engine/driver/test_spark_long_run.py": 45,
     "tests/crash/test_slots_end.py": 40,
     "tests/crash/test_kill_driver_changing.py": 35,
