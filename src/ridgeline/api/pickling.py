@@ -58,16 +58,17 @@ class _Part:
         self.name, self.content = name, content
 
 
-class _Noting(pickle.Pickler):
-    """Notes the classes of what it writes; it is asked for whatever is not of a built-in type."""
+class _Notes:
+    """Notes the classes of what a pickler writes; it is asked for whatever is not of a built-in type."""
 
     def __init__(self, file: IO[bytes], classes: Classes) -> None:
-        super().__init__(file, 5)
+        pickler: Any = super()
+        pickler.__init__(file, 5)
         self._classes = classes
         self._now: set[type] = set()
 
     def reducer_override(self, value: Any) -> Any:
-        """Note the class, and leave the rest to pickle."""
+        """Note the class, and leave the rest to the pickler."""
         kind = type(value)
         if kind is _Part:
             self._now = self._classes.setdefault(value.name, set())
@@ -75,27 +76,21 @@ class _Noting(pickle.Pickler):
         self._now.add(kind)
         if kind in PICKLES_WITHIN:
             self._now |= pickled_classes(PICKLES_WITHIN[kind](value))
+        return self._reduced(value)
+
+    def _reduced(self, value: Any) -> Any:
         return NotImplemented
 
 
-class _CloudNoting(cloudpickle.Pickler):
-    """The same with cloudpickle."""
+class _Noting(_Notes, pickle.Pickler):
+    """With pickle."""
 
-    def __init__(self, file: IO[bytes], classes: Classes) -> None:
-        super().__init__(file, 5)
-        self._classes = classes
-        self._now: set[type] = set()
 
-    def reducer_override(self, value: Any) -> Any:
-        """Note the class, and leave the rest to cloudpickle."""
-        kind = type(value)
-        if kind is _Part:
-            self._now = self._classes.setdefault(value.name, set())
-            return tuple, (value.content,)
-        self._now.add(kind)
-        if kind in PICKLES_WITHIN:
-            self._now |= pickled_classes(PICKLES_WITHIN[kind](value))
-        return super().reducer_override(value)
+class _CloudNoting(_Notes, cloudpickle.Pickler):
+    """With cloudpickle."""
+
+    def _reduced(self, value: Any) -> Any:
+        return cloudpickle.Pickler.reducer_override(self, value)
 
 
 def pickled_classes(pickles: Iterable[bytes]) -> set[type]:
