@@ -117,7 +117,7 @@ MUTANTS = {
         "service/http/connections.py",
         "if now - idle_since <= self._request_seconds:",
         "if True:",
-        f"{_CONNECTIONS} -o faulthandler_timeout=60 -k dribbles",
+        f"{_CONNECTIONS} -k dribbles",
     ),
     "files-of-others-trusted": Mutant(
         "engine/state/trust.py",
@@ -129,7 +129,7 @@ MUTANTS = {
         "engine/worker/watermarks.py",
         "time, idle = _least(",
         "time, idle = max(",
-        "tests/engine/worker tests/operators/test_windowed.py",
+        "tests/testing/test_watermarks.py",
     ),
     "round-robin-from-the-same": Mutant(
         "engine/exchange/routing.py",
@@ -145,8 +145,8 @@ MUTANTS = {
     ),
     "sums-not-checked-by-key": Mutant(
         "operators/sum_key_val.py",
-        "columns = [sums(column, index, len(keys)) for column in batch.columns[1:]]",
-        "columns = [sums(column, index * 0, len(keys)) for column in batch.columns[1:]]",
+        "columns = [sums(column, index, len(keys)) for column in batch.columns[1:]]\n        known",
+        "columns = [sums(column, index * 0, len(keys)) for column in batch.columns[1:]]\n        known",
         "tests/operators/test_sum_key_val.py",
     ),
     "undo-believes-other-segments": Mutant(

@@ -104,6 +104,13 @@ def test_a_second_slot_that_is_lost_with_the_first_costs_no_second_attempt():
     assert list(flight.all_there()) == [again]
 
 
+def test_a_second_slot_that_is_lost_before_the_request_is_no_second_failure():
+    flight = running(4)
+    assert flight.failed(LOST) == failed(4)
+    assert flight.failed(LOST) is None
+    assert not flight.begin(request(5), complete=True)
+
+
 def test_slots_that_come_back_before_the_request_find_nothing_to_run():
     flight = running(4)
     assert flight.failed(LOST) == failed(4)
