@@ -6,7 +6,7 @@ then planned and validated as a whole (`ridgeline.plan.editing`), so an edit say
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
@@ -206,37 +206,3 @@ def _checked(edit: str, key: str, kind: str, value: Any) -> Any:
     wanted = {"str": "a text", "int": "a whole number", "bool": "true or false", "tuple[str, ...]": "texts"}
     msg = f"`{key}` of `{edit}` is {wanted.get(base, 'an object')}; got {shorten(value)}"
     raise ChangeError(msg)
-
-
-def without_older(edits: Sequence[Edit]) -> list[Edit]:
-    """The edits without those that a later one makes superfluous, as far as only values are set between.
-
-    >>> without_older([Repartition("a", 2), SetAttribute("b", "memory_mb", 512), Repartition("a", 3)])
-    [SetAttribute(operator='b', attribute='memory_mb', value=512, port='', unifier=False), \
-Repartition(operator='a', partitions=3, partitioner=None)]
-    """
-    left: list[Edit] = []
-    later: set[object] = set()
-    for edit in reversed(edits):
-        of = _target(edit)
-        if of is None:
-            later.clear()
-        elif of in later:
-            continue
-        else:
-            later.add(of)
-        left.append(edit)
-    return left[::-1]
-
-
-def _target(edit: Edit) -> object:
-    """What an edit sets a value of; None if it changes more."""
-    match edit:
-        case SetProperty(operator, name, _):
-            return "property", operator, name
-        case SetAttribute(operator, name, _, port, unifier):
-            return "attribute", operator, name, port, unifier
-        case Repartition(operator, partitions, partitioner) if partitions is not None and not partitioner:
-            return "partitions", operator
-        case _:
-            return None

@@ -29,11 +29,11 @@ from ridgeline.plan.edits import (
     SetProperty,
     edit_of,
     edit_to_json,
-    without_older,
 )
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.secret_properties import holds_secret
+from ridgeline.plan.shorter_edits import shortened
 from ridgeline.plan.transition import Transition, transition
 
 RESET = "`--reset-properties` takes the application's own"
@@ -163,11 +163,11 @@ class Planner:
         `plan`: what they have made, which knows the secrets among the properties of new operators.
         """
         before = self._made, self._noted, self.kept, self.kept_edits
-        self._made = (*self._made, *edits)
+        self._made = tuple(shortened((*self._made, *edits)))
         logical = None if plan is None else plan.logical
         for edit in edits:
             noted, withheld = self._without_secrets(edit, logical)
-            self._noted = (*self._noted, noted)
+            self._noted = tuple(shortened((*self._noted, noted)))
             match edit:
                 case SetProperty(operator, name, value):
                     key = f"{operator}.{name}"
@@ -187,7 +187,7 @@ class Planner:
 
     def _note_edits(self) -> None:
         """Work out the edits that windows keep: all but those of properties, which are kept as properties."""
-        edits = without_older((*self._edits, *self._noted))
+        edits = shortened((*self._edits, *self._noted))
         self.kept_edits = tuple(edit_to_json(edit) for edit in edits if not isinstance(edit, SetProperty))
 
     def _without_secrets(self, edit: Edit, logical: LogicalPlan | None) -> tuple[Edit, list[str]]:

@@ -1,0 +1,169 @@
+"""Makes a list of edits shorter, so that it does not grow with each change of an application that runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+
+from ridgeline.plan.edits import (
+    AddOperator,
+    AddSink,
+    AddStream,
+    Edit,
+    RemoveOperator,
+    RemoveSink,
+    RemoveStream,
+    Repartition,
+    SetAttribute,
+    SetProperty,
+)
+
+_HARMLESS = (SetProperty, SetAttribute, Repartition, AddOperator, AddSink, AddStream)
+"""What may lie between the addition of something and its removal. It takes nothing away."""
+
+
+def shortened(edits: Sequence[Edit]) -> list[Edit]:
+    """Edits that make the same application, without those that later ones undo or make superfluous.
+
+    >>> query = AddOperator("query", {}), AddSink("prices", "query.first")
+    >>> shortened([Repartition("a", 2), *query, RemoveOperator("query"), Repartition("a", 3)])
+    [Repartition(operator='a', partitions=3, partitioner=None)]
+    """
+    left, place = list(edits), 0
+    while place < len(left):
+        own = _undone(left, place)
+        left = [edit for number, edit in enumerate(left) if number not in own]
+        place += 1 - len(own)
+    return _without_older(left)
+
+
+def _without_older(edits: Sequence[Edit]) -> list[Edit]:
+    """The edits without those that a later one makes superfluous, as far as only values are set between."""
+    left: list[Edit] = []
+    later: set[object] = set()
+    for edit in reversed(edits):
+        of = _target(edit)
+        if of is None:
+            later.clear()
+        elif of in later:
+            continue
+        else:
+            later.add(of)
+        left.append(edit)
+    return left[::-1]
+
+
+def _target(edit: Edit) -> object:
+    """What an edit sets a value of; None if it changes more."""
+    match edit:
+        case SetProperty(operator, name, _):
+            return "property", operator, name
+        case SetAttribute(operator, name, _, port, unifier):
+            return "attribute", operator, name, port, unifier
+        case Repartition(operator, partitions, partitioner) if partitions is not None and not partitioner:
+            return "partitions", operator
+        case _:
+            return None
+
+
+def _undone(edits: Sequence[Edit], place: int) -> Collection[int]:
+    """If an edit takes away what one before it added: the numbers of all edits that were about that."""
+    match edits[place]:
+        case RemoveOperator(name):
+            added = [number for number in range(place) if _adds_operator(edits[number], name)]
+            found = _of_operator(edits, added[-1], place, name) if added else ()
+        case RemoveStream(name):
+            added = [number for number in range(place) if _adds_stream(edits[number], name)]
+            found = _of_stream(edits, added[-1], place, name) if added else ()
+        case RemoveSink(stream, sink):
+            added = [number for number in range(place) if _adds_sink(edits[number], stream, sink)]
+            found = _of_sink(edits, added[-1], place) if added else ()
+        case _:
+            return ()
+    return found
+
+
+def _adds_operator(edit: Edit, name: str) -> bool:
+    return isinstance(edit, AddOperator) and edit.name == name
+
+
+def _adds_stream(edit: Edit, name: str) -> bool:
+    return isinstance(edit, AddStream) and edit.name == name
+
+
+def _adds_sink(edit: Edit, stream: str, sink: str) -> bool:
+    return isinstance(edit, AddSink) and (edit.stream, edit.sink) == (stream, sink)
+
+
+def _of_operator(edits: Sequence[Edit], begin: int, end: int, name: str) -> Collection[int]:
+    """The edits from an operator's addition to its removal that were about it; none if others need them."""
+    own, streams = {begin, end}, set[str]()
+    for number in range(begin + 1, end):
+        edit = edits[number]
+        match edit:
+            case SetProperty(operator) | SetAttribute(operator) | Repartition(operator) if operator == name:
+                own.add(number)
+            case AddSink(stream, sink) | RemoveSink(stream, sink) if (
+                _owner(sink) == name and stream not in streams
+            ):
+                own.add(number)
+            case AddStream(stream, source, sinks) if _owner(source) == name or {*map(_owner, sinks)} == {
+                name
+            }:
+                own.add(number)
+                streams.add(stream)
+            case _ if not isinstance(edit, _HARMLESS) or _names(edit, name):
+                return ()
+    for stream in streams:
+        left = (edit for number, edit in enumerate(edits) if number > begin and number not in own)
+        for edit in left:
+            if _adds_stream(edit, stream):
+                break
+            if _is_about(edit, stream):
+                return ()
+    return own
+
+
+def _of_stream(edits: Sequence[Edit], begin: int, end: int, name: str) -> Collection[int]:
+    """The edits from a stream's addition to its removal that were about it; none if others need them."""
+    own = {begin, end}
+    for number in range(begin + 1, end):
+        edit = edits[number]
+        if _is_about(edit, name):
+            own.add(number)
+        elif not isinstance(edit, _HARMLESS):
+            return ()
+    return own
+
+
+def _of_sink(edits: Sequence[Edit], begin: int, end: int) -> Collection[int]:
+    """A sink's addition and its removal; none if others may need them."""
+    between = edits[begin + 1 : end]
+    return {begin, end} if all(isinstance(edit, _HARMLESS) for edit in between) else ()
+
+
+def _owner(port: str) -> str:
+    return port.rpartition(".")[0]
+
+
+def _is_about(edit: Edit, stream: str) -> bool:
+    """Whether an edit changes a stream that there is."""
+    match edit:
+        case AddSink(name) | RemoveSink(name) | RemoveStream(name):
+            return name == stream
+        case SetAttribute(operator):
+            return operator == f"stream.{stream}"
+    return False
+
+
+def _names(edit: Edit, operator: str) -> bool:
+    """Whether an edit names an operator, or a part of it, anywhere."""
+    return any(_has(getattr(edit, field.name), operator) for field in fields(edit))
+
+
+def _has(value: object, operator: str) -> bool:
+    if isinstance(value, str):
+        return value == operator or value.startswith(f"{operator}.")
+    if isinstance(value, Mapping):
+        return any(_has(one, operator) for pair in value.items() for one in pair)
+    return isinstance(value, (list, tuple)) and any(_has(one, operator) for one in value)
