@@ -48,6 +48,15 @@ MUTANTS = {
         "        return True",
         _POWER,
     ),
+    "folders-not-synced-where-they-lie": Mutant(
+        "api/files.py", "            return\n        sync_folder(path)", "            return", _POWER
+    ),
+    "edits-of-queries-kept-for-good": Mutant(
+        "plan/shorter_edits.py",
+        "own = _undone(left, place)",
+        "own = ()",
+        "tests/plan/test_shorter_edits.py",
+    ),
     "record-not-synced": Mutant(
         "engine/state/appended_file.py", "        os.fdatasync(self._file)\n", "", _POWER
     ),

@@ -41,6 +41,28 @@ def local_path(uri: str) -> str:
     return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111  plain strings here
 
 
+def sync_folder(path: str) -> None:
+    """Let the names in a folder of the local disk outlive a power cut. Raises OSError."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def sync_above(path: str) -> None:
+    """Let the name of a folder outlive a power cut, and those of the folders that it lies in.
+
+    It does not matter who made them: another process may have died before it could do that. Folders in which
+    this user can make nothing, and those beyond a mount, are left alone. Raises OSError.
+    """
+    while not os.path.ismount(path):
+        path = os.path.dirname(path)  # noqa: PTH120
+        if not os.access(path, os.R_OK | os.W_OK):
+            return
+        sync_folder(path)
+
+
 def resolve(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
     """Return the file system of a path or URI, and the path in it.
 

@@ -41,12 +41,8 @@ class Marker:
         self._files.make_folder(self._folder)
         self._files.touch(self.path(window))
         self.window = window
-        folder = self._folder
-        while folder != self._files.root and folder:
-            self._files.sync(folder)
-            folder = folder.rpartition("/")[0]
-        for last in (self._files.root, self._files.root.rpartition("/")[0] or "/"):
-            self._files.sync(last)
+        self._files.sync(self._folder)
+        self._files.sync_above(self._folder)
 
     def move(self, window: int) -> None:
         """Rename the marker to a window. A driver that was fenced off may already have done the same."""

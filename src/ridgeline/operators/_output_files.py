@@ -12,7 +12,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.fs
 
-from ridgeline.api.files import resolve
+from ridgeline.api.files import resolve, sync_above, sync_folder
 
 _CHUNK_BYTES = 2**20
 
@@ -116,13 +116,13 @@ class OutputFiles:
 
     def sync(self, folder: str) -> None:
         """Make the names in a folder survive a power cut; only local disks need it."""
-        if not self._local:
-            return
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        if self._local:
+            sync_folder(folder)
+
+    def sync_above(self, folder: str) -> None:
+        """Make the names of a folder, and of those that it lies in, survive a power cut."""
+        if self._local:
+            sync_above(folder)
 
     def is_folder(self, path: str) -> bool:
         """True if the folder exists."""

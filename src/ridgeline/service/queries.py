@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 LEASE_SECONDS = 30.0
 """So long a query stays that nobody reads."""
 MOST_QUERIES = 20
+_MOST_KNOWN = 1_000
+"""Of so many queries that have ended it is known why."""
 _CHECK_SECONDS = 5.0
 _POLL_SECONDS = 0.5
 _LAST_SECONDS = 2.0
@@ -125,7 +127,6 @@ class Queries:
 
         Raises KeyError if there is no such query.
         """
-        self._touch(name)
         deadline = _CLOCK.monotonic() + wait
         while True:
             run = self._run()
@@ -135,6 +136,7 @@ class Queries:
                     return [], self._ended[name]
                 msg = f"there is no query `{name}`; it has ended, or nobody read it for {self.lease:g} s"
                 raise KeyError(msg)
+            self._touch(name)
             found = publisher.after(seen)
             if found or publisher.closed:
                 last = publisher.last
@@ -153,6 +155,10 @@ class Queries:
             if run is None or name in self._going or name not in {one.name for one in _operators(run.plan)}:
                 return None
             self._ended[name] = why
+            while len(self._ended) > _MOST_KNOWN:
+                oldest = next(iter(self._ended))
+                del self._ended[oldest]
+                self._read_at.pop(oldest, None)
             asked = self._going[name] = run.changes.ask(
                 PlanChange((RemoveOperator(name),), why or "the query has ended"), who
             )

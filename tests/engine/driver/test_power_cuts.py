@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -112,15 +113,22 @@ def wanted() -> list[tuple[int, int]]:
     return sorted(found)
 
 
-def failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int = 1) -> list[str]:
-    """What goes wrong after cuts at every so many syncs."""
-    whole = tmp_path / "whole"
-    for folder in ("each", "some", "state"):
-        (whole / folder).mkdir(parents=True, mode=0o700)
-    power = Power(whole, monkeypatch)
+def failures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int = 1, place: str = "", made: Sequence[str] = ()
+) -> list[str]:
+    """What goes wrong after cuts at every so many syncs.
+
+    `place`: a path of folders below one that is there, in which output and checkpoint are. `made`: folders
+    in it that others have made, and have not synced.
+    """
+    root = tmp_path / "whole"
+    root.mkdir(mode=0o700)
+    whole = root / place
+    power = Power(root, monkeypatch)
     Shown.power, Shown.windows = power, []
-    for folder in (whole, *whole.iterdir()):
-        LocalStorage(str(folder)).settle_folder(".")
+    LocalStorage(str(root)).settle_folder(".")
+    for folder in made:
+        (whole / folder).mkdir(parents=True, mode=0o700)
     began = len(power.cuts)
     run_local(application(whole), checkpoint=str(whole / "state"))
     shown, cuts = list(Shown.windows), list(power.cuts)
@@ -128,8 +136,8 @@ def failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int = 1) ->
     assert rows(whole / "each") == rows(whole / "some") == wanted()
     found = []
     for number in range(began, len(cuts), every):
-        shutil.rmtree(whole)
-        power.restore(cuts[number], whole)
+        shutil.rmtree(root)
+        power.restore(cuts[number], root)
         committed = max((window for syncs, window in shown if syncs <= number), default=-1)
         try:
             run = run_local(application(whole), checkpoint=str(whole / "state"))
@@ -153,6 +161,17 @@ def failures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int = 1) ->
 
 def test_what_was_synced_is_enough_to_go_on(tmp_path, monkeypatch):
     assert failures(tmp_path, monkeypatch, every=3) == []
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        (),
+        ("state/state", "state/journal", "state/committed", "state/epochs", "each/.ridgeline", "some"),
+    ],
+)
+def test_folders_outlive_a_cut_whoever_made_them(tmp_path, monkeypatch, made):
+    assert failures(tmp_path, monkeypatch, every=9, place="of/mine", made=made) == []
 
 
 @pytest.mark.slow

@@ -129,6 +129,12 @@ class SimulatedOutputFiles(OutputFiles):
             self._disk.sync_folder(folder.rstrip("/"))
             self._process.point("output settled")
 
+    def sync_above(self, folder: str) -> None:
+        """Sync its name, and those above. Raises OSError."""
+        while folder:
+            folder = folder.rpartition("/")[0]
+            self.sync(folder)
+
     def is_folder(self, path: str) -> bool:
         """In a store there are none."""
         return path in self._disk.made

@@ -17,7 +17,7 @@ from typing import IO
 import pyarrow.fs
 
 from ridgeline.api.errors import CheckpointError
-from ridgeline.api.files import is_local, local_path, resolve
+from ridgeline.api.files import is_local, local_path, resolve, sync_above, sync_folder
 from ridgeline.api.masking import mask_text
 from ridgeline.engine.state import trust
 from ridgeline.engine.state.appended_file import AppendedFile
@@ -172,8 +172,7 @@ class LocalStorage(DriverStorage):
             if not os.path.isdir(folder):  # noqa: PTH112
                 self._make("")
                 self._make(folder[len(self.uri) + 1 :])
-                for parent in {self.uri, os.path.dirname(self.uri), os.path.dirname(folder)}:  # noqa: PTH120
-                    _sync_folder(parent)
+            sync_above(folder)
             self._check_folder(folder)
             self._folders.add(folder)
 
@@ -198,7 +197,7 @@ class LocalStorage(DriverStorage):
 
     def settle_folder(self, folder: str) -> None:
         """Let the names of the files in a folder survive a power cut."""
-        _sync_folder(self._path(folder))
+        sync_folder(self._path(folder))
 
     def write(self, name: str, data: bytes) -> None:
         """Write and sync the content; `create` or `settle_folder` syncs the folder."""
@@ -235,7 +234,7 @@ class LocalStorage(DriverStorage):
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(hidden)  # noqa: PTH108
-        _sync_folder(folder)
+        sync_folder(folder)
         return True
 
     def _write_hidden(self, path: str, data: bytes, settled: str) -> None:
@@ -243,7 +242,7 @@ class LocalStorage(DriverStorage):
         syncing = None
         if settled:
             self._syncs = self._syncs or ThreadPoolExecutor(1, "ridgeline-sync")
-            syncing = self._syncs.submit(_sync_folder, self._path(settled))
+            syncing = self._syncs.submit(sync_folder, self._path(settled))
         try:
             with open(path, "wb", opener=trust.private_opener) as file:
                 file.write(data)
@@ -258,7 +257,7 @@ class LocalStorage(DriverStorage):
         for name in names:
             with open(self._path(name), "rb") as file:  # noqa: PTH123
                 os.fsync(file.fileno())
-            _sync_folder(os.path.dirname(self._path(name)))  # noqa: PTH120
+            sync_folder(os.path.dirname(self._path(name)))  # noqa: PTH120
 
     def names(self, folder: str) -> list[str]:
         """Names of visible files."""
@@ -443,15 +442,6 @@ def _parents(path: str) -> Iterator[str]:
     while path not in ("", "/"):
         yield path
         path = os.path.dirname(path)  # noqa: PTH120
-
-
-def _sync_folder(path: str) -> None:
-    """Let the names of the files in a folder outlive a power cut."""
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def explain(uri: str, error: OSError) -> str:
