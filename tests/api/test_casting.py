@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from ridgeline.api.casting import cast_exactly
-from ridgeline.api.map_keys import refuse_double_keys
+from ridgeline.api.changing_values import refuse_double_keys
 
 LISTS = [pa.list_, pa.large_list, lambda kind: pa.list_(kind, 1), pa.list_view]
 BIG = 2**53 + 1

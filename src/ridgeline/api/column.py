@@ -146,9 +146,12 @@ def _since(epoch: object, array: pa.Array) -> list[object]:
     """
     moments = array.to_numpy(zero_copy_only=False)
     passed = moments.view(moments.dtype.str.replace("M8", "m8")).tolist()
-    if array.null_count:
-        return [None if some is None else epoch + some for some in passed]
-    return [epoch + some for some in passed]
+    try:
+        if array.null_count:
+            return [None if some is None else epoch + some for some in passed]
+        return [epoch + some for some in passed]
+    except TypeError:  # more days than a timedelta has are an int
+        raise OverflowError(_BEYOND) from None
 
 
 def builder(kind: Any) -> Callable[[Any], Any] | None:

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from ridgeline.api.casting import cast_exactly
+from ridgeline.api.changing_values import is_checked, refuse_changing
 from ridgeline.api.column import Column
 from ridgeline.api.errors import SchemaError, described, shorten
-from ridgeline.api.map_keys import holds_map, refuse_double_keys
 from ridgeline.api.nulls import is_optional
 from ridgeline.api.pickling import PICKLES_WITHIN, dumps, loads
 from ridgeline.api.record import TIMESTAMP, is_named_tuple, is_record, record_fields, to_arrow
@@ -234,19 +234,20 @@ class Schema:
         return self._checked(pa.RecordBatch.from_arrays(arrays, schema=self.arrow))
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch of an author, in this schema. Raises SchemaError for a map that has a key twice."""
-        for place in self._maps:
+        """The batch of an author, in this schema. Raises SchemaError for values that Python would change."""
+        for place in self._changing:
             try:
-                refuse_double_keys(batch.column(place), self.arrow.names[place])
+                refuse_changing(batch.column(place), self.arrow.names[place])
             except ValueError as error:
-                msg = f"{error}, in a batch that was emitted; a dictionary has one value for each key"
+                remedy = "a dictionary has one value for each key" if "twice" in str(error) else "correct it"
+                msg = f"{error}, in a batch that was emitted; {remedy}"
                 raise SchemaError(msg) from error
         return batch
 
     @cached_property
-    def _maps(self) -> list[int]:
-        """The columns with maps."""
-        return [place for place, field in enumerate(self.arrow) if holds_map(field.type)]
+    def _changing(self) -> list[int]:
+        """The columns with maps or times of day."""
+        return [place for place, field in enumerate(self.arrow) if is_checked(field.type)]
 
     @cached_property
     def _restorable(self) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from ridgeline.api.casting import cast_exactly, is_bytes, is_list, is_text, lists_of, maps_of, narrow_floats
-from ridgeline.api.map_keys import double_key
+from ridgeline.api.changing_values import double_key
 from ridgeline.api.record import is_named_tuple, record_fields
 from ridgeline.api.restoring import further_attributes
 

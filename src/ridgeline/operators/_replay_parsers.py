@@ -12,8 +12,8 @@ import pyarrow.csv
 import pyarrow.json
 
 from ridgeline.api.casting import is_bytes, is_text
+from ridgeline.api.changing_values import refuse_changing
 from ridgeline.api.errors import RidgelineError, did_you_mean, shorten
-from ridgeline.api.map_keys import refuse_double_keys
 from ridgeline.api.nulls import MisplacedNullError, optional_columns, refuse_nulls
 from ridgeline.api.schema import Schema
 from ridgeline.api.value_arrays import maker
@@ -342,7 +342,7 @@ def _checked(schema: Schema, arrays: list[pa.Array]) -> pa.RecordBatch:
     batch = pa.RecordBatch.from_arrays(arrays, schema=schema.arrow)
     refuse_nulls(schema, batch)
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        refuse_double_keys(column, name)
+        refuse_changing(column, name)
     return batch
 
 

@@ -1,4 +1,4 @@
-"""Check of maps for keys that are given twice: a dictionary would keep the last one only."""
+"""Checks of values that Arrow holds and Python changes: keys of maps given twice, times of day beyond it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,54 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ridgeline.api.casting import is_list, list_entries, map_entries
 from ridgeline.api.nan import NAN
+
+_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+
+
+def is_checked(kind: pa.DataType) -> bool:
+    """True if a type is a map or a time of day, or has one within it."""
+    return (
+        pa.types.is_time(kind)
+        or holds_map(kind)
+        or any(is_checked(kind.field(number).type) for number in range(kind.num_fields))
+    )
+
+
+def refuse_changing(array: pa.Array, name: str) -> None:
+    """Raise ValueError for a map that has a key twice, and for a time that is not within a day.
+
+    `name`: the column's, for the error.
+    """
+    if is_checked(array.type):
+        refuse_double_keys(array, name)
+        _refuse_beyond_day(array, name)
+
+
+def _refuse_beyond_day(array: pa.Array, name: str) -> None:
+    kind: Any = array.type
+    if pa.types.is_time(kind):
+        numbers = array.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())
+        bounds = pc.min_max(numbers).as_py()
+        day = _DAY[kind.unit]
+        for found in bounds.values():
+            if found is not None and not 0 <= found < day:
+                msg = f"`{name}` has a time of day that is not within a day: {found} {kind.unit}"
+                raise ValueError(msg)
+    elif pa.types.is_dictionary(kind):
+        _refuse_beyond_day(array.dictionary, name)
+    elif pa.types.is_map(kind):
+        keys, items, _ = map_entries(array)
+        _refuse_beyond_day(keys, f"{name}{{}}")
+        _refuse_beyond_day(items, f"{name}{{}}")
+    elif is_list(kind):
+        _refuse_beyond_day(list_entries(array)[0], f"{name}[]")
+    elif pa.types.is_struct(kind):
+        for field, part in zip(kind, array.flatten(), strict=True):
+            _refuse_beyond_day(part, f"{name}.{field.name}")
 
 
 def holds_map(kind: pa.DataType) -> bool:
