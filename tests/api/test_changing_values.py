@@ -81,5 +81,5 @@ def test_in_parquet_files_too(kind: Any, tmp_path: Path) -> None:
 
 
 def test_a_date_that_python_does_not_have_is_told() -> None:
-    with pytest.raises(OverflowError, match="column `at` of Day.* not between the years 1 and 9999"):
+    with pytest.raises(OverflowError, match=r"column `at` of Day.* not between the years 1 and 9999"):
         emitted(Day, pa.array([2**30], pa.date32()))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import glob
 import json
 import logging
-from collections.abc import Callable, Sequence
-from pathlib import PurePosixPath
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -183,11 +183,11 @@ def _find(entry: str) -> list[ReplayFile]:
         if info.type == kinds.File:
             return [ReplayFile(entry, path, info.size)]
         if info.type == kinds.Directory:
-            infos, what = files.get_file_info(pyarrow.fs.FileSelector(path)), "the folder has no files"
+            infos, what = _listed(files, path, local=is_local(entry)), "the folder has no files"
         elif _WILDCARDS & set(path):
             infos, what = _matches(files, path, local=is_local(entry)), "no file matches"
         else:
-            infos, what = [], "there is no such file"
+            infos, what = [], f"there is no such {'regular ' if info.type == kinds.Unknown else ''}file"
     except OSError as error:
         message = (
             f"`{entry}` cannot be read: {error}; let the user that runs it read there, or give another `path`"
@@ -196,6 +196,7 @@ def _find(entry: str) -> list[ReplayFile]:
     plain = [info for info in infos if info.type == kinds.File]
     named = PurePosixPath(path).name[:1] if _WILDCARDS & set(path) else ""
     hidden = tuple({".", "_"} - {named})
+    _tell_of_others(entry, [info for info in infos if not info.base_name.startswith(hidden)])
     shown = [info for info in plain if not info.base_name.startswith(hidden)]
     if left_out := sorted(info.base_name for info in plain if info.base_name.startswith(hidden)):
         data = [name for name in left_out if name.startswith("_") and not name.startswith(_MARKERS)]
@@ -213,16 +214,43 @@ def _find(entry: str) -> list[ReplayFile]:
     return sorted(found, key=lambda file: file.path)
 
 
+def _tell_of_others(entry: str, infos: Sequence[pyarrow.fs.FileInfo]) -> None:
+    """Log what an entry has beside files. Raises RidgelineError for a link whose file is not there."""
+    kinds = pyarrow.fs.FileType
+    for kind, what in (
+        (kinds.Directory, "a folder; `**` in a pattern reads files at any depth"),
+        (kinds.Unknown, "no regular file"),
+    ):
+        others = sorted(info.base_name for info in infos if info.type == kind)
+        if others and not (kind == kinds.Directory and "**" in entry):
+            _log.warning("left out of `%s`: %s, since it is %s", entry, _some(others), what)
+    lost = sorted(info.path for info in infos if info.type == kinds.NotFound)
+    if lost:
+        message = (
+            f"`{lost[0]}` of `{entry}` cannot be read: it is a link to a file that is not there, or was "
+            "removed just now; mend or remove it"
+        )
+        raise RidgelineError(message)
+
+
 def _some(names: Sequence[str]) -> str:
     """The first of these names, and how many more there are."""
     more = f" and {len(names) - 1} more" if len(names) > 1 else ""
     return f"`{names[0]}`{more}"
 
 
+def _listed(files: pyarrow.fs.FileSystem, folder: str, *, local: bool) -> list[pyarrow.fs.FileInfo]:
+    """What is in a folder; of a local one, also links whose files are not there."""
+    if local:
+        paths = [str(path) for path in Path(folder).iterdir()]
+        return list(files.get_file_info(paths)) if paths else []
+    return list(files.get_file_info(pyarrow.fs.FileSelector(folder)))
+
+
 def _matches(files: pyarrow.fs.FileSystem, pattern: str, *, local: bool) -> list[pyarrow.fs.FileInfo]:
     """The files that match a pattern. `**` stands for any depth on local disks only."""
     if local:
-        paths = glob.glob(pattern, recursive=True)  # noqa: PTH207  a pattern, not a path
+        paths = list(dict.fromkeys(_local_matches(pattern)))
         return list(files.get_file_info(paths)) if paths else []
     parts = PurePosixPath(pattern).parts
     plain = next(number for number, part in enumerate(parts) if _WILDCARDS & set(part))
@@ -235,3 +263,27 @@ def _matches(files: pyarrow.fs.FileSystem, pattern: str, *, local: bool) -> list
         for info in infos
         if len(PurePosixPath(info.path).parts) == len(parts) and PurePosixPath(info.path).match(pattern)
     ]
+
+
+def _local_matches(pattern: str) -> Iterator[str]:
+    """The paths that match a pattern, `**` being any depth.
+
+    Unlike `glob`, it does not follow a link to a folder that the link is in: that would read files again.
+    """
+    before, deep, after = pattern.partition("**/") if "**/" in pattern else pattern.partition("**")
+    if not deep or (before and not before.endswith("/")):
+        yield from glob.glob(pattern)  # noqa: PTH207  a pattern, not a path
+        return
+    for top in glob.glob(before) if before else [""]:  # noqa: PTH207
+        for folder in _folders(Path(top)):
+            yield from _local_matches(f"{glob.escape(str(folder))}/{after or '*'}")
+
+
+def _folders(top: Path, above: frozenset[Path] = frozenset()) -> Iterator[Path]:
+    """A folder and those within it, at any depth, but for hidden ones. `above`: those that it is in."""
+    yield top
+    here = above | {top.resolve()}
+    for folder in sorted(path for path in top.iterdir() if path.is_dir()):
+        found = folder.resolve()
+        if not any(one.is_relative_to(found) for one in here) and not folder.name.startswith("."):
+            yield from _folders(folder, here)

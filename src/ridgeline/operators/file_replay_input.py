@@ -89,7 +89,8 @@ class FileReplayInput(InputOperator, Generic[T]):
     becomes a dead letter with its place in the file. What concerns a whole file still ends the application.
 
     Names that begin with `.` or `_` are left out of folders and patterns, with a line in the log. A pattern
-    that begins so itself (`data/_*.csv`) and a path that names the file take them.
+    that begins so itself (`data/_*.csv`) and a path that names the file take them. So are folders and pipes;
+    `data/**/*.csv` reads files at any depth. A link whose file is not there is refused.
 
     A time without a zone is UTC. `timestamp` names the column that holds the records' times, a `datetime`.
     `lateness` ("5s", or seconds) promises that no record is older by more than the newest before it in its
