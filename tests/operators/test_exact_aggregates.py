@@ -234,6 +234,8 @@ VALUES = {
     "count": aggregate.count("number"),
     "whole": aggregate.sum("count"),
     "least": aggregate.min("amount"),
+    "paid": aggregate.sum("amount"),
+    "usual": aggregate.mean("amount"),
 }
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -267,7 +269,11 @@ def test_windows(rows: list[Any], partitions: int, kind: str) -> None:
         assert same(found[key]["high"], max(numbers))
         assert found[key]["count"] == len(floats)
         assert found[key]["whole"] == sum(record.count for record in own)
-        assert found[key]["least"] == min(record.amount for record in own)
+        amounts = [record.amount for record in own]
+        assert found[key]["least"] == min(amounts)
+        paid = sum(map(Fraction, amounts), Fraction(0))
+        assert Fraction(found[key]["paid"]) == paid
+        assert found[key]["usual"] == float(paid / len(amounts))
 
 
 def test_the_order_of_records_does_not_matter_beside_infinite_intermediate_sums() -> None:
@@ -320,7 +326,10 @@ def test_sums_that_do_not_fit_fail_before_their_records_are_committed(
 
 
 @pytest.mark.parametrize("windows", [tumbling("1m"), session("30s")])
-@pytest.mark.parametrize(("column", "value"), [("count", 2**62), ("number", 1.7e308)])
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("count", 2**62), ("number", 1.7e308), ("amount", Decimal("60000000000000000000.000000000000000001"))],
+)
 def test_windows_whose_sums_do_not_fit_fail_before_their_records_are_committed(
     windows: Any, column: str, value: Any, tmp_path: Any
 ) -> None:
@@ -342,3 +351,28 @@ def test_windows_whose_sums_do_not_fit_fail_before_their_records_are_committed(
         run("STOP")
     found = run("SKIP").collected("sink")
     assert found == [{"key": "a", "total": value}, {"key": "b", "total": 0}]
+
+
+@pytest.mark.parametrize("kind", [pa.decimal128(5, 2), pa.decimal128(38, 0), pa.decimal256(76, 40)])
+def test_sums_of_decimals_have_the_digits_of_their_column(kind: Any) -> None:
+    columns = pa.schema(
+        [
+            pa.field("key", pa.string(), nullable=False),
+            pa.field("time", pa.timestamp("us", "UTC"), nullable=False),
+            pa.field("amount", kind),
+        ]
+    )
+    amount = Decimal(999).scaleb(-kind.scale) if kind.scale < 3 else Decimal("123.4").scaleb(-kind.scale + 1)
+    rows = [{"key": "a", "time": START, "amount": amount}] * 40
+    rows += [{"key": "a", "time": START, "amount": None}, {"key": "b", "time": START, "amount": None}]
+    app = Application("sums", window="1s")
+    source = app.add_operator("source", ListInput(columns, rows, "time", lateness="1s"))
+    values = {"total": aggregate.sum("amount"), "mean": aggregate.mean("amount")}
+    windowed = app.add_operator("windowed", Windowed(tumbling("1m"), key="key", values=values))
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("in", source.output, windowed.input)
+    app.add_stream("out", windowed.output, sink.input)
+    one, other = sorted(run_local(app).collected("sink"), key=lambda row: row["key"])
+    assert Fraction(one["total"]) == Fraction(amount) * 40
+    assert one["mean"] == float(amount)
+    assert (other["total"], other["mean"]) == (None, None)

@@ -35,6 +35,7 @@ def refuse_changing(array: pa.Array, name: str) -> None:
 
 
 def _refuse_beyond_day(array: pa.Array, name: str) -> None:
+    """Raise ValueError for a time in the array, or within its values, that is not within a day."""
     kind: Any = array.type
     if pa.types.is_time(kind):
         numbers = array.cast(pa.int32() if pa.types.is_time32(kind) else pa.int64())

@@ -52,12 +52,17 @@ class Aggregate:
         if self.kind == "count":
             return pa.field("", pa.int64(), nullable=False)
         if self.kind in ("sum", "mean"):
-            known = pa.types.is_integer(kind) or pa.types.is_floating(kind)
-            if not known and not pa.types.is_boolean(kind):
+            decimal = pa.types.is_decimal(kind)
+            known = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+            if not known and not decimal:
                 msg = f"column `{self.column}` is {kind}, which has no {self.kind}; give one of numbers"
                 raise ValueError(msg)
-            whole = self.kind == "sum" and not pa.types.is_floating(kind)
-            kind = pa.int64() if whole else pa.float64()
+            if self.kind == "sum" and decimal:
+                wide = pa.types.is_decimal256(kind)
+                kind = pa.decimal256(76, kind.scale) if wide else pa.decimal128(38, kind.scale)
+            else:
+                whole = self.kind == "sum" and not pa.types.is_floating(kind)
+                kind = pa.int64() if whole else pa.float64()
         if self.kind in ("min", "max") and pa.types.is_nested(kind):
             msg = f"column `{self.column}` is {kind}, which has no {self.kind}; give one with an order"
             raise ValueError(msg)
@@ -70,15 +75,16 @@ def count(column: str | None = None) -> Aggregate:
 
 
 def sum(column: str) -> Aggregate:  # noqa: A001  read as `aggregate.sum`
-    """The sum of a column of numbers; of integers exact, of floats rounded once.
+    """The sum of a column of numbers; of integers and Decimals exact, of floats rounded once.
 
-    As soon as one does not fit (64 bits) the window that brings it there fails, before it is committed.
+    Sums of numbers have 64 bits, those of Decimals 38 digits, as many of them after the point as the column.
+    As soon as one does not fit the window that brings it there fails, before it is committed.
     """
     return Aggregate("sum", column)
 
 
 def mean(column: str) -> Aggregate:
-    """The mean of a column of numbers, rounded once."""
+    """The mean of a column of numbers, a float that is rounded once."""
     return Aggregate("mean", column)
 
 
@@ -160,7 +166,7 @@ def result(kind: str, part: Part) -> Any:
     if part is None:
         return None
     if kind == "mean":
-        return divided(*part)
+        return float(divided(*part))
     if kind == "sum":
         return rounded(part)
     return part[1] if kind in ("first", "last") else part

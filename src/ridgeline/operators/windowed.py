@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from functools import cache
 from itertools import groupby
 from operator import itemgetter
@@ -297,14 +298,17 @@ class Windowed(Operator):
         for number in self.sums:
             part = parts[number]
             try:
-                fits = part is None or not isinstance(part, int) or _LEAST_SUM <= part < -_LEAST_SUM
+                fits = not isinstance(part, int) or _LEAST_SUM <= part < -_LEAST_SUM
+                if isinstance(part, Decimal):
+                    kind = self.output.schema.arrow.field(list(self.values)[number]).type
+                    fits = not part or part.adjusted() < kind.precision - kind.scale
                 rounded(part)
             except OverflowError:
                 fits = False
             if not fits:
                 name = list(self.values)[number]
                 what = f"the sum `{name}` of key {shorten(key[0] if len(key) == 1 else key)}"
-                kind = "int64" if isinstance(part, int) else "double"
+                kind = self.output.schema.arrow.field(name).type
                 message = (
                     f"{what} in `{self.context.name}` does not fit its type {kind}; got values of column "
                     f"`{self.values[name].column}` that are too large; "
