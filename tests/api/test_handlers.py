@@ -174,3 +174,63 @@ def test_a_function_of_a_base_class_may_be_given_to_a_port_of_ones_own():
         numbers.process(Base.take)
 
     assert not Own.numbers.handlers.hidden
+
+
+def faults(kind):
+    app = Application("faults")
+    source = app.add_operator("source", ListInput(N, [(1,)]))
+    app.add_stream("numbers", source.output, app.add_operator("one", kind()).numbers)
+    with pytest.raises(ValidationError) as caught:
+        run_local(app)
+    return str(caught.value)
+
+
+def test_two_methods_of_a_port_of_which_one_would_never_run_are_refused():
+    class Two(Operator):
+        numbers = InputPort(N)
+
+        @numbers.process
+        def first(self, number):
+            pass
+
+        @numbers.process
+        def second(self, number):
+            pass
+
+    assert "`first` of `Two` is never called: another method is decorated for the port" in faults(Two)
+
+    class Again(Operator):
+        numbers = InputPort(N)
+
+        @numbers.process
+        def first(self, number):
+            pass
+
+        @numbers.process
+        def first(self, number):  # noqa: F811  the one that counts, as in any class
+            pass
+
+    assert not Again.numbers.handlers.doubled
+
+
+@pytest.mark.parametrize("name", ["setup", "begin_window", "emit_tuples", "finish", "publisher"])
+def test_a_method_of_a_port_has_a_name_of_its_own(name):
+    port = InputPort(N)
+    method = port.process(lambda self, number: None)
+    kind = type("Named", (Operator,), {"numbers": port, name: method})
+    assert f"`{name}` of `Named` is decorated for the port, but operators have a `{name}` of" in faults(kind)
+
+
+@pytest.mark.parametrize("value", [3, property(lambda self: 3), State(0)])
+def test_what_operators_know_of_their_run_is_not_hidden(value):
+    class Base(Operator):
+        numbers = InputPort(N)
+
+        @numbers.process
+        def take(self, number):
+            pass
+
+    kind = type(
+        "Named", (Base,), {"context": value, "__annotations__": {"context": int} if value == 3 else {}}
+    )
+    assert "`Named` declares `context`, which is what operators know of their run" in faults(kind)

@@ -19,9 +19,14 @@ class Handlers:
         self._later: dict[tuple[str, str, str], None] = {}
         self.hidden: tuple[str, ...] = ()
         """The names of functions that were decorated, and are not in the class."""
+        self._replaced: list[tuple[str, Callable[..., object]]] = []
+        self.doubled: tuple[str, ...] = ()
+        """The names of methods in the place of which another one is called."""
 
     def add(self, field: str, function: Callable[..., object]) -> None:
         """A method of the class that is being made."""
+        if field in self._own:
+            self._replaced.append((field, self._own[field]))
         self._own[field] = function
 
     def add_later(self, field: str, function: Callable[..., object]) -> None:
@@ -36,8 +41,12 @@ class Handlers:
             if name is None:
                 self.hidden = (*self.hidden, str(getattr(function, "__name__", "") or function))
             else:
+                for other, before in self._replaced:
+                    replaced = _name_of(before, owner) if other == field else None
+                    if replaced not in (None, name):
+                        self.doubled = (*self.doubled, str(replaced))
                 yield field, name
-        self._own = {}
+        self._own, self._replaced = {}, []
 
     def later_names(self, owner: type) -> Iterator[tuple[str, str]]:
         """Field and name of each method of a subclass that another decorator has put something around."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ridgeline.api.errors import SchemaError, shorten
 from ridgeline.api.operator import InputOperator, Operator, operator_type
+from ridgeline.api.ports import InputPort
 from ridgeline.api.record import is_record
 from ridgeline.api.schema import Schema
 from ridgeline.api.timers import Timers
@@ -53,7 +54,11 @@ def callback_faults(operator: Operator, schemas: Mapping[str, Schema]) -> Iterat
     for name, parameters in (callbacks | dict.fromkeys(asked, ())).items():
         yield from _method_faults(operator, name, parameters, "")
     yield from _misspelt(operator, list(callbacks))
+    if any("context" in vars(base) for base in type(operator).__mro__ if base not in Operator.__mro__):
+        what = f"`{type(operator).__name__}` declares `context`, which is what operators know of their run"
+        yield CallbackFault("", what, "call it something else")
     for port in operator_type(type(operator)).inputs.values():
+        yield from _name_faults(operator, port)
         if port.control_name is not None:
             yield from _method_faults(operator, port.control_name, ("value",), port.name)
         for method, parameter in ((port.process_name, "tuple"), (port.process_batch_name, "batch")):
@@ -65,6 +70,22 @@ def callback_faults(operator: Operator, schemas: Mapping[str, Schema]) -> Iterat
                 yield from _annotation_faults(
                     operator, method, port.name, schemas.get(port.name), by_batch=parameter == "batch"
                 )
+
+
+def _name_faults(operator: Operator, port: InputPort[Any]) -> Iterator[CallbackFault]:
+    """Find methods of a port that the engine calls for something else, too, or never."""
+    kind = type(operator).__name__
+    for name in port.methods:
+        if hasattr(InputOperator, name):
+            what = (
+                f"`{name}` of `{kind}` is decorated for the port, but operators have a `{name}` of their own"
+            )
+            yield CallbackFault(port.name, what, "call it something else")
+    for name in port.handlers.doubled:
+        what = (
+            f"`{name}` of `{kind}` is never called: another method is decorated for the port in the same way"
+        )
+        yield CallbackFault(port.name, what, "let one method call the other")
 
 
 def _method_faults(

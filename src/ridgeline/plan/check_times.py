@@ -38,6 +38,9 @@ def _check_handler(draft: Draft, operator: DraftOperator, name: str, timers: Tim
         )
         draft.fault(operator.name, what, "another decorator above hides it; put that of the timers first")
         return
+    for other in timers.handlers.doubled:
+        what = f"`{other}` of `{operator.kind}` is never called: another method is decorated for `{name}`"
+        draft.fault(operator.name, what, "let one method call the other")
     if not timers.handler:
         remedy = f"decorate a method with it: `@{name}.expired`, `def expire(self, key, when)`"
         draft.fault(operator.name, f"nothing is called when a timer of `{name}` expires", remedy)
