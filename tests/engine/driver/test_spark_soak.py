@@ -1,8 +1,6 @@
-"""What many changes leave: no files, and no memory of slots."""
+"""Nothing grows with changes, restarts, recordings, queries: no files, descriptors, threads, no memory."""
 
-import contextlib
 import threading
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -10,16 +8,22 @@ import pytest
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
 from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.engine.driver.planning import Planner
-from ridgeline.measure.events import ApplicationChanged, ContainerWindow
+from ridgeline.measure.events import ApplicationChanged
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram.changes import PlanChange
+from ridgeline.service.queries import Asking, Queries
+from ridgeline.stram.changes import PlanChange, StartRecording, StopRecording
 from ridgeline.testing import CollectorSink
+from support.engine.applications import payments_application
+from support.engine.footprint import footprint, growth
 from support.engine.on_spark import run_on_spark
+from support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-KEYS, CHANGES, SETTLED = 100_000, 20, 4
-GROWTH_BYTES = 6 << 20
+KEYS = 45_000
+"""Fewer than those of which states are in segments: it is in the slots' memory."""
+CHANGES, RESTARTS, RECORDINGS, QUERIES = 18, 12, 24, 12
+GROWTH_BYTES = 4 << 20
 
 
 class Key(NamedTuple):
@@ -27,13 +31,14 @@ class Key(NamedTuple):
 
 
 class Feed(InputOperator):
-    """All keys in the first window, one in each after it."""
+    """So many keys in the first window, one in each after it."""
 
     out = OutputPort(Key)
+    keys: int = 1
     began = State(0)
 
     def emit_tuples(self) -> None:
-        for key in range(1 if self.began else KEYS):
+        for key in range(1 if self.began else self.keys):
             self.out.emit(Key(key))
         self.began = 1
 
@@ -48,38 +53,47 @@ class Hold(Operator):
     @keys.process
     def hold(self, key: Key) -> None:
         self.held[key.key] = [key.key, str(key.key) * 10]
+        self.out.emit(key)
 
 
-def own_bytes(pid: int) -> int:
-    """The memory of a process, with its share of what it shares; 0 if it has ended."""
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) << 10
-    return 0
-
-
-def test_repartitions_leave_neither_files_nor_memory(spark_context, tmp_path):
+def application(keys: int = 1) -> Application:
     app = Application("soak", window="20ms")
-    feed, hold = app.add_operator("feed", Feed()), app.add_operator("hold", Hold(), partitions=2)
+    feed, hold = app.add_operator("feed", Feed(keys=keys)), app.add_operator("hold", Hold(), partitions=2)
     app.add_stream("keys", feed.out, hold.keys)
-    app.add_stream("out", hold.out, app.add_operator("sink", CollectorSink(Key)).input)
-    stop, asked, memory, plans = threading.Event(), [], [], []
+    sink = app.add_operator("sink", CollectorSink(Key))
+    app.add_stream("out", hold.out, sink.input)
+    return app
+
+
+def planner(app: Application) -> Planner:
+    return Planner(lambda values, kept, edits: plan_application(app, values, {}, kept=kept, edits=edits), {})
+
+
+def check(seen, **allowed):
+    """Fails if anything has grown from the middle to the end."""
+    found = growth(seen)
+    least = {"files": 2, "descriptors": 2, "threads": 1, "processes": 0, "bytes": GROWTH_BYTES} | allowed
+    grown = [name for name, most in least.items() if getattr(found, name) > most]
+    assert not grown, "\n".join(map(str, (found, *seen)))
+
+
+def test_repartitions_leave_nothing(spark_context, tmp_path):
+    checkpoint, app = tmp_path / "checkpoint", application(KEYS)
+    stop, asked, seen = threading.Event(), [], []
 
     def ask(run):
         partitions = 1 if len(asked) % 2 == 0 else 2
         asked.append(run.run.changes.ask(PlanChange((Repartition("hold", partitions),)), "test"))
 
-    def seen(run, event):
-        if not isinstance(event, ApplicationChanged) or event.state == "QUEUED":
-            return
-        pids = {one.pid for one in run.of_type(ContainerWindow)}
-        memory.append(sum(map(own_bytes, pids)))
-        plans.append(len(list((tmp_path / "checkpoint" / "plans").iterdir())))
-        if len(asked) == CHANGES:
-            stop.set()
-        else:
-            ask(run)
+    def look(run, event):
+        settled = isinstance(event, ApplicationChanged) and event.state != "QUEUED"
+        run.events.clear()
+        if settled:
+            seen.append(footprint(checkpoint))
+            if len(asked) == CHANGES:
+                stop.set()
+            else:
+                ask(run)
 
     def each(run, committed):
         if committed.window_id == 1:
@@ -88,18 +102,85 @@ def test_repartitions_leave_neither_files_nor_memory(spark_context, tmp_path):
     run_on_spark(
         app,
         spark_context,
-        tmp_path / "checkpoint",
+        checkpoint,
         each=each,
-        seen=seen,
+        seen=look,
         stop=stop,
-        planner=Planner(
-            lambda values, kept, edits: plan_application(app, values, {}, kept=kept, edits=edits), {}
-        ),
+        planner=planner(app),
         execution=Execution.SLOTS,
     )
-
     assert [one.state for one in asked] == ["APPLIED"] * CHANGES, [one.reason for one in asked]
-    # With as many partitions as at the end. Nothing collected before `gc.freeze`: 1 MB a change more.
-    assert memory[-1] - memory[SETTLED - 1] < GROWTH_BYTES, memory
-    assert max(plans[SETTLED:]) <= max(plans[:SETTLED]) + 2, plans
-    assert max(plans) <= 16
+    check(seen)
+
+
+def test_restarts_leave_nothing(spark_context, tmp_path):
+    checkpoint, seen = tmp_path / "checkpoint", []
+    for _ in range(RESTARTS):
+        run = run_on_spark(payments_application(per_window=5), spark_context, checkpoint, windows=3)
+        ids = run.ids
+        del run
+        seen.append(footprint(checkpoint))
+    assert ids[-1] == 3 * RESTARTS - 1
+    check(seen)
+
+
+def test_recordings_leave_nothing(spark_context, tmp_path):
+    checkpoint, stop, asked, seen = tmp_path / "checkpoint", threading.Event(), [], []
+
+    def each(run, committed):
+        run.events.clear()
+        if asked and asked[-1].window is None:
+            return
+        if asked and isinstance(asked[-1].change.what, StartRecording):
+            asked.append(run.run.changes.ask(StopRecording(asked[-1].result), "test"))
+            return
+        seen.append(footprint(checkpoint))
+        if len(seen) > RECORDINGS:
+            stop.set()
+        else:
+            asked.append(run.run.changes.ask(StartRecording("hold"), "test"))
+
+    run_on_spark(application(), spark_context, checkpoint, each=each, stop=stop, execution=Execution.SLOTS)
+    assert [one.state for one in asked] == ["APPLIED"] * 2 * RECORDINGS, [one.reason for one in asked]
+    check(seen)
+
+
+def test_queries_leave_nothing(spark_context, tmp_path):
+    checkpoint, stop, app, seen, failed = tmp_path / "checkpoint", threading.Event(), application(), [], []
+
+    def ask(run):
+        queries = Queries(run.run)
+        stream = next(one.name for one in run.run.plan.logical.streams if str(one.source) == "hold.out")
+        for _ in range(QUERIES):
+            name = queries.add(Asking(f"select count(*) as n from {stream}"), "test", PATIENCE_SECONDS)
+            found, why = queries.read(name, -1, PATIENCE_SECONDS)
+            assert found, why
+            assert queries.remove(name, "test").done.wait(PATIENCE_SECONDS)
+            seen.append(footprint(checkpoint))
+
+    def asking(run):
+        try:
+            ask(run)
+        except BaseException as error:
+            failed.append(error)
+            raise
+        finally:
+            stop.set()
+
+    def each(run, committed):
+        run.events.clear()
+        if committed.window_id == 1:
+            threading.Thread(target=asking, args=(run,), name="asking").start()
+
+    run = run_on_spark(
+        app,
+        spark_context,
+        checkpoint,
+        each=each,
+        stop=stop,
+        planner=planner(app),
+        execution=Execution.SLOTS,
+    )
+    assert not failed
+    check(seen)
+    assert not run.run.checkpoint.last().edits
