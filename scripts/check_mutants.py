@@ -51,6 +51,12 @@ MUTANTS = {
     "folders-not-synced-where-they-lie": Mutant(
         "api/files.py", "            return\n        sync_folder(path)", "            return", _POWER
     ),
+    "plan-files-of-later-drivers-removed": Mutant(
+        "engine/worker/plan_files.py",
+        " and _epoch_of(one) <= epoch",
+        "",
+        "tests/engine/worker/test_plan_files.py",
+    ),
     "edits-of-queries-kept-for-good": Mutant(
         "plan/shorter_edits.py",
         "own = _undone(left, place)",

@@ -9,6 +9,7 @@ import pytest
 from ridgeline.api.errors import PackageError, UntrustedError
 from ridgeline.engine.state.storage import MemoryStorage
 from ridgeline.engine.worker import plan_distribution, shipped_packages
+from ridgeline.engine.worker.plan_files import place_of
 from ridgeline.engine.worker.user_modules import user_sources
 from ridgeline.packages.package import open_package
 from ridgeline.packages.unpacked import UnpackedPackage
@@ -88,7 +89,7 @@ def test_another_package_in_the_checkpoint_is_refused(place, monkeypatch):
     unpacked.close()
     _as_worker(monkeypatch)
     other = write_wheel(place, {**FILES, "casino/evil.py": ""}).read_bytes()
-    storage.write(f"plans/{plan.packages[0].sha256}", other)
+    storage.write(place_of(plan.packages[0].sha256, 0), other)
     with pytest.raises(UntrustedError, match="is not what the driver wrote: its digest differs"):
         plan_distribution.receive(storage, plan)
     assert not list((place / "local").glob("*/*"))
@@ -111,14 +112,14 @@ def test_a_package_is_in_the_checkpoint_once(place):
     storage = MemoryStorage()
     _, plan = _shipped(place, storage)
     assert plan_distribution.distribute(storage, []).packages == plan.packages
-    names = {plan.name.rpartition("/")[2], plan.packages[0].sha256, plan.files.sha256}
-    assert sorted(storage.names("plans")) == sorted(names)
+    names = {plan.name, *(place_of(one.sha256, 0) for one in (*plan.packages, plan.files))}
+    assert {f"plans/{name}" for name in storage.names("plans")} == names
 
 
 def test_what_is_no_package_is_an_error_on_the_worker_too(place, monkeypatch):
     storage = MemoryStorage()
     data = b"no zip file"
     sha256 = hashlib.sha256(data).hexdigest()
-    storage.create(f"plans/{sha256}", data)
+    storage.create(place_of(sha256, 0), data)
     with pytest.raises(PackageError, match="is no zip file"):
         shipped_packages.receive(storage, (shipped_packages.ShippedPackage(sha256, "/nowhere"),))

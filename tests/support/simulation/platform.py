@@ -22,7 +22,8 @@ from ridgeline.engine.driver.slot_jobs import JobEnded
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import Network
 from ridgeline.engine.state import state_files
-from ridgeline.engine.worker.plan_distribution import FOLDER, PlanFile
+from ridgeline.engine.worker.plan_distribution import PlanFile
+from ridgeline.engine.worker.plan_files import FOLDER
 from ridgeline.operators import _file_publisher
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan

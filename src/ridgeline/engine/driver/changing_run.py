@@ -336,7 +336,8 @@ class ChangingRun(ABC):
         """
         with contextlib.suppress(OSError, FencedError):
             self.checkpoint.check_owner()
-            self._unused_plans = PLAN_FILES.purge(self.checkpoint.storage, self._unused_plans)
+            storage, epoch = self.checkpoint.storage, self.checkpoint.epoch
+            self._unused_plans = PLAN_FILES.purge(storage, epoch, self._unused_plans)
 
     def _settle_at_end(self) -> None:
         """No window goes on: say what has become of a change whose first window was under way."""

@@ -58,7 +58,8 @@ class Compactions:
         """With a thread for small states and a process for large ones."""
 
         def distribute() -> plan_distribution.PlanFile:
-            return plan_distribution.distribute(checkpoint.storage, container_specs(made._plan))
+            specs = container_specs(made._plan)
+            return plan_distribution.distribute(checkpoint.storage, specs, epoch=checkpoint.epoch)
 
         made = cls(plan, checkpoint, Compactor(checkpoint.storage.uri, distribute, checkpoint.run_id))
         return made

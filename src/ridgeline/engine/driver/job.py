@@ -15,6 +15,7 @@ from pyspark import SparkContext
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError
+from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.heartbeat_port import HeartbeatPort
 from ridgeline.engine.driver.job_errors import cause, gone, is_clusters, job_text, worker_died
 from ridgeline.engine.driver.shared_folder import BlockSharing
@@ -27,7 +28,6 @@ from ridgeline.engine.spark.java_object import JavaObject
 from ridgeline.engine.spark.shared_context import has_several_users
 from ridgeline.engine.spark.shuffles import Shuffles
 from ridgeline.engine.spark.worker_check import WorkerError, explain
-from ridgeline.engine.state.storage import DriverStorage
 from ridgeline.engine.worker import plan_distribution
 from ridgeline.engine.worker.black_box import death_of, deaths
 from ridgeline.engine.worker.failures import Failed
@@ -69,8 +69,7 @@ class SparkExecutor:
         self,
         context: SparkContext,
         plan: Plan,
-        storage: DriverStorage,
-        run_id: str,
+        checkpoint: Checkpoint,
         clock: Clock,
         heartbeats: HeartbeatPort | None = None,
         *,
@@ -83,12 +82,14 @@ class SparkExecutor:
         self._rdds = ByteRdds(context)
         self._shuffles = Shuffles(context)
         self._application = plan.logical.application
-        self._storage = storage
-        self._run_id = run_id
+        self._storage = checkpoint.storage
+        self._epoch = checkpoint.epoch
+        self._run_id = checkpoint.run_id
         self._heartbeats = heartbeats
         self._sharing = BlockSharing(context)
+        hangs = Hangs(plan, checkpoint.run_id)
         self._watchdog = (
-            Watchdog(Hangs(plan, run_id), heartbeats.workers, lambda _stuck: self._rdds.cancel(), clock)
+            Watchdog(hangs, heartbeats.workers, lambda _stuck: self._rdds.cancel(), clock)
             if heartbeats is not None
             else None
         )
@@ -106,7 +107,8 @@ class SparkExecutor:
     def _take(self, plan: Plan) -> None:
         """Have the containers of a plan. Raises RidgelineError, OSError."""
         specs = container_specs(plan)
-        self._plan, self._specs = plan_distribution.distribute(self._storage, specs), specs
+        self._plan = plan_distribution.distribute(self._storage, specs, epoch=self._epoch)
+        self._specs = specs
         self._stages = [[container.id for container in stage.containers] for stage in plan.execution.stages]
         self._next = [partial(next_stage, number) for number in range(len(self._stages))]
         self._commits = [spec.id for spec in self._specs if spec.wants_commit]

@@ -304,8 +304,7 @@ def _job_executor(
     return SparkExecutor(
         context,
         plan,
-        checkpoint.storage,
-        checkpoint.run_id,
+        checkpoint,
         clock,
         port,
         patience_seconds=patience_of(context.getConf()),

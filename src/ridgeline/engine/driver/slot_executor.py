@@ -350,7 +350,7 @@ class SlotExecutor:
 
     def _distribute(self, plan: Plan, placement: Placement) -> Sequence[plan_distribution.PlanFile]:
         """A plan file for each slot."""
-        return distribute_plan(self._storage, plan, placement, self._slots.spare)
+        return distribute_plan(self._storage, plan, placement, self._slots.spare, self._epoch)
 
     def _host(self, slot: int, peers: Mapping[Peer, str]) -> Host:
         """What a slot hosts from now on; `peers` are of no interest to one that hosts nothing."""

@@ -88,18 +88,18 @@ def homes_of(placement: Placement) -> dict[int, int]:
 
 
 def distribute_plan(
-    storage: DriverStorage, plan: Plan, placement: Placement, spare: int | None
+    storage: DriverStorage, plan: Plan, placement: Placement, spare: int | None, epoch: int
 ) -> Sequence[plan_distribution.PlanFile]:
     """A plan file for each slot: where all partitions send to all, most is of others' containers.
 
-    The spare slot has all.
+    The spare slot has all. `epoch`: the driver's.
     """
     specs = {spec.id: spec for spec in container_specs(plan)}
-    code = plan_distribution.ship_code(storage)
+    code = plan_distribution.ship_code(storage, epoch)
 
     def distribute(hosted: Sequence[int]) -> plan_distribution.PlanFile:
         own = [specs[container] for container in hosted]
-        return plan_distribution.distribute(storage, own, code)
+        return plan_distribution.distribute(storage, own, code, epoch)
 
     wanted = [tuple(specs) if slot == spare else hosted for slot, hosted in enumerate(placement)]
     with ThreadPoolExecutor(_PLANS_AT_ONCE, "ridgeline-plans") as threads:

@@ -28,7 +28,7 @@ from ridgeline.api.masking import secrets_in, shown
 from ridgeline.engine.state import trust
 from ridgeline.engine.state.storage import DriverStorage, Storage
 from ridgeline.engine.worker import shipped_packages, user_files
-from ridgeline.engine.worker.plan_files import FOLDER, PLAN_FILES
+from ridgeline.engine.worker.plan_files import PLAN_FILES, place_of
 from ridgeline.engine.worker.shipped_packages import ShippedPackage
 from ridgeline.engine.worker.user_files import UserFiles
 from ridgeline.engine.worker.user_modules import user_sources
@@ -46,7 +46,7 @@ Sources = Mapping[str, tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class PlanFile:
-    """What workers need to read the plan: the file's name, which is its digest, and the secrets beside it.
+    """What workers need to read the plan: the file's name, which ends with its digest, and the secrets.
 
     `owner`: the user id of the driver, whose files the workers trust. `packages`: what its modules come from.
     `files`: what lies beside the user's own modules.
@@ -57,13 +57,15 @@ class PlanFile:
     owner: int = 0
     packages: tuple[ShippedPackage, ...] = ()
     files: UserFiles | None = None
+    epoch: int = 0
+    """Of the driver that wrote it, and what it needs."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """The files in the checkpoint folder that it needs."""
         digests = [package.sha256 for package in self.packages]
         digests += [self.files.sha256] if self.files is not None else []
-        return (self.name, *(f"{FOLDER}/{digest}" for digest in digests if digest))
+        return (self.name, *(place_of(digest, self.epoch) for digest in digests if digest))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +76,19 @@ class UserCode:
     files: UserFiles
 
 
-def ship_code(storage: DriverStorage) -> UserCode:
+def ship_code(storage: DriverStorage, epoch: int = 0) -> UserCode:
     """Find the user's modules, and write the files beside them. Raises OSError."""
     sources = user_sources()
-    return UserCode(sources, user_files.ship(storage, sources))
+    return UserCode(sources, user_files.ship(storage, sources, epoch))
 
 
 def distribute(
-    storage: DriverStorage, specs: Sequence[ContainerSpec], code: UserCode | None = None
+    storage: DriverStorage, specs: Sequence[ContainerSpec], code: UserCode | None = None, epoch: int = 0
 ) -> PlanFile:
     """Write the specs and the user's modules, without the secrets that operators hold in properties.
 
-    `code`: the modules, where they are shipped already. May be called from several threads.
+    `code`: the modules, where they are shipped already. `epoch`: the driver's. May be called from several
+    threads.
     Raises OSError, and RidgelineError naming the operator that cannot be sent.
     """
     values = [vars(operator.operator) for spec in specs for operator in spec.operators]
@@ -99,10 +102,11 @@ def distribute(
     secrets = tuple(dict.fromkeys(found))
     numbers = {id(secret): secrets.index(secret) for secret in found}
     pickled = _pickled(specs, numbers)  # before anything is written: it says what cannot be
-    code = code or ship_code(storage)
+    code = code or ship_code(storage, epoch)
     data = zlib.compress(cloudpickle.dumps((code.sources, pickled), 5), 1)
-    name = f"{FOLDER}/{hashlib.sha256(data).hexdigest()}"
-    file = PlanFile(name, secrets, os.geteuid(), shipped_packages.ship(storage), code.files)
+    name = place_of(hashlib.sha256(data).hexdigest(), epoch)
+    packages = shipped_packages.ship(storage, epoch)
+    file = PlanFile(name, secrets, os.geteuid(), packages, code.files, epoch)
     PLAN_FILES.create(storage, name, data, file)
     return file
 
@@ -226,14 +230,15 @@ def receive(storage: Storage, shipped: PlanFile) -> tuple[ContainerSpec, ...]:
     """
     trust.trust_owner(shipped.owner)
     data = storage.read(shipped.name)
-    if hashlib.sha256(data).hexdigest() != shipped.name.rpartition("/")[2]:
+    if hashlib.sha256(data).hexdigest() != shipped.name.rpartition("-")[2]:
         where = f"plan file `{storage.uri}/{shipped.name}`"
         what = f"{where} is not what the driver wrote: its digest differs ({len(data)} bytes)"
         msg = f"{what}; remove it and start the application again"
         raise UntrustedError(msg)
-    shipped_packages.receive(storage, shipped.packages)
+    shipped_packages.receive(storage, shipped.packages, shipped.epoch)
     sources, specs = pickle.loads(zlib.decompress(data))
-    PlanFinder.install(sources, {} if shipped.files is None else user_files.receive(storage, shipped.files))
+    files = shipped.files
+    PlanFinder.install(sources, {} if files is None else user_files.receive(storage, files, shipped.epoch))
     unpickler = _Unpickler(specs, shipped.secrets)
     received: tuple[ContainerSpec, ...] = unpickler.load()
     unpickler.name_classes()

@@ -22,8 +22,8 @@ from types import ModuleType
 from ridgeline.api.errors import UntrustedError
 from ridgeline.engine.state import trust
 from ridgeline.engine.state.storage import DriverStorage, Storage
+from ridgeline.engine.worker.plan_files import place_of
 
-FOLDER = "plans"
 _REFUSAL = "the unpacked package", "set `spark.local.dir` to a folder of your own"
 _here: dict[str, tuple[Path, Path]] = {}
 """File and folder of each package of this process, by digest."""
@@ -54,18 +54,18 @@ def has(module: ModuleType | None) -> bool:
     return path is not None and os.path.realpath(path).startswith(folders() or ("//",))
 
 
-def ship(storage: DriverStorage) -> tuple[ShippedPackage, ...]:
+def ship(storage: DriverStorage, epoch: int = 0) -> tuple[ShippedPackage, ...]:
     """Write the packages of this process into the checkpoint folder. Raises OSError."""
     for sha256, (file, _) in _here.items():
-        storage.create(f"{FOLDER}/{sha256}", file.read_bytes())
+        storage.create(place_of(sha256, epoch), file.read_bytes())
     return tuple(ShippedPackage(sha256, str(folder)) for sha256, (_, folder) in _here.items())
 
 
-def receive(storage: Storage, packages: tuple[ShippedPackage, ...]) -> None:
+def receive(storage: Storage, packages: tuple[ShippedPackage, ...], epoch: int = 0) -> None:
     """Make the modules of packages importable. Raises OSError, PackageError, UntrustedError."""
     for package in packages:
         if package.sha256 not in _here:
-            _put_on_path(_unpacked(storage, package))
+            _put_on_path(_unpacked(storage, package, epoch))
 
 
 def _put_on_path(folder: Path) -> None:
@@ -75,20 +75,23 @@ def _put_on_path(folder: Path) -> None:
         importlib.invalidate_caches()
 
 
-def _unpacked(storage: Storage, package: ShippedPackage) -> Path:
+def _unpacked(storage: Storage, package: ShippedPackage, epoch: int) -> Path:
     """Where the package is unpacked on this host."""
     drivers = Path(package.folder)
     if drivers.is_dir() and trust.is_trusted(str(drivers)):
         return drivers
     from ridgeline.packages.unpacked import unpack
 
-    return unpacked_once(storage, package.sha256, unpack)
+    return unpacked_once(storage, package.sha256, epoch, unpack)
 
 
-def unpacked_once(storage: Storage, sha256: str, unpack: Callable[[Path, str, Path], object]) -> Path:
+def unpacked_once(
+    storage: Storage, sha256: str, epoch: int, unpack: Callable[[Path, str, Path], object]
+) -> Path:
     """Where an archive of the checkpoint folder is unpacked on this host, for all processes of an executor.
 
-    `unpack(archive, sha256, folder)` does it, into a folder that is not there yet.
+    `epoch`: of the driver that wrote it. `unpack(archive, sha256, folder)` does it, into a folder that is not
+    there yet.
     Raises OSError, UntrustedError, and what `unpack` raises.
     """
     parent = Path(os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or tempfile.gettempdir())
@@ -96,21 +99,21 @@ def unpacked_once(storage: Storage, sha256: str, unpack: Callable[[Path, str, Pa
     trust.private_folder(str(home), *_REFUSAL)
     folder = home / sha256
     if not folder.is_dir():
-        _unpack(storage, sha256, folder, unpack)
+        _unpack(storage, sha256, place_of(sha256, epoch), folder, unpack)
     trust.check_entry(str(folder), *_REFUSAL)
     return folder
 
 
-def _unpack(storage: Storage, sha256: str, folder: Path, unpack: Callable[[Path, str, Path], object]) -> None:
+def _unpack(
+    storage: Storage, sha256: str, place: str, folder: Path, unpack: Callable[[Path, str, Path], object]
+) -> None:
     """Unpack under a name of this process's own, then rename it: others never see half of it."""
     hidden = folder.with_name(f".{uuid.uuid4().hex}")
     hidden.mkdir(mode=0o700)
     try:
-        data = storage.read(f"{FOLDER}/{sha256}")
+        data = storage.read(place)
         if hashlib.sha256(data).hexdigest() != sha256:
-            what = (
-                f"package `{storage.uri}/{FOLDER}/{sha256}` is not what the driver wrote: its digest differs"
-            )
+            what = f"package `{storage.uri}/{place}` is not what the driver wrote: its digest differs"
             msg = f"{what} ({len(data)} bytes); remove it and start the application again"
             raise UntrustedError(msg)
         (hidden / "package").write_bytes(data)

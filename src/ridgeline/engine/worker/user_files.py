@@ -24,6 +24,7 @@ from ridgeline.engine.state import trust
 from ridgeline.engine.state.storage import DriverStorage, Storage
 from ridgeline.engine.worker import shipped_packages
 from ridgeline.engine.worker.hidden_modules import keep_standard_modules
+from ridgeline.engine.worker.plan_files import place_of
 from ridgeline.engine.worker.user_modules import installed_folders, is_users, main_files, root_of
 
 _MOST_BYTES = 32 << 20
@@ -63,7 +64,7 @@ class UserFiles:
 # The driver's side ------------------------------------------------------------------------------------------
 
 
-def ship(storage: DriverStorage, sources: Mapping[str, tuple[str, str]]) -> UserFiles:
+def ship(storage: DriverStorage, sources: Mapping[str, tuple[str, str]], epoch: int = 0) -> UserFiles:
     """Write the files beside the user's modules into the checkpoint folder. Raises OSError."""
     modules = [(name, path) for name, (path, _) in sources.items()]
     folders = list(dict.fromkeys(root_of(name, path) for name, path in (*modules, *main_files())))
@@ -75,7 +76,7 @@ def ship(storage: DriverStorage, sources: Mapping[str, tuple[str, str]]) -> User
     if found:
         data = _archive(found)
         sha256 = hashlib.sha256(data).hexdigest()
-        storage.create(f"{shipped_packages.FOLDER}/{sha256}", data)
+        storage.create(place_of(sha256, epoch), data)
     first, last = _search_path()
     roots = tuple(Root(folder, *_identity(folder)) for folder in folders)
     return UserFiles(sha256, roots, first, last, _boot())
@@ -196,7 +197,7 @@ def _boot() -> str:
 # The worker's side ------------------------------------------------------------------------------------------
 
 
-def receive(storage: Storage, files: UserFiles) -> dict[str, str]:
+def receive(storage: Storage, files: UserFiles, epoch: int = 0) -> dict[str, str]:
     """Make the driver's search path this process's.
 
     Returns where the roots are here, by folder of the driver. Raises OSError, UntrustedError.
@@ -204,7 +205,7 @@ def receive(storage: Storage, files: UserFiles) -> dict[str, str]:
     same_machine = bool(files.boot) and files.boot == _boot()
     places = {root.folder: root.folder for root in files.roots if same_machine and _is_here(root)}
     if len(places) < len(files.roots) and files.sha256:
-        unpacked = shipped_packages.unpacked_once(storage, files.sha256, _extract)
+        unpacked = shipped_packages.unpacked_once(storage, files.sha256, epoch, _extract)
         for number, root in enumerate(files.roots):
             places.setdefault(root.folder, str(unpacked / str(number)))
     _use_path(files, places, same_machine=same_machine)
