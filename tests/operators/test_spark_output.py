@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,42 @@ def waiting(tmp_path: Path, spark: Spark) -> Published:
     driver.commit(0, [value for part in parts for value in part.window(batch(n=[1]))[1]])
     driver.stage(1, [value for part in parts for value in part.window(batch(n=[2]))[1]])
     return driver
+
+
+def renamed(driver: Published, name: str) -> None:
+    """The next start has the operator under another name."""
+    driver.context = replace(driver.context, operator=name)
+    driver.crash()
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_renamed_output_writes_each_window_once(tmp_path: Path, committed: bool) -> None:
+    """`committed`: a window that is committed and not written waits when the name changes."""
+    spark = Spark()
+    driver = waiting(tmp_path, spark)
+    if not committed:
+        driver.publisher.publish(1)
+    renamed(driver, "kept")
+    assert [rows for *_, rows in spark.written] == [[1, 1], [2, 2]]
+    driver.crash()
+    assert staged(tmp_path) == []
+    for window, name in ((2, "under_test"), (3, "kept"), (4, "again")):
+        output = SparkOutput(format="parquet", options={"path": "out/{window_id}"})
+        own = str(tmp_path / "staging")
+        part = Driven(output, staging=own, rotate=True, name=driver.context.operator)
+        part.window_id = window
+        driver.stage(window, part.window(batch(n=[window + 1]))[1])
+        renamed(driver, name)
+        driver.crash()
+    assert [rows[0] for *_, rows in spark.written] == [1, 2, 3, 4, 5]
+    assert staged(tmp_path) == []
+
+
+def test_a_renamed_output_whose_rows_are_gone_says_so(tmp_path: Path) -> None:
+    driver = waiting(tmp_path, Spark())
+    file_gone(tmp_path)
+    with pytest.raises(RidgelineError, match="committed rows of window 1, is damaged"):
+        renamed(driver, "kept")
 
 
 def folder_gone(folder: Path) -> None:
