@@ -30,6 +30,7 @@ from ridgeline.api.state import Declaration, StateCell, cell_of
 from ridgeline.api.timers import Timers
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -524,9 +525,20 @@ class SparkSource(InputOperator, Generic[T]):
         """The streaming DataFrame, with the columns of the output port's schema, for a SparkSession."""
         raise NotImplementedError
 
+    def sifting_frame(self, spark: SparkSession) -> DataFrame:
+        """As `frame`, with what `emit_rows` needs to leave rows out that do not fit.
+
+        Called with `on_error=SKIP`, where `leaves_out_records`.
+        """
+        return self.frame(spark)
+
     def order_note(self) -> str | None:
         """What `validate` and `plan` say of the order of its rows; None: nothing."""
         return None
+
+    def emit_rows(self, rows: pa.RecordBatch) -> None:
+        """Emit rows of a micro-batch, in a container; called in its window in the place of `emit_tuples`."""
+        self.output.emit_batch(rows)
 
     def emit_tuples(self) -> None:
         """Nothing: rows come from Spark."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
 from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api.duration import duration_faults, parse_duration
 from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
+from ridgeline.api.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.schema import Schema
 from ridgeline.api.schema_types import SchemaType
+from ridgeline.operators._replay_files import sift
 from ridgeline.operators._spark_types import loses_nothing, spark_type, what_spark_says
 
 if TYPE_CHECKING:
@@ -30,6 +34,10 @@ What does not fit becomes a row of null, if they are not told otherwise.
 """
 
 
+_RECORD = "__ridgeline_record__"
+"""The column with the text of a record that does not fit; null in all others."""
+
+
 class SparkInput(SparkSource[T]):
     """Read a Spark source: Kafka, files, Delta, rate, every format of `spark.readStream.format(format)`.
 
@@ -40,9 +48,11 @@ class SparkInput(SparkSource[T]):
     the application.
 
     CSV, JSON and XML that do not fit the schema end the application: the option `mode` is `FAILFAST` where it
-    is not given. With `PERMISSIVE`, Spark's own default, they become rows of None; `DROPMALFORMED` leaves
-    them out. To keep them apart, give `PERMISSIVE` and `columnNameOfCorruptRecord`, and have that column in
-    `source_schema` and `schema`. Times without a zone are UTC.
+    is not given. With `on_error=SKIP` they are left out, count as errors of the window, and become dead
+    letters with their text. So do rows that the port would refuse, such as a null where there may be none.
+    This is not for a `transform`, which could drop such rows unseen. There give `PERMISSIVE` and
+    `columnNameOfCorruptRecord`, and have that column in `source_schema` and `schema`. With `PERMISSIVE`
+    alone, Spark's own default, they become rows of None. Times without a zone are UTC.
 
     File sources (CSV, JSON, Parquet, ORC, text, ...) are read with `source_schema`, a type like `schema` or
     Spark's DDL; default: `schema`. `timestamp` names the column that holds the records' times, a `datetime`.
@@ -136,18 +146,75 @@ class SparkInput(SparkSource[T]):
             'option `"maxFilesPerTrigger": 1` reads the files one after the other, the oldest first'
         )
 
+    @property
+    def leaves_out_records(self) -> bool:  # type: ignore[override]  # of text alone Spark says what does not fit
+        """Whether `on_error=SKIP` leaves rows out."""
+        return self.format.lower() in TEXT_FORMATS
+
     def frame(self, spark: SparkSession) -> DataFrame:
         """The streaming DataFrame with the columns of `schema`.
 
         Raises RidgelineError for a format that Spark does not have, options that it refuses, columns that are
         missing or of another type.
         """
-        reader = spark.readStream.format(self.format).options(**self._strict, **self.options)
+        return self._frame(spark, self._strict, "")
+
+    def sifting_frame(self, spark: SparkSession) -> DataFrame:
+        """As `frame`, with a column that has the text of each record that does not fit.
+
+        Raises RidgelineError as well where such records could be dropped before they are seen.
+        """
+        given = {name.lower() for name in self.options} & {"mode", "columnnameofcorruptrecord"}
+        if given or self.transform is not None:
+            what = "`transform`" if self.transform is not None else f"the option `{min(given)}`"
+            message = (
+                f"Spark source `{self.format}` cannot leave out what does not fit (`on_error=SKIP`) and have "
+                f"{what}; leave it out, or `on_error`: with `mode` PERMISSIVE and "
+                "`columnNameOfCorruptRecord` rows that do not fit come with their text in that column"
+            )
+            raise RidgelineError(message)
+        options = {**self._strict, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _RECORD}
+        return self._frame(spark, options, _RECORD)
+
+    def emit_rows(self, rows: pa.RecordBatch) -> None:
+        """Emit rows of a micro-batch; with `on_error=SKIP` those that fit."""
+        place = rows.schema.get_field_index(_RECORD)
+        if place < 0:
+            self.output.emit_batch(rows)
+            return
+        records, rows = rows.column(place), rows.drop_columns([_RECORD])
+        if records.null_count < len(records):
+            for text in records.drop_null().to_pylist():
+                self.context.leave_out(text, f"is no record of `schema` in `{self.format}`")
+            rows = rows.filter(records.is_null())
+        schema = self.output.schema
+
+        def fitting(begin: int, end: int) -> pa.RecordBatch:
+            found = schema.conform(rows.slice(begin, end - begin))
+            refuse_nulls(schema, found)
+            return found
+
+        def described_row(row: int) -> tuple[str, str]:
+            try:
+                fitting(row, row + 1)
+            except (SchemaError, MisplacedNullError) as error:
+                return str(rows.slice(row, 1).to_pylist()[0]), str(error)
+            raise AssertionError  # it failed before
+
+        found = sift(np.arange(len(rows)), fitting, described_row, (SchemaError, MisplacedNullError))
+        for one in found.unread:
+            self.context.leave_out(one.text, one.error)
+        for batch in found.batches:
+            if len(batch):
+                self.output.emit_batch(batch)
+
+    def _frame(self, spark: SparkSession, options: dict[str, str], record: str) -> DataFrame:
+        """The DataFrame, read with more options. `record`: a column of text to have, too; "": none."""
+        reader = spark.readStream.format(self.format).options(**options, **self.options)
         if self.source_schema is not None or self.format.lower() in FILE_FORMATS:
             texts = self.source_schema is None and self.format.lower() in TEXT_FORMATS
-            reader = reader.schema(
-                _ddl(self.schema if self.source_schema is None else self.source_schema, texts=texts)
-            )
+            ddl = _ddl(self.schema if self.source_schema is None else self.source_schema, texts=texts)
+            reader = reader.schema(f"{ddl}, `{record}` string" if record else ddl)
         remedy = (
             "check `format` and `options`, and that its package is there (`--conf spark.jars.packages=...`)"
         )
@@ -161,7 +228,7 @@ class SparkInput(SparkSource[T]):
                     f"got {type(frame).__name__}"
                 )
                 raise RidgelineError(message)
-        return self._select(frame)
+        return self._select(frame, record)
 
     @property
     def _strict(self) -> dict[str, str]:
@@ -186,10 +253,13 @@ class SparkInput(SparkSource[T]):
             message = f"Spark source `{self.format}` {what}; Spark says: {reason}"
             raise RidgelineError(message) from error
 
-    def _select(self, frame: DataFrame) -> DataFrame:
-        """Select the columns of `schema`, in its order, cast to its types. Raises RidgelineError."""
+    def _select(self, frame: DataFrame, record: str) -> DataFrame:
+        """Select the columns of `schema`, in its order, cast to its types. Raises RidgelineError.
+
+        `record`: one more, as it is; "": none.
+        """
         found = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-        columns = []
+        columns = [frame[record]] if record else []
         for field in Schema(self.schema).arrow:
             wanted = str(spark_type(field.type))
             if field.name not in found:

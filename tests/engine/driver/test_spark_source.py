@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ridgeline import Application
+from ridgeline import Application, DeadLetter, OnError
 from ridgeline.api.errors import CheckpointError, OperatorError, RidgelineError
 from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.measure.events import OperatorWindow
@@ -275,3 +275,52 @@ def test_records_that_do_not_fit_end_the_application_unless_asked_for(spark_cont
     assert run.collected("store") == [(1, "a"), (None, "b")]
     run = run_on_spark(application(mode="dropmalformed"), spark_context, tmp_path / "dropped", windows=1)
     assert run.collected("store") == [(1, "a")]
+
+
+class Strict(NamedTuple):
+    value: int
+    text: str | None
+
+
+@pytest.mark.parametrize("format", ["json", "csv"])
+def test_records_that_do_not_fit_become_dead_letters_if_asked_for(spark_context, tmp_path, format):
+    """What fits is what Python reads as a row; what does not is told with its text."""
+    bad = {
+        "json": ['{"value": "x", "text": "b"}', "{", '{"value": 1.5}', '{"value": 9223372036854775808}'],
+        "csv": ["x,b", "1.5,c", "9223372036854775808,d", "1,2,3"],
+    }[format]
+    null = {"json": '{"text": "no value"}', "csv": ",no value"}[format]
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        good = [json.dumps({"value": n, "text": "t"}) if format == "json" else f"{n},t" for n in range(20)]
+        lines = [*good[:10], *bad, null, *good[10:]]
+        (tmp_path / "in" / f"{number}.{format}").write_text("\n".join(lines) + "\n")
+
+    def application(**more):
+        app = Application("sifted", window="1ms")
+        source = SparkInput(format=format, options={"path": str(tmp_path / "in")}, schema=Strict, **more)
+        rows = app.add_operator("rows", source, partitions=2, on_error=OnError.SKIP)
+        app.add_stream("rows", rows.output, sink(app, "store", Strict))
+        app.add_stream("letters", rows.dead_letters, sink(app, "letters", DeadLetter))
+        return app
+
+    run = run_on_spark(application(), spark_context, tmp_path / "checkpoint", windows=1)
+    assert sorted(run.collected("store")) == sorted([(n, "t") for n in range(20)] * 3)
+    letters = run.collected("letters")
+    told = [letter[4] for letter in letters if "is no record of `schema`" in letter[5]]
+    assert sorted(told) == sorted(bad * 3)
+    rest = [letter for letter in letters if "is no record of `schema`" not in letter[5]]
+    assert [letter[4] for letter in rest] == ["{'value': None, 'text': 'no value'}"] * 3
+    assert all("`value`" in letter[5] and letter[1] == "rows" for letter in rest)
+    _, error = run_on_spark(
+        application(transform=same),
+        spark_context,
+        tmp_path / "refused",
+        windows=1,
+        expect=RidgelineError,
+    )
+    assert "cannot leave out what does not fit (`on_error=SKIP`) and have `transform`" in str(error)
+
+
+def same(frame):
+    return frame

@@ -206,11 +206,18 @@ def _check_sources(old: Plan, new: Plan) -> None:
     before, after = _sources(old), _sources(new)
     for name in sorted(before.keys() | after.keys()):
         was, will_be = before.get(name, {}), after.get(name, {})
-        if was.keys() != will_be.keys() or any(changed_properties(was[one], will_be[one]) for one in was):
+        if was.keys() != will_be.keys() or any(_reads_else(was[one], will_be[one]) for one in was):
             what = f"`{name}` reads from Spark, whose query stays as it is while the application runs"
             remedy = "make this change in the application, stop it, and start it with the same `--checkpoint`"
             msg = f"{what}; {remedy}"
             raise ChangeError(msg)
+
+
+def _reads_else(before: PhysicalOperator, after: PhysicalOperator) -> bool:
+    """Whether Spark would have to read otherwise."""
+    errors = before.attributes["on_error"] is not after.attributes["on_error"]
+    sifts = isinstance(after.operator, SparkSource) and after.operator.leaves_out_records
+    return bool(changed_properties(before, after)) or (errors and sifts)
 
 
 def _sources(plan: Plan) -> dict[str, dict[int, PhysicalOperator]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from ridgeline.api.attributes import OnError
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.operator import SparkSource
@@ -249,8 +250,7 @@ class QueryTrigger:
     def _frames(self) -> list[DataFrame]:
         """The sources' streaming DataFrames."""
         return [
-            _guard(f"`{logical.name}`", partial(_source(logical).frame, self._session))
-            for logical in self._sources
+            _guard(f"`{logical.name}`", partial(_frame, logical, self._session)) for logical in self._sources
         ]
 
 
@@ -288,6 +288,14 @@ def _stop(query: StreamingQuery) -> None:
 
 def _source(logical: LogicalOperator) -> SparkSource:
     return cast("SparkSource", logical.operator)
+
+
+def _frame(logical: LogicalOperator, session: SparkSession) -> DataFrame:
+    """The streaming DataFrame of a source, as its `on_error` wants it."""
+    source = _source(logical)
+    if source.leaves_out_records and logical.attributes["on_error"] is OnError.SKIP:
+        return source.sifting_frame(session)
+    return source.frame(session)
 
 
 def _containers(plan: Plan, name: str) -> tuple[int, ...]:

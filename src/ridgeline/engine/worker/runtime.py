@@ -515,8 +515,9 @@ class OperatorRuntime:
             self._timed("handle_idle_time", self.operator.handle_idle_time)
 
     def _read(self, batches: Iterable[pa.RecordBatch]) -> None:
+        operator: Any = self.operator
         for batch in batches:
-            self.outputs["output"].emit_batch(batch)
+            operator.emit_rows(batch)
 
     def _deliver(
         self, port: str, handler: Handler, tuples: Tuples, inheriting: Iterable[OutputPoint]
