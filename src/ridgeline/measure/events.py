@@ -331,7 +331,8 @@ class SourceProgress:
     Since the run's start. None means unknown; a negative `remaining` means infinite. `remaining_bytes` where
     it is known beside records. Of one partition, or of the whole source (`operator` is then its first
     partition, `whole` is true). `asked`: when it said so, STRAM's clock; 0: `at`. `paced`: it holds back what
-    is not due, so what remains is no backlog.
+    is not due, so what remains is no backlog. `before`: what it had consumed when the window began, told in
+    the first window after its state was restored.
     """
 
     at: float
@@ -344,6 +345,7 @@ class SourceProgress:
     whole: bool = False
     asked: float = 0.0
     paced: bool = False
+    before: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -351,7 +353,8 @@ class SourceTaken:
     """What one partition of a Python input has taken by the end of a window that is still under way.
 
     As in `SourceProgress`, which follows once the window is committed, if this attempt counts. It is left out
-    for windows that are committed soon after.
+    for windows that are committed soon after. Heartbeats repeat it with what remains by now; `at` and `asked`
+    are 0 there.
     """
 
     at: float
@@ -363,6 +366,7 @@ class SourceTaken:
     unit: str
     asked: float
     paced: bool = False
+    before: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +406,7 @@ class RunningOperator:
       done
     - `oldest_in_flight`: per output, the lowest time of the records in flight, seconds since 1970
     - `end_seconds`: the part of `seconds` spent in `end_window`, None before it
+    - `before`: what an input operator had consumed when the window began, as `SourceProgress.before`
     """
 
     id: int
@@ -416,6 +421,7 @@ class RunningOperator:
     work: tuple[float, float | None] | None = None
     oldest_in_flight: Mapping[str, float] = field(default_factory=dict)
     end_seconds: float | None = None
+    before: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -424,9 +430,10 @@ class ContainerHeartbeat:
 
     `sent`, `began` (of its window) are its host's clock, `at` is STRAM's when it was received.
 
-    `container` -1: no container runs, or not for long. Then the message carries its clock, and the `work` of
-    the input operators that live in the process. `stack`: where its thread is.
-    `unsent`: heartbeats of its process that could not be sent since the one before.
+    `container` -1: no container runs, or not for long. Then the message carries its clock. `stack`: where its
+    thread is. `unsent`: heartbeats of its process that could not be sent since the one before.
+    `taken`: by the input operators of the process until the end of their last window, without one that runs
+    now. Messages of older versions have their `work` in `operators`.
     """
 
     at: float
@@ -440,6 +447,7 @@ class ContainerHeartbeat:
     operators: tuple[RunningOperator, ...] = ()
     stack: str = ""
     unsent: int = 0
+    taken: tuple[SourceTaken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

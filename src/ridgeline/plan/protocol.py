@@ -123,7 +123,8 @@ class WindowReport:
     `task` of every container whose blocks it got. `task_attempt`: how often Spark had begun its task before,
     or one that read for it.
     `small_change`: name and content of what its operators changed, None if nothing or if it is in a file.
-    `keys`: the keys that its operators have sent, if the request asks for them.
+    `keys`: the keys that its operators have sent, if the request asks for them. `held_seconds`: how long it
+    waited in its slot for other reports.
     """
 
     window: ContainerWindow
@@ -132,3 +133,4 @@ class WindowReport:
     task_attempt: int = 0
     small_change: tuple[str, bytes] | None = None
     keys: tuple[KeyCounts, ...] = ()
+    held_seconds: float = 0.0

@@ -12,7 +12,8 @@ from ridgeline.stram.own_metrics import MetricAggregation
 
 def asked_at(report: WindowReport, operator: OperatorReport) -> float:
     """When an input operator has said how far it is, by STRAM's clock: it had just ended its turn."""
-    return report.window.received - max(0.0, report.window.ended - operator.window.ended)
+    since = report.held_seconds + max(0.0, report.window.ended - operator.window.ended)
+    return report.window.received - since
 
 
 def taken_events(report: WindowReport) -> Iterator[SourceTaken]:
@@ -29,6 +30,7 @@ def taken_events(report: WindowReport) -> Iterator[SourceTaken]:
                 said.unit,
                 asked_at(report, operator),
                 said.paced,
+                said.before,
             )
 
 

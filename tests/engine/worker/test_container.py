@@ -556,3 +556,41 @@ def test_tuples_for_a_container_of_the_same_process_stay_as_they_are(tmp_path, n
         first = message.blocks[0].payload
         assert isinstance(first, Tuples)
         assert first.batch.column(1).buffers()[1].address == handed_over[0][0]
+
+
+class Numbers(InputOperator):
+    """Two records a window; when asked it knows of ten."""
+
+    output = OutputPort(Item)
+    count = State(0)
+
+    def emit_tuples(self) -> None:
+        for _ in range(2):
+            self.count += 1
+            self.output.emit(Item("a", self.count))
+
+    def progress(self) -> tuple[float, float | None]:
+        return self.count, 10 - self.count
+
+
+def test_what_an_input_has_taken_is_told_between_windows_and_from_where_it_went_on():
+    app = Application("app")
+    source = app.add_operator("source", Numbers())
+    step = app.add_operator("step", Sums())
+    app.add_stream("in", source.output, step.data)
+    app.add_stream("out", step.out, app.add_operator("sink", CollectorSink()).input)
+    hand = ByHand(app)
+    container = next(one for one in hand.containers if one.spec.operators[0].name == "source")
+    assert list(container.taken()) == []  # nobody knows yet what its state is
+    for window_id, attempt in enumerate((0, 0, 2)):
+        if window_id == 2:
+            hand.die()
+            container = next(one for one in hand.containers if one.spec.operators[0].name == "source")
+        reports = hand.attempt(attempt)
+        hand.keep(reports)
+        (said,) = container.taken()
+        count = 2.0 * (window_id + 1)
+        assert (said.window_id, said.attempt) == (window_id, attempt)
+        assert (said.before, said.consumed, said.remaining) == (count - 2, count, 10 - count)
+        (source_report,) = [one.source for one in hand.operators(reports) if one.source is not None]
+        assert source_report.before == count - 2

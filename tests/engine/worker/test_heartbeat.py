@@ -15,7 +15,7 @@ import pytest
 from ridgeline.api.clock import SystemClock
 from ridgeline.engine.worker.heartbeat import MAXIMUM_BYTES, HeartbeatSender, encode
 from ridgeline.measure.encoding import from_dict
-from ridgeline.measure.events import ContainerHeartbeat, RunningOperator
+from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, SourceTaken
 from ridgeline.stram.watch import Watch
 from support.waiting import PATIENCE_SECONDS
 
@@ -220,3 +220,17 @@ def test_operators_that_do_not_fit_are_left_out_the_running_one_last():
     assert operators[0].id == 9999
     assert [operator.id for operator in operators[1:]] == list(range(len(operators) - 1))
     assert len(operators) > 100
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_each_beat_says_what_inputs_of_the_process_have_taken(stram, works):
+    """Their reports may wait for a container that works. What users return is made plain, or left out."""
+    said = SourceTaken(0.0, 7, 1, 4, 100, 20, "records", 0.0)
+    strange = SourceTaken(0.0, 7, 1, 5, float("nan"), None, "records", 0.0)
+    sender = HeartbeatSender(stram.send, INTERVAL, CLOCK, taken=lambda: (said, strange))
+    with sender.working(Busy()) if works else contextlib.nullcontext():
+        sender.start()
+        beats = [stram.beat() for _ in range(3)]
+    sender.stop()
+    assert [beat.container for beat in beats] == [2 if works else -1] * 3
+    assert {beat.taken for beat in beats} == {(said,)}

@@ -148,6 +148,20 @@ def test_end_window_goes_once_to_each_slot_after_all_blocks_and_reports_go_toget
     assert windows_of(to_stram) == [(0, 0), (1, 0), (2, 0), (6, 0)]
 
 
+def test_a_report_says_how_long_it_waited_for_others(monkeypatch):
+    slot, containers = slot_of((1, 2), (0, 0, 0))
+    run = containers.run
+
+    def takes_a_second(*arguments):
+        slot._clock.advance(1.0)
+        return run(*arguments)
+
+    monkeypatch.setattr(containers, "run", takes_a_second)
+    begin(slot, 0, states=True)
+    _, (reported,) = work(slot)
+    assert [report.held_seconds for report in loads(reported.reports)] == [2.0, 1.0, 0.0]
+
+
 def test_a_plan_is_read_while_windows_go_on():
     slot, containers = slot_of((1, 1), (0, 0))
     containers.cannot_read = "bad"

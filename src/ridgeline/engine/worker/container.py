@@ -45,7 +45,7 @@ from ridgeline.engine.worker.timing import Ends
 from ridgeline.engine.worker.unwritable import unwritable
 from ridgeline.engine.worker.watermarks import Marks, Watermark, marks_to_send
 from ridgeline.engine.worker.worker_output import CurrentOperator, enter_operator, leave_operator
-from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow, RunningOperator
+from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow, SourceTaken
 from ridgeline.plan.container_spec import ContainerSpec, hears_commits
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
@@ -343,11 +343,11 @@ class Container:
             now, self.spec.id, self._host, os.getpid(), now, window_id, attempt, began, operators
         )
 
-    def sources(self) -> Iterator[RunningOperator]:
-        """How far its input operators are, which know that, while it runs no window. From any thread."""
+    def taken(self) -> Iterator[SourceTaken]:
+        """How far its input operators are, which know that and are in no window. From any thread."""
         for runtime in list(self._operators.values()):
-            if (work := runtime.running.work()) is not None:
-                yield RunningOperator(runtime.spec.id, "waiting", work=work)
+            if (said := runtime.taken()) is not None:
+                yield said
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion] | None) -> None:
         """Call `committed` of the operators that override it.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import math
 import os
 import socket
 import threading
@@ -21,8 +20,9 @@ from typing import Protocol, TypeAlias
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import described
 from ridgeline.engine.worker import stacks
+from ridgeline.engine.worker.running import plain_work
 from ridgeline.measure.encoding import to_dict
-from ridgeline.measure.events import ContainerHeartbeat, RunningOperator
+from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, SourceTaken
 
 _log = logging.getLogger(__name__)
 MAXIMUM_BYTES = 256 * 1024
@@ -45,9 +45,9 @@ class HeartbeatSender:
     """Sends the heartbeats of this process from a daemon thread; `failures` counts failed attempts.
 
     A container that works on its window for longer than the interval sends its running metrics. In shorter
-    windows, and by an idle worker, the clock is sent, and what `sources` says of its input operators. So a
-    worker that is silent is frozen or gone. Work never waits for it: a window costs an attribute. `close` is
-    called by the thread after `stop`.
+    windows, and by an idle worker, the clock is sent. What `taken` says of its input operators comes with
+    both: their reports may wait for a container that works. So a worker that is silent is frozen or gone.
+    Work never waits for it: a window costs an attribute. `close` is called by the thread after `stop`.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class HeartbeatSender:
         interval_seconds: float,
         clock: Clock,
         close: Callable[[], None] = lambda: None,
-        sources: Callable[[], tuple[RunningOperator, ...]] = tuple,
+        taken: Callable[[], tuple[SourceTaken, ...]] = tuple,
     ) -> None:
         self.failures = 0
         self._send = send
         self._interval_seconds = interval_seconds
         self._clock = clock
         self._close = close
-        self._sources = sources
+        self._taken = taken
         self._work: tuple[Reporting, int] | None = None
         self._stop = threading.Event()
 
@@ -95,7 +95,7 @@ class HeartbeatSender:
         while True:
             try:
                 beat = self._running() or self._idle()
-                beat = replace(beat, unsent=unsent)
+                beat = replace(beat, unsent=unsent, taken=self._taken())
                 if self._send(partial(encode, beat, self._clock.wall)):
                     if unsent:
                         _log.info("the driver takes heartbeats again; %d were not sent", unsent)
@@ -112,8 +112,8 @@ class HeartbeatSender:
                 return
 
     def _idle(self) -> ContainerHeartbeat:
-        """The clock, and how far input operators are that live here."""
-        return ContainerHeartbeat(0.0, -1, _HOST, os.getpid(), 0.0, operators=self._sources())
+        """The clock."""
+        return ContainerHeartbeat(0.0, -1, _HOST, os.getpid(), 0.0)
 
     def _running(self) -> ContainerHeartbeat | None:
         """The figures of the container that works on its window for longer than the interval."""
@@ -133,7 +133,13 @@ def encode(beat: ContainerHeartbeat, wall: Callable[[], float]) -> bytes:
     Operators that do not fit are left out, running ones last.
     `wall` is read last: `sent`.
     """
-    operators = tuple(replace(operator, work=_finite(operator.work)) for operator in beat.operators)
+    operators = tuple(replace(operator, work=plain_work(operator.work)) for operator in beat.operators)
+    taken = [
+        replace(said, consumed=work[0], remaining=work[1])
+        for said in beat.taken
+        if (work := plain_work((said.consumed, said.remaining))) is not None
+    ]
+    beat = replace(beat, taken=tuple(taken))
     body = _body(replace(beat, operators=operators))
     if len(body) > MAXIMUM_BYTES:
         room = MAXIMUM_BYTES - len(_body(replace(beat, operators=())))
@@ -145,16 +151,6 @@ def _body(beat: ContainerHeartbeat) -> str:
     heartbeat = to_dict(beat)
     del heartbeat["sent"]
     return json.dumps(heartbeat, allow_nan=False)
-
-
-def _finite(work: tuple[float, float | None] | None) -> tuple[float, float | None] | None:
-    """The work that an input operator reports, as plain numbers; None where it is none."""
-    try:
-        consumed, remaining = work  # type: ignore[misc]  # None is no pair either
-        plain = (float(consumed), None if remaining is None else float(remaining))
-    except (TypeError, ValueError):
-        return None
-    return plain if math.isfinite(plain[0]) and math.isfinite(plain[1] or 0.0) else None
 
 
 def _fitting(operators: tuple[RunningOperator, ...], room: int) -> tuple[RunningOperator, ...]:

@@ -21,7 +21,7 @@ from ridgeline.engine.worker.black_box import BlackBox, Turn
 from ridgeline.engine.worker.container import Container
 from ridgeline.engine.worker.failures import Failed, failure_of
 from ridgeline.engine.worker.heartbeat import HeartbeatSender
-from ridgeline.measure.events import RunningOperator
+from ridgeline.measure.events import SourceTaken
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.protocol import WindowRequest
 
@@ -101,9 +101,9 @@ class Hosted:
             _at_work = False
             _black_box().idle()
 
-    def sources(self) -> tuple[RunningOperator, ...]:
-        """How far the input operators are that live here. From any thread."""
-        return tuple(one for container in list(self._containers.values()) for one in container.sources())
+    def taken(self) -> tuple[SourceTaken, ...]:
+        """How far the input operators are that live here and are in no window. From any thread."""
+        return tuple(one for container in list(self._containers.values()) for one in container.taken())
 
     def close(self, containers: Collection[int] | None = None) -> list[Failed]:
         """Tear these containers down, or all. Returns what failed in it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import length_hint
 from typing import Any, NamedTuple
@@ -50,6 +51,8 @@ class Running:
         self._operator = operator
         self._outputs = outputs
         self._clock = clock
+        self.before: float | None = None
+        """What an input operator had consumed when its window began, in the first after it was restored."""
         self.wait()
 
     @property
@@ -210,6 +213,7 @@ class Running:
             work=work,
             oldest_in_flight={} if lowest is None else dict.fromkeys(self._outputs, lowest),
             end_seconds=None if ending is None else max(0.0, spent - ending),
+            before=None if work is None else self.before,
         )
 
     def _pending(self) -> dict[str, int]:
@@ -221,9 +225,21 @@ class Running:
         From any thread.
         """
         try:
-            return self._operator.progress() if isinstance(self._operator, InputOperator) else None
+            return (
+                plain_work(self._operator.progress()) if isinstance(self._operator, InputOperator) else None
+            )
         except Exception:  # noqa: BLE001  asked again at the end of the window, where it counts
             return None
+
+
+def plain_work(work: tuple[float | None, float | None] | None) -> tuple[float, float | None] | None:
+    """The work that an input operator reports, as plain numbers; None where it is none."""
+    try:
+        consumed, remaining = work  # type: ignore[misc]  # None is no pair either
+        plain = (float(consumed), None if remaining is None else float(remaining))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return plain if math.isfinite(plain[0]) and math.isfinite(plain[1] or 0.0) else None
 
 
 class _Callback:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import traceback
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from operator import length_hint
 from typing import Any
@@ -59,7 +60,7 @@ from ridgeline.engine.worker.time_order import in_time_order
 from ridgeline.engine.worker.timing import Ends, Timing, begin_states, let_time_pass
 from ridgeline.engine.worker.undeclared import Undeclared
 from ridgeline.engine.worker.watermarks import Watermark
-from ridgeline.measure.events import AgeSample, OperatorWindow, SourceProgress
+from ridgeline.measure.events import AgeSample, OperatorWindow, SourceProgress, SourceTaken
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, WindowRequest
 
@@ -126,6 +127,8 @@ class OperatorRuntime:
         self._inspection: Inspection | None = None
         self.running = Running(spec.id, self.operator, self.outputs, context.clock)
         context.on_expected = self.running.expect
+        self._taken: SourceTaken | None = None
+        """What an input operator has taken by the end of its last window; None while one runs."""
         source = isinstance(self.operator, InputOperator)
         self._meter = AgeMeter(
             places(level, source=source, leaf=not spec.outputs, stateful=not is_stateless(self.operator))
@@ -176,6 +179,7 @@ class OperatorRuntime:
         """
         ready, set_up = self._ready, self._set_up
         self._ready = self._set_up = self.failed = False
+        self._taken = None
         steps: list[Callable[[], object]] = []
         if ready:
             steps += [self._refuse_strays, partial(self._call, "deactivate", self.operator.deactivate)]
@@ -196,6 +200,7 @@ class OperatorRuntime:
         True if it must be stopped for them: it may have used the old ones in `setup` or `activate`.
         """
         self.spec, self.context.keys = spec, spec.keys
+        self._taken = None
         for name, value in properties.items():
             setattr(self.operator, name, copy.deepcopy(value))
         if properties and self._ready:
@@ -292,6 +297,7 @@ class OperatorRuntime:
         if self._gathering is not None or self._by_time:
             inputs, ends = self._arranged(request, there(inputs), ends=ends)
         self.running.begin(there(inputs))
+        self._begin_taking(request)
         self._idle = False
         vars(operator)["_finished"] = self.spec.id in request.finished
         context.take_handed_over()  # what a failed attempt left
@@ -372,7 +378,37 @@ class OperatorRuntime:
                 remaining,
                 source.progress_unit,
                 paced=bool(self._call("is_paced", source.is_paced)),
+                before=self.running.before,
             )
+            said = report.source
+            self._taken = SourceTaken(
+                0.0,
+                said.window_id,
+                report.window.attempt,
+                said.operator,
+                None,
+                None,
+                said.unit,
+                0.0,
+                said.paced,
+                said.before,
+            )
+
+    def _begin_taking(self, request: WindowRequest) -> None:
+        """A window begins: an input operator takes from now on."""
+        self._taken = None
+        work = None if request.states is None else self.running.work()
+        self.running.before = work[0] if work is not None else None
+
+    def taken(self) -> SourceTaken | None:
+        """What an input operator has taken by the end of its last window, and what remains by now.
+
+        None while a window runs. From any thread.
+        """
+        said = self._taken
+        if said is None or (work := self.running.work()) is None or self._taken is not said:
+            return None
+        return replace(said, consumed=work[0], remaining=work[1])
 
     def route(self, outgoing: Outgoing, emitted: Mapping[str, Sequence[Tuples]], delivered: Emitted) -> None:
         """Route what the window just run emitted.

@@ -177,7 +177,8 @@ class Slot:
         self._last: dict[int, int] = {}
         """Where in `_to_slots` the last blocks of the container that ran are, by slot."""
         self._to_stram: list[FromSlot] = []
-        self._reports: list[WindowReport] = []
+        self._reports: list[tuple[WindowReport, float]] = []
+        """Those that wait, and since when."""
         self._reported = 0
         """The latest window among the reports that wait."""
         self._waiting: frozenset[int] = frozenset()
@@ -461,7 +462,7 @@ class Slot:
         except BaseException as error:  # noqa: BLE001  reported
             self.fail(container, entry.window_id, attempt.number, error)
             return
-        self._reports.append(report)
+        self._reports.append((report, self._clock.monotonic()))
         self._reported = entry.window_id
         self._send_blocks(attempt, entry.window_id, outgoing)
         self._send_end(attempt, entry.window_id, container, report.window.task)
@@ -522,7 +523,11 @@ class Slot:
 
     def _report(self) -> None:
         """Send the reports that wait, together. A container whose report cannot be pickled has failed."""
-        reports, self._reports = self._reports, []
+        held, self._reports = self._reports, []
+        now = self._clock.monotonic()
+        reports = [report for report, _ in held]
+        for report, since in held:
+            report.held_seconds = now - since
         try:
             self._to_stram.append(Reported(dumps(tuple(reports))))
         except Exception:  # noqa: BLE001  the one that cannot be pickled is found below

@@ -34,7 +34,7 @@ from ridgeline.engine.worker.messages import Address, Heartbeat, Host, Joined, P
 from ridgeline.engine.worker.pauses import collect_again, short_pauses, spare_loaded
 from ridgeline.engine.worker.slot import Slot
 from ridgeline.engine.worker.slot_loop import SlotLoop
-from ridgeline.measure.events import RunningOperator
+from ridgeline.measure.events import SourceTaken
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 
@@ -241,16 +241,14 @@ class Containers:
                 self._heartbeats.stop()
             self._heartbeat_seconds = seconds
             self._heartbeats = (
-                None
-                if seconds is None
-                else HeartbeatSender(self._send, seconds, CLOCK, sources=self._sources)
+                None if seconds is None else HeartbeatSender(self._send, seconds, CLOCK, taken=self._taken)
             )
             if self._heartbeats is not None:
                 self._heartbeats.start()
 
-    def _sources(self) -> tuple[RunningOperator, ...]:
+    def _taken(self) -> tuple[SourceTaken, ...]:
         """How far the input operators are. Called by the thread of heartbeats."""
-        return () if self._hosted is None else self._hosted.sources()
+        return () if self._hosted is None else self._hosted.taken()
 
     @property
     def _here(self) -> Hosted:

@@ -16,7 +16,8 @@ of the noise, without noise at the next sample. The growth counts as 0 (`holding
 of the drain rate. It also does within 1.5 times its own standard error, which follows from the scatter of its
 samples. `holding` ends when it is beyond 7.5 % and beyond 4 standard errors. A direct change from falling to
 catching up takes 2 standard errors. Likewise `keeping up` begins when what is left is at most what two
-windows drain, and ends at four.
+windows drain, and ends at four. While windows are late it begins at one, if what is left does not grow, and
+ends at two.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ _HOLDS, _HOLDS_ERRORS = 0.05, 1.5  # of the drain rate; standard errors
 _LEAVES, _LEAVES_ERRORS = 0.075, 4.0  # ... beyond which it no longer holds
 _TURNS_ERRORS = 2.0  # ... beyond which falling turns into growing, and the reverse
 _KEEPS_UP_WINDOWS, _LEAVES_WINDOWS = 2.0, 4.0
+_LATE = 0.5  # of these while windows are late
 _STUCK_WINDOWS, _STUCK_SECONDS = 3.0, 5.0
 _LONG_INTERVALS, _SCATTER = 3.0, 0.02
 _FEWEST = 4  # samples that are kept however old they are
@@ -139,8 +141,8 @@ class SourceBacklog:
             basis: Of `remaining`: `lower bound` if only a part of the source has reported.
             counts: False for a sample that has no meaning for the trend: what arrives until the next window
                 is due waits in any application.
-            late: True while a window runs that is late or will be: then the application does not keep up,
-                however little is left.
+            late: True while a window runs that is late or will be: then less may be left if the application
+                is to keep up.
             restarted: Whether the source has; None: as `consumed` says. An estimate that is corrected falls,
                 too.
         """
@@ -179,6 +181,19 @@ class SourceBacklog:
             (at, late), self._unjudged = self._unjudged, None
             self._trend = self._samples.trend(self._samples.since(self._began_at))
             self._say(self._judge(at, late=late), at)
+
+    def _does_not_grow(self) -> bool:
+        """True if the backlog is seen not to grow, though a window is late."""
+        growth, drain = self._trend, self._drain()
+        if growth is None or not drain:
+            return False
+        return growth.rate <= max(_HOLDS * drain, _HOLDS_ERRORS * growth.error)
+
+    @property
+    def drain_per_second(self) -> float | None:
+        """Consumed per second over the last interval, or since the growth has changed; None if unknown."""
+        self._judge_last()
+        return self._drain()
 
     def _drained_in(self, windows: float) -> float:
         """How much is drained in this number of windows; 0 if nothing was drained yet."""
@@ -245,8 +260,10 @@ class SourceBacklog:
         backlog, growth = self._backlog.value, self._trend
         if backlog is None or self._backlog.infinite:
             return Verdict.UNKNOWN
-        windows = _LEAVES_WINDOWS if self._verdict is Verdict.KEEPING_UP else _KEEPS_UP_WINDOWS
-        if backlog == 0 or (not late and backlog <= self._drained_in(windows)):
+        kept_up = self._verdict is Verdict.KEEPING_UP
+        windows = (_LEAVES_WINDOWS if kept_up else _KEEPS_UP_WINDOWS) * (_LATE if late else 1.0)
+        small = backlog <= self._drained_in(windows)
+        if backlog == 0 or (small and (not late or kept_up or self._does_not_grow())):
             return Verdict.KEEPING_UP if self._backlog.basis is not Basis.LOWER_BOUND else Verdict.UNKNOWN
         if self._stuck(at):
             return Verdict.STUCK

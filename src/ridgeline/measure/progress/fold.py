@@ -55,6 +55,7 @@ _LATE_SHARE = 1.2  # of its width: a window that takes longer is late
 _LATE_WINDOWS = 1.5  # so long it is called late after a window that was
 _USUAL_WINDOWS = 10
 _SILENT_SECONDS = 3.0  # that a window may run before its first heartbeat
+_BEAT_SECONDS = 1.5  # within which a container that works has sent its next one
 _FLOWS_WINDOWS = 2.0
 _BEHIND_WINDOWS = 4.0  # no application that is further behind its schedule keeps up
 
@@ -182,12 +183,24 @@ class ProgressFold:
 
     def heartbeat(self, event: ContainerHeartbeat) -> None:
         """A container's heartbeat; it counts if it is of this attempt and of a planned container."""
-        window = self._flights.get(event.window_id, self._window)
         self._beats = True
-        if event.container < 0:
+        for said in event.taken:
+            self._hear_taken(replace(said, at=event.at, asked=event.at))
+        if event.container < 0:  # older versions say here how far inputs are
             self._hear_sources(event, None)
+        if self._hear_container(event) or not self._expects_beat(event.at):
+            self._look(event.at)
+
+    def _expects_beat(self, at: float) -> bool:
+        """True if the oldest window's containers have lately sent heartbeats, and the next will say more."""
+        window = self._window
+        return window is not None and at - max(window.heartbeats.values(), default=-math.inf) < _BEAT_SECONDS
+
+    def _hear_container(self, event: ContainerHeartbeat) -> bool:
+        """Take in what a heartbeat says of the window that its container runs; False if it does not count."""
+        window = self._flights.get(event.window_id, self._window)
         if window is None or not window.running or event.at < window.began:
-            return
+            return False
         process = (event.host, event.pid)
         earlier = window.processes.get(process)
         if earlier is not None and earlier != event.container:  # a process works for one container at a time
@@ -195,9 +208,9 @@ class ProgressFold:
             del window.processes[process]
         ids = self._topology.containers.get(event.container)
         if ids is None or (event.window_id, event.attempt) != (window.id, window.attempt):
-            return
+            return False
         if event.at < window.heartbeats.get(event.container, -math.inf):
-            return
+            return False
         window.processes[process] = event.container
         window.finished.discard(event.container)
         window.heartbeats[event.container] = event.at
@@ -208,6 +221,7 @@ class ProgressFold:
                 self._begin_anew(event.at)
         window.heard.update(said)
         self._hear_sources(event, window)
+        return True
 
     def _hear_sources(self, event: ContainerHeartbeat, window: _Window | None) -> None:
         """Take in what a heartbeat says of input operators. `window`: the one that their container runs."""
@@ -218,8 +232,7 @@ class ProgressFold:
                 continue
             source.ledger.answer(said.id, event.at, *said.work)
             if window is not None and said.state == "done":
-                source.ledger.taken(window.id, said.id, said.work[0])
-        self._look(event.at)
+                source.ledger.taken(window.id, said.id, said.work[0], said.before)
 
     def _gets_on(self, at: float) -> None:
         """Something shows that windows get on."""
@@ -234,14 +247,20 @@ class ProgressFold:
 
     def source_taken(self, event: SourceTaken) -> None:
         """An input operator has ended its part of a window that is still under way."""
+        if self._hear_taken(event):
+            self._moved_at = max(self._moved_at, event.at)
+            self._look(event.at)
+
+    def _hear_taken(self, event: SourceTaken) -> bool:
+        """Take in how far an input operator is; True if it has ended its part of a window under way."""
         node = self._topology.by_id.get(event.operator)
         source = self._sources.get(node.name) if node is not None else None
+        if source is None or event.operator not in source.partitions:
+            return False
         window = self._flights.get(event.window_id)
-        if source is None or window is None or window.attempt != event.attempt:
-            return
-        source.ahead(event)
-        self._moved_at = max(self._moved_at, event.at)
-        self._look(event.at)
+        counts = window is not None and window.attempt == event.attempt
+        source.ahead(event, takes=counts)
+        return counts
 
     def _look(self, at: float) -> None:
         """Something was heard of a window that runs: follow the sources."""
@@ -478,7 +497,7 @@ class ProgressFold:
             )
             verdict = worst(verdicts.values())
             if verdict is Verdict.KEEPING_UP:
-                verdict = self._unless_behind(schedule, now)
+                verdict = self._unless_behind(schedule, free, now)
             ends = [state.caught_up_at for state in counted if state.verdict is Verdict.CATCHING_UP]
             caught_up_at = (
                 max((end for end in ends if end is not None), default=None) if None not in ends else None
@@ -534,6 +553,7 @@ class ProgressFold:
             Verdict.FALLING_BEHIND,
             Verdict.UNKNOWN,
         }
+        early = early or (verdict is Verdict.KEEPING_UP and not self._settling.committed_any)
         return Verdict.SETTLING if early and self._begun and self._settling.settles(now) else verdict
 
     def _hangs(self, now: float) -> bool:
@@ -579,6 +599,7 @@ class ProgressFold:
         if (
             state.verdict is Verdict.KEEPING_UP
             and self._last_late
+            and not source.late
             and state.backlog.value
             and (left is None or left > self._window_seconds)
         ):
@@ -604,8 +625,15 @@ class ProgressFold:
         drained = (state.drain_per_second or 0.0) * _FLOWS_WINDOWS * self._window_seconds
         return ahead > 0 and (state.backlog.value or 0.0) - ahead <= drained
 
-    def _unless_behind(self, schedule: BacklogState, now: float) -> Verdict:
-        """`keeping up`, unless the windows are too far behind their schedule: then the schedule's verdict."""
+    def _unless_behind(
+        self, schedule: BacklogState, states: Mapping[str, BacklogState], now: float
+    ) -> Verdict:
+        """`keeping up`, unless the windows are too far behind their schedule: then the schedule's verdict.
+
+        Where what late windows hold is seen, the sources' verdict has counted it.
+        """
+        if all(self._sources[name].seen_late for name in states):
+            return Verdict.KEEPING_UP
         if schedule.backlog.value is None or schedule.backlog.value <= _BEHIND_WINDOWS * self._window_seconds:
             return Verdict.KEEPING_UP
         if self._in_first_window or self._settling.settles(now):

@@ -424,7 +424,7 @@ def _input_element(said: RunningOperator, history: History, ports: Iterable[str]
         return _Element(
             float(state == "done"), 0.0, seconds, produced, dict.fromkeys(ports, NOTHING), UNKNOWN
         )
-    done, left = _window_work(said.work, history)
+    done, left = _window_work(said, history)
     remaining = {}
     for port, count in produced.items():
         if left.value is None or (not done and 0 < left.value < math.inf):
@@ -453,12 +453,13 @@ def _reported(said: RunningOperator, port: str) -> Estimate | None:
     return Estimate(math.inf if expected < 0 or expected == math.inf else _number(expected), Basis.ESTIMATED)
 
 
-def _window_work(work: tuple[float, float | None] | None, history: History) -> tuple[float, Estimate]:
+def _window_work(said: RunningOperator, history: History) -> tuple[float, Estimate]:
     """The work that an input operator has done in this window, and what the window still has to do."""
-    if work is None:
+    if said.work is None:
         return 0.0, UNKNOWN
-    consumed, rest = work
-    done = max(0.0, _number(consumed) - _number(history.work_before or 0.0))
+    consumed, rest = said.work
+    before = history.work_before if said.before is None else said.before
+    done = max(0.0, _number(consumed) - _number(before or 0.0))
     left = (
         UNKNOWN
         if rest is None or math.isnan(rest)

@@ -106,10 +106,23 @@ class Ledger:
         """A partition was asked at a time."""
         self._of(partition).answer(at, consumed, remaining)
 
-    def taken(self, window_id: int, partition: int, consumed: float | None) -> None:
-        """What a partition has taken by the end of a window in flight."""
+    def taken(
+        self, window_id: int, partition: int, consumed: float | None, before: float | None = None
+    ) -> None:
+        """What a partition has taken by the end of a window in flight.
+
+        `before`: by its begin, where that is known. All of it was committed by a run before.
+        """
+        one = self._of(partition)
         if consumed is not None:
-            self._of(partition).taken[window_id] = consumed
+            one.taken[window_id] = consumed
+            if one.committed is None:
+                one.committed = before
+
+    @property
+    def known(self) -> bool:
+        """True if a window in flight or committed was heard of."""
+        return any(one.taken or one.committed is not None for one in self._partitions.values())
 
     def committed(self, window_id: int, partition: int, consumed: float | None) -> None:
         """A window is committed with what a partition has taken by its end."""

@@ -50,6 +50,11 @@ class Settling:
         self._windows += self._first is not None and window_id >= self._first
         return first
 
+    @property
+    def committed_any(self) -> bool:
+        """True once a window of it is committed."""
+        return self._windows > 0
+
     def settles(self, now: float) -> bool:
         """True as long as it is too early to say anything."""
         if not self._over:

@@ -16,7 +16,7 @@ ASKED_SECONDS = 10.0
 """How long an answer of a source wins over what a window reports of it at its end."""
 _RATE_SECONDS = 10.0
 _ALMOST = 0.95
-_LATELY_SECONDS, _KEPT_COMMITS = 2.5, 64
+_LATELY_SECONDS, _LONG_SECONDS, _KEPT_COMMITS = 2.5, 7.5, 64
 _BETWEEN_SECONDS = 0.4
 """So long after a sample the next one comes, while a window runs."""
 
@@ -100,10 +100,11 @@ class PartitionedSource:
             one in self.latest and self.latest[one].window_id == event.window_id for one in self.partitions
         )
 
-    def ahead(self, event: SourceTaken) -> None:
-        """Take in what a window in flight has taken."""
-        self.unit = event.unit
-        self.ledger.taken(event.window_id, event.operator, event.consumed)
+    def ahead(self, event: SourceTaken, *, takes: bool) -> None:
+        """Take in what a partition has taken by now. `takes`: in its last window, which is in flight."""
+        self.unit, self.paced = event.unit, event.paced
+        if takes:
+            self.ledger.taken(event.window_id, event.operator, event.consumed, event.before)
         self.ledger.answer(event.operator, event.asked, event.consumed, event.remaining)
 
     def flush(self, at: float, done: Done) -> None:
@@ -130,16 +131,21 @@ class PartitionedSource:
         else:
             self._sample(at, done, restarted=restarted)
 
-    def _committed_per_second(self) -> float:
-        """How much windows that were committed lately have processed a second; 0 if nobody knows."""
-        if not self._commits:
-            return 0.0
+    def _lately_per_second(self) -> float:
+        """How much was processed a second lately; 0 if nobody knows.
+
+        It is what windows have that were committed. After one that took long, it is what was seen in that.
+        """
+        if len(self._commits) < 2:  # noqa: PLR2004  between two commits there is time
+            return self.backlog.drain_per_second or 0.0
         end, last = self._commits[-1]
         first, before = self._commits[0]
         for at, consumed in reversed(self._commits):
             first, before = at, consumed
             if end - at >= _LATELY_SECONDS:
                 break
+        if end - first > _LONG_SECONDS:
+            return self.backlog.drain_per_second or 0.0
         return max(0.0, (last - before) / (end - first)) if end > first else 0.0
 
     def looks(self, at: float) -> bool:
@@ -148,7 +154,14 @@ class PartitionedSource:
 
     def _is_followed(self, at: float) -> bool:
         """True if its partitions report, and it is not asked as a whole."""
-        return bool(self.latest) and not self.whole and at - self.asked_at > ASKED_SECONDS
+        return (
+            (bool(self.latest) or self.ledger.known) and not self.whole and at - self.asked_at > ASKED_SECONDS
+        )
+
+    @property
+    def seen_late(self) -> bool:
+        """True if windows are late, and its backlog was judged with what these hold."""
+        return self.late and self._is_followed(self._sampled_at)
 
     def look(self, at: float, done: Done) -> None:
         """A window runs and something was heard of it: make a sample."""
@@ -182,7 +195,7 @@ class PartitionedSource:
             window, seconds = done.silent
             held = self.ledger.held(self.partitions, window)
             if held > 0:
-                parts = {**parts, window: min(_ALMOST, self._committed_per_second() * seconds / held)}
+                parts = {**parts, window: min(_ALMOST, self._lately_per_second() * seconds / held)}
         consumed, counted = self.ledger.consumed(self.partitions, parts)
         arrived = self.ledger.arrived(self.partitions, at if by_now else None, _RATE_SECONDS)
         if consumed is None or arrived.value is None:
