@@ -162,11 +162,11 @@ class Joined(Operator):
         self.output.emit(one)
 
 
-def overloaded(path):
+def overloaded(path, partitions=1):
     """An input that takes all that is due, and an operator that may be too slow for it."""
     app = Application("outside", window="1s")
     source = app.add_operator("source", Due(path=path))
-    slow = app.add_operator("slow", Slow(path=path, name="slow"))
+    slow = app.add_operator("slow", Slow(path=path, name="slow"), partitions=partitions)
     app.add_stream("numbers", source.output, slow.input, locality="NODE_LOCAL")
     return app
 

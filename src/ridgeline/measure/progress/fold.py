@@ -188,7 +188,10 @@ class ProgressFold:
             self._hear_taken(replace(said, at=event.at, asked=event.at))
         if event.container < 0:  # older versions say here how far inputs are
             self._hear_sources(event, None)
-        if self._hear_container(event) or not self._expects_beat(event.at):
+        before = frozenset(self._window.heartbeats) if self._window is not None else frozenset()
+        if self._hear_container(event):
+            self._look(event.at, again=event.container not in before)
+        elif not self._expects_beat(event.at):
             self._look(event.at)
 
     def _expects_beat(self, at: float) -> bool:
@@ -262,9 +265,12 @@ class ProgressFold:
         source.ahead(event, takes=counts)
         return counts
 
-    def _look(self, at: float) -> None:
-        """Something was heard of a window that runs: follow the sources."""
-        asking = [source for source in self._sources.values() if source.looks(at)]
+    def _look(self, at: float, *, again: bool = False) -> None:
+        """Something was heard of a window that runs: follow the sources.
+
+        `again`: by what is known now, the look that was just before does not count.
+        """
+        asking = [source for source in self._sources.values() if source.looks(at, again=again)]
         window = self._window
         if not asking or window is None or not window.running:
             return

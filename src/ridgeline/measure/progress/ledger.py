@@ -154,6 +154,11 @@ class Ledger:
                 amount += held * done.get(window_id, 0.0)
         return amount, counted
 
+    def knows(self, partitions: Collection[int], window_id: int) -> bool:
+        """True if all partitions have said what a window holds."""
+        known = (self._partitions.get(partition) for partition in partitions)
+        return all(one is not None and window_id in one.taken for one in known)
+
     def held(self, partitions: Collection[int], window_id: int) -> float:
         """What a window in flight holds."""
         found = 0.0

@@ -65,6 +65,8 @@ class PartitionedSource:
     _counted: float | None = None
     _commits: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_KEPT_COMMITS))
     """When windows were committed, and what had been consumed."""
+    _looked: bool = False
+    """The last sample was no end of a window."""
     _sampled_at: float = -math.inf
     _counted_at: float = -math.inf
     """When the last sample was that counts for the trend: close ones would only be noise."""
@@ -148,9 +150,9 @@ class PartitionedSource:
             return self.backlog.drain_per_second or 0.0
         return max(0.0, (last - before) / (end - first)) if end > first else 0.0
 
-    def looks(self, at: float) -> bool:
-        """True if a further sample of a window that runs would say more."""
-        return self._is_followed(at) and at - self._sampled_at >= _BETWEEN_SECONDS
+    def looks(self, at: float, *, again: bool = False) -> bool:
+        """True if a further sample of a window that runs would say more, or `again` what was just said."""
+        return self._is_followed(at) and (again or at - self._sampled_at >= _BETWEEN_SECONDS)
 
     def _is_followed(self, at: float) -> bool:
         """True if its partitions report, and it is not asked as a whole."""
@@ -164,12 +166,25 @@ class PartitionedSource:
         return self.late and self._is_followed(self._sampled_at)
 
     def look(self, at: float, done: Done) -> None:
-        """A window runs and something was heard of it: make a sample."""
-        self._sample(at, done, counts=done.late)
+        """A window runs and something was heard of it: make a sample.
 
-    def _sample(self, at: float, done: Done, *, counts: bool = True, restarted: bool = False) -> None:
+        It takes the place of one just before that was no end of a window. None is made before anybody has
+        said what a window holds that has just got its turn.
+        """
+        if done.silent is not None and not self.ledger.knows(self.partitions, done.silent[0]):
+            return
+        replaces = self._looked and at - self._sampled_at < _BETWEEN_SECONDS
+        self._sample(at, done, counts=done.late, replaces=replaces)
+        self._looked = True
+
+    def _sample(
+        self, at: float, done: Done, *, counts: bool = True, restarted: bool = False, replaces: bool = False
+    ) -> None:
         """Make a sample. Until the next window is due, what arrives waits in any application."""
-        counts = counts and (restarted or not done.late or at - self._counted_at >= _BETWEEN_SECONDS)
+        since = at - self._counted_at
+        counts = counts and (restarted or not done.late or replaces or since >= _BETWEEN_SECONDS)
+        replaces = replaces and self._sampled_at == self._counted_at
+        self._looked = False
         if counts:
             self._counted_at = at
         self._sampled_at = at
@@ -186,6 +201,7 @@ class PartitionedSource:
             counts=counts,
             late=late,
             restarted=restarted,
+            replaces=replaces,
         )
 
     def _amounts(self, at: float, done: Done, *, by_now: bool) -> tuple[float | None, Estimate]:
