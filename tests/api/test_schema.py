@@ -452,3 +452,17 @@ def test_a_field_that_is_a_record_takes_its_record_or_a_dictionary_of_exactly_it
     for wrong in ({}, {"number": 1, "other": 2}, {"nubmer": 1}, (1,), [1], "x", 1):
         with pytest.raises(SchemaError, match="`part` must be struct<number: int64>"):
             schema.encode([Whole(wrong)])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.schema([("a", pa.int64()), ("b", pa.int64()), ("a", pa.string())]),
+        pa.schema([("b", pa.struct([("a", pa.int64()), ("a", pa.int64())]))]),
+        pa.schema([("b", pa.list_(pa.list_(pa.struct([("a", pa.int64()), ("a", pa.int64())]))))]),
+        pa.schema([("b", pa.map_(pa.string(), pa.struct([("a", pa.int64()), ("a", pa.int64())])))]),
+    ],
+)
+def test_a_column_that_a_schema_has_twice_is_refused(kind: Any) -> None:
+    with pytest.raises(SchemaError, match="has the column `a` twice"):
+        Schema(kind)

@@ -56,6 +56,9 @@ class Schema:
             self.arrow = PICKLED
         elif isinstance(declared, pa.Schema):
             self.arrow = declared if not _is_marked(declared) else _unmarked(declared)
+            if (name := _doubled(declared)) is not None:
+                msg = f"the schema has the column `{name}` twice; rename one of them"
+                raise SchemaError(msg)
         else:
             fields = record_fields(declared).items()
             self.arrow = pa.schema(
@@ -353,6 +356,19 @@ def pickles_of(batch: pa.RecordBatch) -> list[bytes]:
 
 
 PICKLES_WITHIN[pa.RecordBatch] = pickles_of
+
+
+def _doubled(fields: Any) -> str | None:
+    """A name that a schema, or a struct within it, has twice; None if there is none."""
+    names = [field.name for field in fields]
+    found = next((name for name in names if names.count(name) > 1), None)
+    for field in fields:
+        kind = field.type
+        while found is None and hasattr(kind, "value_type") and not pa.types.is_struct(kind):
+            kind = kind.value_type
+        if found is None and pa.types.is_nested(kind):
+            found = _doubled([kind.field(number) for number in range(kind.num_fields)])
+    return found
 
 
 def _is_marked(schema: pa.Schema) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -9,7 +10,7 @@ import pytest
 
 from ridgeline import Application
 from ridgeline.api import InputPort, Operator, Publisher
-from ridgeline.api.errors import OperatorError
+from ridgeline.api.errors import OperatorError, RidgelineError
 from ridgeline.measure.events import ApplicationEnded, OutputPublished, WindowCommitted
 from ridgeline.testing import END_WINDOW, ListInput, SteppingClock, run_local
 
@@ -180,3 +181,39 @@ def test_a_publisher_that_should_know_what_to_publish_again_fails_as_it_says(
     run_local(showing(kind), windows=1, checkpoint=tmp_path)
     with pytest.raises(OperatorError, match=r"`show`|show"):
         run_local(showing(kind), checkpoint=tmp_path)
+
+
+class Asynchronous(Shown):
+    async def publish(self, window_id: int) -> None:  # type: ignore[override]
+        Shown.lines += self.staged
+
+
+class Yields(Shown):
+    def stage(self, window_id: int, values: Any) -> Any:
+        yield from values
+
+
+class Numbered(Shown):
+    def stage(self, window_id: int, values: Any) -> Any:
+        super().stage(window_id, values)
+        return {"windows": [{window_id: 1}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        (
+            Asynchronous,
+            "`publish` of the publisher of `show` is `async`, or has `yield` in it: it would never",
+        ),
+        (Yields, "`stage` of the publisher of `show` is `async`, or has `yield` in it: it would never run"),
+        (Numbered, "in `stage`: TypeError: a dictionary in the state has the key 0, which JSON makes text"),
+        (lambda: None, "it hands values over (`hand_over`), and nobody would publish them; return a `Pub"),
+        (lambda: Shown, "operator `show`: its method `publisher` gave <class"),
+    ],
+)
+def test_a_publisher_that_would_show_nothing_is_refused(kind: Any, told: str, tmp_path: Any) -> None:
+    Shown.lines = []
+    with pytest.raises(RidgelineError, match=re.escape(told)):
+        run_local(showing(kind), checkpoint=tmp_path)
+    assert Shown.lines == []

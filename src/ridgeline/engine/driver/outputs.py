@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import zlib
@@ -11,7 +12,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ridgeline.api.clock import Clock
-from ridgeline.api.errors import Failure, OperatorError, RidgelineError, described
+from ridgeline.api.errors import Failure, OperatorError, RidgelineError, described, shorten
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.pickling import class_name, class_of
 from ridgeline.api.publisher import Publisher, PublisherContext
@@ -158,10 +159,22 @@ class Outputs:
         for name, publisher in self.publishers.items():
             values = [value for operator in self._partitions[name] for value in handed_over.get(operator, [])]
             state = self._call(name, "stage", window_id, publisher.stage, window_id, values)
-            self._call(name, "stage", window_id, json.dumps, state)
+            self._call(name, "stage", window_id, _checked_state, state)
             if state is not None:
                 states[name] = state
+        taken = {one for name in self.publishers for one in self._partitions[name]}
+        for operator, values in handed_over.items():
+            if values and operator not in taken:
+                self._refuse_lost(operator, window_id)
         return states
+
+    def _refuse_lost(self, operator: int, window_id: int) -> None:
+        """Raise OperatorError for an operator that hands values over which nobody publishes."""
+        name = next(one.name for one in self.plan.physical.operators if one.id == operator)
+        what = "it hands values over (`hand_over`), and nobody would publish them"
+        message = f"{what}; return a `Publisher` from its method `publisher`, which gave None"
+        failure = Failure(self.plan.logical.application, name, 0, window_id, "publisher", message)
+        raise OperatorError(failure)
 
     def publish(self, window_id: int) -> None:
         """Publish a committed window, and those staged before it."""
@@ -244,11 +257,49 @@ def call_publisher(
 
 def _publishers(plan: Plan, stay: Mapping[str, Publisher]) -> dict[str, Publisher]:
     """The publishers of a plan: those that stay, and others that are not open yet."""
-    found = {
-        logical.name: stay.get(logical.name) or logical.operator.publisher()
-        for logical in plan.logical.operators
-    }
-    return {name: publisher for name, publisher in found.items() if publisher is not None}
+    found = {}
+    for logical in plan.logical.operators:
+        publisher = stay.get(logical.name) or logical.operator.publisher()
+        if publisher is not None and not isinstance(publisher, Publisher):
+            what = f"operator `{logical.name}`: its method `publisher` gave {shorten(publisher)}"
+            msg = f"{what}, which is no `Publisher`; return an instance of a class that derives from it"
+            raise RidgelineError(msg)
+        if publisher is not None:
+            _refuse_what_never_runs(logical.name, publisher)
+            found[logical.name] = publisher
+    return found
+
+
+def _refuse_what_never_runs(name: str, publisher: Publisher) -> None:
+    """Raise RidgelineError for a publisher with a method that is called, and of which nothing would run."""
+    for method in ("open", "stage", "publish", "idle", "rewind", "abandon", "close"):
+        function = getattr(type(publisher), method)
+        if (
+            inspect.iscoroutinefunction(function)
+            or inspect.isgeneratorfunction(function)
+            or inspect.isasyncgenfunction(function)
+        ):
+            what = f"`{method}` of the publisher of `{name}` is `async`, or has `yield` in it"
+            msg = f"{what}: it would never run; make it a plain method"
+            raise RidgelineError(msg)
+
+
+def _checked_state(state: object) -> None:
+    """Raise TypeError for a state that JSON cannot hold, or would change."""
+    json.dumps(state)
+    waiting = [state]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            odd = next((key for key in one if not isinstance(key, str)), "")
+            if odd != "":
+                msg = (
+                    f"a dictionary in the state has the key {odd!r}, which JSON makes text; use texts as keys"
+                )
+                raise TypeError(msg)
+            waiting += one.values()
+        elif isinstance(one, (list, tuple)):
+            waiting += one
 
 
 def _places(plan: Plan, publishers: Mapping[str, Publisher]) -> dict[str, str]:
