@@ -43,7 +43,7 @@ class Run:
     What is awaited is awaited for `SECONDS`; lines are those of the log, since some are printed too.
     """
 
-    def __init__(self, cluster, start, wait_until, folder, patience, more=(), timeout="4s"):
+    def __init__(self, cluster, start, wait_until, folder, patience, more=(), timeout="4s", **others):
         self.cluster, self._wait_until = cluster, wait_until
         self.output, self.checkpoint = folder / "output", folder / "checkpoint"
         self.wait(lambda: "I have been elected leader" in cluster.text("master"), "the master")
@@ -57,6 +57,7 @@ class Run:
             "spark.ridgeline.slots.timeout": timeout,
             "spark.ridgeline.slots.patience": patience,
         }
+        settings |= {name.replace("_", "."): value for name, value in others.items()}
         given = {name: value for name, value in settings.items() if value is not None}
         conf = [part for name, value in given.items() for part in ("--conf", f"{name}={value}")]
         conf += ["--conf", _WAIT] if more else []
@@ -161,6 +162,45 @@ def test_a_cut_of_a_minute_is_survived_with_default_times(start, wait_until, tmp
         run.finish(tmp_path)
 
 
+def test_a_second_cut_while_the_first_is_recovered_from(start, wait_until, tmp_path):
+    with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
+        run = Run(cluster, start, wait_until, tmp_path, "300s", more=["beta"])
+        run.says("slot . is there", 3)
+        run.goes_on()
+        for times in (1, 2):
+            lost = run.said("slot . is lost: process .* on `beta`")
+            cluster.cut("beta")
+            run.wait(lambda lost=lost: run.said("slot . is lost: process .* on `beta`") > lost, "a lost slot")
+            cluster.mend("beta")
+            run.says("slot . is there again: process .* on `beta`", times)  # the next cut follows at once
+        run.goes_on()
+        run.finish(tmp_path)
+
+
+def test_a_host_that_stands_still_for_half_a_minute_loses_nothing(start, wait_until, tmp_path):
+    with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
+        run = Run(cluster, start, wait_until, tmp_path, "300s", more=["beta"], timeout="15s")
+        run.says("slot . is there", 3)
+        run.goes_on()
+        cluster.signal_processes("beta", "", signal.SIGSTOP)
+        time.sleep(30)
+        cluster.signal_processes("beta", "", signal.SIGCONT)
+        run.goes_on()
+        run.finish(tmp_path)
+        assert not run.said("slot . is lost")
+
+
+def test_slots_come_back_after_all_python_of_a_host_was_killed(start, wait_until, tmp_path):
+    with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
+        run = Run(cluster, start, wait_until, tmp_path, "300s", more=["beta"])
+        run.says("slot . is there", 3)
+        run.goes_on()
+        cluster.signal_processes("beta", "ridgeline.engine.spark.daemon", signal.SIGKILL)
+        run.says("slot . is there again: process .* on `beta`")
+        run.goes_on()
+        run.finish(tmp_path)
+
+
 SPREAD = r"containers are spread over 3 slots now \(\d before\), as many as wanted"
 REDUCED = "Spark has cores for 1 slot only: all containers of 3 slots live there now"
 
@@ -199,6 +239,28 @@ def test_slots_spread_over_an_executor_that_was_started_again(start, wait_until,
         cluster.kill_executors("beta")  # its worker starts another one
         run.says("slot . is lost: process .* on `beta`")
         run.wait(lambda: _all_back(run), "three slots again")
+        run.goes_on()
+        run.finish(tmp_path)
+
+
+DYNAMIC = {
+    "spark_cores_max": None,
+    "spark_executor_cores": "1",
+    "spark_dynamicAllocation_enabled": "true",
+    "spark_dynamicAllocation_shuffleTracking_enabled": "true",
+    "spark_dynamicAllocation_maxExecutors": "4",
+}
+
+
+def test_executors_of_dynamic_allocation_are_used_and_replaced(start, wait_until, tmp_path):
+    with Cluster(tmp_path, ["alpha", "beta"]) as cluster:
+        run = Run(cluster, start, wait_until, tmp_path, "300s", more=["beta"], **DYNAMIC)
+        run.says("containers live in 3 slots, as many as wanted")
+        run.says("slot . is there", 3)
+        run.goes_on()
+        cluster.kill_executors("beta")
+        run.says("slot . is lost: process .* on `beta`")
+        run.says("slot . is there again")
         run.goes_on()
         run.finish(tmp_path)
 

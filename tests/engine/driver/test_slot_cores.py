@@ -75,8 +75,21 @@ def test_all_that_join_soon_after_are_taken(slots):
     platform.release()
 
 
+def test_executors_that_are_asked_for_are_waited_for_beyond_the_patience(slots, caplog):
+    platform = slots([(0, 1), (500, 1)])
+    with caplog.at_level("WARNING"):
+        assert platform.claim(3, 0) == 1
+    said = [one.getMessage() for one in caplog.records]
+    assert said[0] == (
+        "slots need 2 cores, and Spark has 1: waiting for executors (the cluster was asked for more)"
+    )
+    assert len(said) == 9  # each minute
+    platform.release()
+
+
 def test_the_wait_ends_with_the_patience(slots):
-    platform = slots([(0, 1), (100, 1)], **{PATIENCE.replace(".", "_"): "30s"})
+    settings = {PATIENCE.replace(".", "_"): "30s", "spark_cores_max": "4"}
+    platform = slots([(0, 1), (100, 1)], "spark://host:7077", **settings)
     with pytest.raises(RidgelineError, match=r"slots need 2 cores .*; Spark has 1; give Spark more cores"):
         platform.claim(3, 0)
     assert 30 <= platform.clock.monotonic() - platform.start < 40

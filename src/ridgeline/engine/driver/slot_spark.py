@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -25,7 +26,7 @@ from ridgeline.engine.exchange.streams import SILENT_SECONDS
 from ridgeline.engine.exchange.tls import Certificate
 from ridgeline.engine.spark.byte_rdds import ByteRdds
 from ridgeline.engine.spark.certificates import make_certificate
-from ridgeline.engine.spark.cluster import is_dynamic, is_local
+from ridgeline.engine.spark.cluster import is_dynamic, is_local, is_on_request
 from ridgeline.engine.spark.cores import (
     count_cores,
     extra_cores,
@@ -59,6 +60,7 @@ TIMEOUT = "spark.ridgeline.slots.timeout"
 """Spark's setting with the time after which a host that acknowledges nothing is cut off: `15s`."""
 _LOOK_SECONDS = 0.5
 _ASK_SECONDS = 5.0
+_SAY_SECONDS = 60.0
 _MANY = 1 << 16
 """More slots than any cluster has."""
 _JOINING_SECONDS = 2.0
@@ -209,13 +211,9 @@ class SparkSlots:
         wanted = containers + max(RESERVED_CORES, fed)
         cores = self._settled_cores(wanted)
         extra, held = extra_cores(self._context), held_cores(self._context)
-        least, give_up_at = held + RESERVED_CORES + 1, self._clock.monotonic() + self.patience_seconds
+        least = held + RESERVED_CORES + 1
         if cores < least and self._more_may_come(least):
-            what = "slots need %d cores, and Spark has %d: waiting for executors, at most %g s"
-            _log.warning(what, least, cores, self.patience_seconds)
-            while cores < least and self._clock.monotonic() < give_up_at:
-                self._wait(_LOOK_SECONDS)
-                cores = count_cores(self._context, wanted)
+            self._wait_for_cores(least)
             cores = self._settled_cores(wanted)
         slots = count_slots(containers, cores, extra, held, fed)
         hold_cores(self._context, slots)
@@ -263,6 +261,22 @@ class SparkSlots:
         """True if executors may join until there are so many cores: Spark's settings allow that."""
         most = most_cores(self._master, self._settings)
         return not is_local(self._master) and (most is None or most >= cores)
+
+    def _wait_for_cores(self, least: int) -> None:
+        """Wait until Spark has so many cores: up to the patience, or as long as executors are asked for."""
+        patience = math.inf if is_on_request(self._master) else self.patience_seconds
+        give_up_at = self._clock.monotonic() + patience
+        limit = "the cluster was asked for more" if patience == math.inf else f"at most {patience:g} s"
+        say_at = -math.inf
+        while (cores := count_cores(self._context, least)) < least:
+            now = self._clock.monotonic()
+            if now >= give_up_at:
+                return
+            if now >= say_at:
+                say_at = now + _SAY_SECONDS
+                what = "slots need %d cores, and Spark has %d: waiting for executors (%s)"
+                _log.warning(what, least, cores, limit)
+            self._wait(_LOOK_SECONDS)
 
     def check_alive(self) -> None:
         """As `SlotPlatform.check_alive`. A Java process of somebody else is asked, every few seconds."""

@@ -93,6 +93,11 @@ def slots_to_come(settings: Mapping[str, str], widest: int) -> int:
     return min(widest, most * _slots_of_executor(settings))
 
 
+def is_on_request(master: str) -> bool:
+    """True if executors are asked for one by one, and wait in the cluster's queue until it has room."""
+    return master.startswith(("yarn", "k8s"))
+
+
 def cores_allowed(master: str, settings: Mapping[str, str]) -> int | None:
     """How many tasks executors can run at most by their settings; None where that is not limited.
 
@@ -102,7 +107,7 @@ def cores_allowed(master: str, settings: Mapping[str, str]) -> int | None:
     if is_dynamic(settings):
         most = settings.get(_MOST, "").strip()
         return int(most) * of_executor if most.isdigit() else None
-    if master.startswith(("yarn", "k8s")):
+    if is_on_request(master):
         return _number(settings.get("spark.executor.instances"), 2) * of_executor
     most = settings.get("spark.cores.max", "").strip()
     return int(most) // max(1, _number(settings.get("spark.task.cpus"), 1)) if most.isdigit() else None
