@@ -9,7 +9,7 @@ import pytest
 
 from ridgeline.cli.load import load_application
 from ridgeline.testing import run_local
-from support.crash.processes import committed
+from support.crash.processes import committed, parent
 from support.crash.rows import Reader, multisets
 from support.crash.yarn import Yarn
 from support.paths import SUPPORT
@@ -69,9 +69,10 @@ def test_executors_that_are_killed_are_replaced(yarn, start, wait_until, tmp_pat
 
     wait(all_there, "as many slots as there are cores for")
     goes_on()
-    for lost, pid in enumerate(yarn.executors()[:2]):
-        os.kill(pid, signal.SIGKILL)
-        wait(partial(is_lost, lost), "a lost slot")
+    for before in range(2):
+        pid = int(re.findall(r"slot 0 is there(?: again)?: process (\d+) on", driver.text)[-1])
+        os.kill(parent(parent(pid)), signal.SIGKILL)  # behind Spark's Python daemon: its executor
+        wait(partial(is_lost, before), "a lost slot")
         goes_on()
         wait(all_there, "as many slots as before")
     driver.process.send_signal(signal.SIGTERM)

@@ -46,7 +46,7 @@ class Yarn:
 
     def __exit__(self, *_):
         self.process.clean()
-        for pid in self._pids(""):
+        for pid in self._pids():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -70,17 +70,12 @@ class Yarn:
         conf = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
         return ["--master", "yarn", *conf]
 
-    def executors(self):
-        """The process ids of the executors that are there."""
-        return self._pids("YarnCoarseGrainedExecutorBackend")
-
-    def _pids(self, text):
-        """The Java processes that its node managers have started, whose command line has this text."""
+    def _pids(self):
+        """The Java processes that its node managers have started."""
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-                started = words[0].endswith("java") and any(f"{self.folder}/target" in one for one in words)
-                if started and any(text in one for one in words):
+                if words[0].endswith("java") and any(f"{self.folder}/target" in one for one in words):
                     found.append(int(entry.name))
         return found

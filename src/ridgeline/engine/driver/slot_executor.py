@@ -153,16 +153,16 @@ class SlotExecutor:
         """Why no slot can take a place: the end, once what else has failed is known."""
         self._woken = False
         self._look_again_at = math.inf
-        """When to see whether there are places for all slots, since not all were there."""
+        """When to see whether there are places for all slots."""
         self._looks_left = _LOOKS_AT_THE_START
-        self._warned = False
+        self._warned = self._short = False
+        """`_short`: Spark had too few places the last time, whether or not all slots were there."""
         self._patience = Patience(platform.patience_seconds)
         self._reach = Reach(platform.silent_seconds, clock, observe)
         self._spread_at = math.inf
         """When to look for cores for the slots that are wanted and are not there."""
-        self._spread_failures = 0
+        self._spread_failures = self._wanted = 0
         self._check_at = 0.0
-        self._wanted = 0
         self._hedging = Hedging(plan, clock, self._warn)
         self._changing: SlotChanging | None = None
 
@@ -441,6 +441,7 @@ class SlotExecutor:
                 self._reach.found(node)
             case SlotCame(slot, member, again):
                 self._reach.found(member.node)
+                self._deaths.came(member)
                 at, hosted = self._clock.wall(), len(self._slots.placement[slot])
                 self._observe(SlotJoined(at, slot, member.host, member.pid, hosted, again=again))
             case SlotGone(slot, member, reason, ended, cut):
@@ -631,7 +632,7 @@ class SlotExecutor:
         if now >= self._look_again_at:
             self._looks_left -= 1
             self._look_at_places(group)
-            self._look_again_at = math.inf if group.complete else now + self._platform.patience_seconds
+            self._look_again_at = now + self._platform.patience_seconds
 
     def _look_for_hosts(self, group: SlotGroup, now: float) -> None:
         """While slots are awaited and Spark has a core for none of them, say so; at last give up."""
@@ -655,7 +656,8 @@ class SlotExecutor:
         taken, before = {slot: self._needs[slot].vcores for slot in active}, len(active)
         places = before if cores >= sum(taken.values()) else cores // max(taken.values())
         instructions: Sequence[SlotInstruction] = ()
-        if self._looks_left <= 0 and places:
+        was_short, self._short = self._short, places < before
+        if self._looks_left <= 0 and places and (was_short or not group.complete):
             offers = {host: one for host, one in self._platform.offers().items() if host not in cut}
             if cut:
                 self._slots.without(offers)
