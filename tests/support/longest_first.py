@@ -44,6 +44,7 @@ SECONDS = {
     "tests/cli/running/test_breakpoint.py": 65,
     "tests/engine/worker/test_spark_hostile.py": 60,
     "tests/crash/test_disk.py": 55,
+    "tests/crash/test_kill_notebook.py": 55,
     "tests/crash/test_kill_big_state.py": 55,
     "tests/cli/asking/test_progress_on_spark.py": 50,
     "tests/cli/test_lazy_imports.py": 50,

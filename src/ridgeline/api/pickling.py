@@ -7,8 +7,10 @@ import copyreg
 import importlib
 import io
 import pickle
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
+from functools import partial
 from operator import attrgetter
 from typing import IO, Any, TypeVar
 
@@ -18,6 +20,9 @@ loads = pickle.loads
 _Class = TypeVar("_Class", bound=type[Any])
 Classes = dict[str, set[type]]
 """The classes of values by the name of the part that they were in."""
+_CLOUDPICKLE, _MAKES_ENUM, _FILLS = "cloudpickle.cloudpickle", "_make_skeleton_enum", "_class_setstate"
+_MAKERS = frozenset({"_make_skeleton_class", _MAKES_ENUM})
+"""The functions by which a pickle has a class as a whole, one that cannot be imported."""
 PICKLES_WITHIN: dict[type, Callable[[Any], Iterable[bytes]]] = {}
 """Types of values that may have pickles within, and what reads those out of one."""
 
@@ -113,11 +118,18 @@ class _Finding(pickle.Unpickler):
     found: set[type]
 
     def find_class(self, module: str, name: str) -> Any:
-        """Note a class, and leave the rest to pickle."""
+        """Note a class, also one that is in the pickle as a whole, and leave the rest to pickle."""
         value = super().find_class(module, name)
         if isinstance(value, type):
             self.found.add(value)
+        elif module == _CLOUDPICKLE and name in _MAKERS:
+            return partial(self._noted, value)
         return value
+
+    def _noted(self, make: Callable[..., type], *arguments: Any) -> type:
+        made = make(*arguments)
+        self.found.add(made)
+        return made
 
 
 class Reader:
@@ -134,25 +146,56 @@ class Reader:
     def loads(self, data: Any) -> Any:
         """Read one pickle."""
         unpickler = _Unpickler(io.BytesIO(data))
-        unpickler.replaced, unpickler.gone = self._replaced, self.gone
+        unpickler.replaced, unpickler.gone, unpickler.stands = self._replaced, self.gone, []
         return unpickler.load()
 
 
 class _Unpickler(pickle.Unpickler):
     replaced: Mapping[str, Callable[..., Any]]
     gone: bool
+    stands: list[Callable[..., Any]]
+    """What was put in the place of classes that the pickle has as a whole."""
 
     def find_class(self, module: str, name: str) -> Any:
         """A class or function by its name."""
         found = self.replaced.get(f"{module}:{name}")
         if found is not None:
             return found
+        if module == _CLOUDPICKLE and self.replaced:
+            if name in _MAKERS:
+                return partial(self._made, super().find_class(module, name), name)
+            if name == _FILLS:
+                return partial(self._filled, super().find_class(module, name))
         try:
             return super().find_class(module, name)
         except (ImportError, AttributeError):
             if self.gone:
                 return Gone
             raise
+
+    def _made(self, make: Callable[..., Any], maker: str, *arguments: Any) -> Any:
+        """A class that the pickle has as a whole; what stands for it, if something does.
+
+        Within which class it was is known later only, so the end of its name must do.
+        """
+        if maker == _MAKES_ENUM:
+            _, name, _, _, module, *_ = arguments
+        else:
+            _, name, _, more, *_ = arguments
+            module = more.get("__module__")
+        found = [
+            one
+            for known, one in self.replaced.items()
+            if known == f"{module}:{name}" or (known.startswith(f"{module}:") and known.endswith(f".{name}"))
+        ]
+        if len(found) != 1:
+            return make(*arguments)
+        self.stands.append(found[0])
+        return found[0]
+
+    def _filled(self, fill: Callable[..., Any], made: Any, *arguments: Any) -> Any:
+        """Give a class what it has, unless it stands for another one."""
+        return made if any(one is made for one in self.stands) else fill(made, *arguments)
 
 
 class Gone:
@@ -198,6 +241,31 @@ def class_of(name: str) -> type | None:
     except Exception:  # noqa: BLE001  a module of users may raise anything
         return None
     return found if isinstance(found, type) else None
+
+
+def class_within(name: str, users: Iterable[type]) -> type | None:
+    """As `class_of`; one that cannot be imported is found where the code of classes `users` finds it.
+
+    So are those of a notebook, whose cells run in a namespace that need not be a module's.
+    """
+    path = name.rpartition(":")[2]
+    for space in _spaces(users):
+        found = space.get(path.partition(".")[0])
+        for part in path.split(".")[1:]:
+            found = getattr(found, part, None)
+        if isinstance(found, type) and class_name(found) == name:
+            return found
+    return class_of(name)
+
+
+def _spaces(users: Iterable[type]) -> Iterator[Mapping[str, Any]]:
+    """The namespaces of functions of classes, but for those of modules."""
+    for kind in dict.fromkeys(base for user in users for base in user.__mro__):
+        known = getattr(sys.modules.get(kind.__module__), "__dict__", None)
+        for value in vars(kind).values():
+            space = getattr(value, "__globals__", None)
+            if space is not None and space is not known:
+                yield space
 
 
 def pickled_by_values(dataclass: _Class) -> _Class:

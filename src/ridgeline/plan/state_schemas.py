@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from ridgeline.api.errors import Fault, did_you_mean
-from ridgeline.api.pickling import class_name, class_of
+from ridgeline.api.pickling import class_name, class_of, class_within
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.state_shapes import (
     ANY,
@@ -94,6 +94,8 @@ class Comparison:
         self._dropped, self._renamed = dropped, renamed
         self._kinds: dict[str, type] = {}
         self._modules: set[str] = set()
+        operators = tuple(operators)
+        self._users = [type(one.operator) for one in operators]
         for one in operators:
             state_shapes(one, self._kinds)
             self._modules.update(kind.__module__ for kind in type(one.operator).__mro__)
@@ -143,7 +145,7 @@ class Comparison:
 
     def find(self, name: str) -> type | None:
         """The class that has this name now; one that has moved is found by its name within its module."""
-        found = self._kinds.get(name) or class_of(name)
+        found = self._kinds.get(name) or self.named(name)
         if found is not None:
             return found
         path = name.rpartition(":")[2]
@@ -153,6 +155,10 @@ class Comparison:
             if kind is not None:
                 moved[class_name(kind)] = kind
         return next(iter(moved.values())) if len(moved) == 1 else None
+
+    def named(self, name: str) -> type | None:
+        """The class that code of the operators has by this name."""
+        return class_within(name, self._users)
 
 
 class _One:
@@ -211,7 +217,7 @@ class _One:
         return Conversion(replaced, renamed, frozenset(dropped), columns)
 
     def _hold(self, name: str, before: Shape) -> None:
-        kinds = [self._pairs.get(one) or class_of(one) for one in before.get("classes", ())]
+        kinds = [self._pairs.get(one) or self._whole.named(one) for one in before.get("classes", ())]
         self.states[name] = self._declared[name] | {"classes": list(class_names(filter(None, kinds)))}
 
     def _new_name(
@@ -332,10 +338,10 @@ class _One:
 
     def _pair(self, old: str, new: str, what: str) -> str:
         """Why values of one class cannot be those of another one."""
-        kind = self._kinds.get(new) or class_of(new)
+        kind = self._kinds.get(new) or self._whole.named(new)
         if old == new:
             return self._fields(old, kind) if kind is not None else ""
-        if kind is not None and class_of(old) is kind:
+        if kind is not None and self._whole.named(old) is kind:
             return self._fields(old, kind)  # another name for the same class
         if (
             ":" not in old
@@ -412,8 +418,8 @@ class _One:
         if old is None:
             return None
         new = class_shape(kind)[0]
-        if class_name(kind) == name and _layout(old) == _layout(new):
-            return None
+        if class_name(kind) == name and class_of(name) is kind and _layout(old) == _layout(new):
+            return None  # else pickles may have it as a whole, which is another class than that of now
         if new["kind"] == "TypedDict":
             return None  # its values are dictionaries
         return Replacement(kind, old)
@@ -581,7 +587,7 @@ class Schemas:
                     self._shape(base, name)
                     kinds.update(self._declared[base][1])
                     for one in state["classes"]:
-                        kind = class_of(one)
+                        kind = class_within(one, (type(self._operators[base].operator),))
                         if kind is not None:
                             kinds[one] = kind
             states = {base: dict(sorted(held.items())) for base, held in sorted(self._states.items()) if held}
