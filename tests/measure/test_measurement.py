@@ -264,7 +264,7 @@ def test_ages_at_commit_have_the_time_to_the_commit_on_top():
             [1150 - ahead, 3150 - ahead], abs=1
         )
         assert commit["oldestMs"] == pytest.approx(3150 - ahead, abs=1)
-    assert measurement.record_age(6.0, "read") == {"operators": []}
+    assert measurement.record_age(6.0, "read") == {"operators": [], "fromNewestRecord": False}
     silent = measurement.record_age(300.0)["operators"]
     assert [(row["count"], row["maxMs"]) for row in silent] == [(0, None), (0, None)]
     assert [(node.title, place, totals.count) for node, place, totals in measurement.age_totals()] == [

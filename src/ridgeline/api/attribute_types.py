@@ -122,4 +122,5 @@ class ApplicationAttributes(TypedDict, total=False):
     heartbeat_timeout: float | str
     throughput_calculation_interval: float | str
     stats_max_allowable_windows_lag: int
+    ages_from_newest_record: bool
     metrics_recording_level: RecordingLevel | Literal["OFF", "INFO", "TRACE"]

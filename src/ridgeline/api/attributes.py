@@ -379,6 +379,13 @@ _ALL = (
         10,
     ),
     Attribute(
+        "ages_from_newest_record",
+        _APPLICATION,
+        bool,
+        False,  # noqa: FBT003  the default
+        "record ages are less that of the newest record that the window has read: for a replay of old data",
+    ),
+    Attribute(
         "metrics_recording_level",
         _APPLICATION,
         RecordingLevel,

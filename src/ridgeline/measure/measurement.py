@@ -176,7 +176,9 @@ class Measurement:
             AVERAGE_WINDOWS,
             max(AVERAGE_WINDOWS, int(attributes.get("stats_max_allowable_windows_lag", 1000))),
         )
-        self._ages = AgeFold(self._clocks)
+        self._ages = AgeFold(
+            self._clocks, from_newest=str(attributes.get("ages_from_newest_record", False)).lower() == "true"
+        )
         width = window_seconds or _NO_WIDTH
         self._throughput = Throughput(interval, window_seconds=width)
         self._progress = ProgressFold(width, interval, float(attributes.get("heartbeat_timeout", 30.0)))

@@ -16,6 +16,7 @@ from ridgeline.plan.state_moves import StatePlan, plan_states
 from ridgeline.plan.succession import succeed
 
 _FROM_THE_START = (
+    "ages_from_newest_record",
     "containers_max_count",
     "heartbeat_interval",
     "speculation",

@@ -44,7 +44,7 @@ def sink_lines(ages: RecordAgesAnswer, limit: int = 4) -> list[Text]:
     }
     lines = [
         Text.assemble(
-            ("record age at ", "dim"),
+            ("record age behind the newest at " if ages.get("fromNewestRecord") else "record age at ", "dim"),
             (entry["operator"], "bold"),
             (", committed: ", "dim"),
             f"avg {milliseconds(entry['avgMs'])}, p99 "

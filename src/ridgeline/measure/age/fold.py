@@ -11,12 +11,21 @@ from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import OperatorWindow, OutputPublished, RunEvent, WindowCommitted
 from ridgeline.measure.topology import OperatorNode, Topology
 
+_TRIFLE_SECONDS = 1e-6
+
 
 class AgeFold:
-    """The ages of the records of all operators; `Measurement` feeds it. One thread at a time."""
+    """The ages of the records of all operators; `Measurement` feeds it. One thread at a time.
 
-    def __init__(self, clocks: ClockOffsets) -> None:
+    `from_newest`: ages are less that of the newest record that inputs have emitted in the window, or in the
+    last one that had any. So a paced replay of old data shows by how much records fall behind it.
+    """
+
+    def __init__(self, clocks: ClockOffsets, *, from_newest: bool = False) -> None:
         self._clocks = clocks
+        self._from_newest = from_newest
+        self._newest = 0.0
+        """How old the newest record was when it was read. A trifle less: rounding makes no age negative."""
         self._topology = Topology((), ())
         self._ages = RecordAges()
         self._publish = PublishAges()
@@ -46,19 +55,31 @@ class AgeFold:
     def window(self, events: Iterable[RunEvent], commit: WindowCommitted) -> None:
         """Take a committed window in; the ages at `commit` are known only now."""
         known = self._topology.by_id
-        for event in events:
-            if not isinstance(event, OperatorWindow) or event.operator not in known:
-                continue
+        windows = [one for one in events if isinstance(one, OperatorWindow) and one.operator in known]
+        if self._from_newest:
+            self._read(windows)
+        for event in windows:
             for sample in event.ages:
                 if sample.place != "commit":
                     offset = self._clocks.offset(event.host, event.ended)
-                    self._ages.add(event.operator, sample, commit.at, offset)
+                    self._ages.add(event.operator, sample, commit.at, offset - self._newest)
                     continue
-                as_of = sample.as_of or event.ended
+                as_of = (sample.as_of or event.ended) + self._newest
                 self._ages.add_committed(event.operator, sample, commit.committed - as_of, commit.at)
                 name = known[event.operator].name
                 for found in self._publish.committed(name, event.operator, event.window_id, as_of, sample):
                     self._ages.add_committed(*found, commit.at)
+
+    def _read(self, windows: Iterable[OperatorWindow]) -> None:
+        """Note how old the newest record was that inputs emitted."""
+        youngest = [
+            sample.minimum + self._clocks.offset(event.host, event.ended)
+            for event in windows
+            for sample in event.ages
+            if sample.place == "source"
+        ]
+        if youngest:
+            self._newest = min(youngest) - _TRIFLE_SECONDS
 
     def published(self, event: OutputPublished) -> None:
         """Readers may see more."""
@@ -75,7 +96,7 @@ class AgeFold:
             if operator is None or operator in {node.name, node.title}
             for place in self._ages.places(node.id)
         )
-        return {"operators": list(rows)}
+        return {"operators": list(rows), "fromNewestRecord": self._from_newest}
 
     def totals(self) -> list[tuple[OperatorNode, str, AgeTotals]]:
         """All ages since the start, by operator and place."""

@@ -133,6 +133,9 @@ class RecordAgesAnswer(TypedDict):
     """Record ages by operator and place."""
 
     operators: Annotated[list[RecordAgeAnswer], "A row for each operator and place that has ever had ages."]
+    fromNewestRecord: Annotated[
+        bool, "Ages are less that of the newest record read (attribute `ages_from_newest_record`)."
+    ]
 
 
 class PortRefAnswer(TypedDict):
