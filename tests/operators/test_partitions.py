@@ -42,29 +42,14 @@ from ridgeline.operators import (
     tumbling,
 )
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.operators.by_key import Average, Pair, Range
 from support.paths import ROOT
-
-
-class Pair(NamedTuple):
-    key: str
-    value: int
 
 
 class Record(NamedTuple):
     key: str
     value: int
     time: datetime
-
-
-class Range(NamedTuple):
-    key: str
-    high: int
-    low: int
-
-
-class Average(NamedTuple):
-    key: str
-    average: float
 
 
 @dataclass(frozen=True)

@@ -31,11 +31,7 @@ from ridgeline.operators import (
 )
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
-
-
-class Pair(NamedTuple):
-    key: str
-    value: int
+from support.operators.by_key import Average, Pair, Range
 
 
 class Record(NamedTuple):
@@ -43,17 +39,6 @@ class Record(NamedTuple):
     country: str
     value: int
     time: datetime
-
-
-class Range(NamedTuple):
-    key: str
-    high: int
-    low: int
-
-
-class Average(NamedTuple):
-    key: str
-    average: float
 
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
