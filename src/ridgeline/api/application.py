@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary, ref
@@ -144,7 +144,9 @@ class Application:
         Returns the operator, for its ports.
         """
         self._refuse_if_running("add_operator")
-        self.operators.append(AddedOperator(name, operator, attributes, "", tuple(stats_listeners)))
+        given: Any = stats_listeners
+        listeners = tuple(given) if isinstance(given, Iterable) else (given,)
+        self.operators.append(AddedOperator(name, operator, attributes, "", listeners))
         return operator
 
     def add_policy(self, policy: Any) -> None:

@@ -12,6 +12,7 @@ from ridgeline.plan.check_attributes import check_attributes
 from ridgeline.plan.draft import Draft
 from ridgeline.plan.overrides import WINDOW, Overrides
 
+_LONGEST = 150
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -37,6 +38,9 @@ def check_name(draft: Draft, noun: str, name: object, position: int | None = Non
         draft.fault(
             where, what, "use letters, digits, `_` and `-` only: names go into files, metrics and addresses"
         )
+    elif len(name) > _LONGEST:
+        what = f"the name of the {noun} has {len(name)} characters"
+        draft.fault(where, what, f"use at most {_LONGEST}: names go into those of files")
     return where
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -155,6 +155,7 @@ def _misspelt(operator: Operator, callbacks: list[str]) -> Iterator[CallbackFaul
     used = {method for port in declared.inputs.values() for method in port.methods}
     used |= {state.handler for state in declared.states.values() if isinstance(state, Timers)}
     used |= {name for method in methods.values() for name in _mentioned(method.__code__)}
+    yield from _unused_attributes(operator, used)
     for name in methods:
         if (
             name in callbacks
@@ -169,6 +170,23 @@ def _misspelt(operator: Operator, callbacks: list[str]) -> Iterator[CallbackFaul
             what = f"`{kind.__name__}` has a method `{name}`, which nothing calls"
             yield CallbackFault(
                 "", what, f"did you mean `{meant}`? If not, call it something else, or `_{name}`"
+            )
+
+
+def _unused_attributes(operator: Operator, used: Collection[str]) -> Iterator[CallbackFault]:
+    """Find what was set on the operator, is nearly named like a property, and nothing reads."""
+    kind = type(operator)
+    properties = operator_type(kind).properties
+    for name in vars(operator):
+        if name in properties or name in used or name.startswith("_") or hasattr(kind, name):
+            continue
+        meant = next((one for one in properties if _nearly(name, one)), None)
+        if meant is not None:
+            what = (
+                f"`{name}` was set on the `{kind.__name__}`, which has no such property, and nothing reads it"
+            )
+            yield CallbackFault(
+                "", what, f"did you mean `{meant}`? If not, leave it out, or call it `_{name}`"
             )
 
 
