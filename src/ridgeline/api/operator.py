@@ -6,7 +6,7 @@ import copy
 import dis
 import inspect
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast, dataclass_transform
 
@@ -536,9 +536,10 @@ class SparkSource(InputOperator, Generic[T]):
         """What `validate` and `plan` say of the order of its rows; None: nothing."""
         return None
 
-    def emit_rows(self, rows: pa.RecordBatch) -> None:
-        """Emit rows of a micro-batch, in a container; called in its window in the place of `emit_tuples`."""
-        self.output.emit_batch(rows)
+    def emit_rows(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Emit the rows of a micro-batch, in a container; called once in a window, for `emit_tuples`."""
+        for rows in batches:
+            self.output.emit_batch(rows)
 
     def emit_tuples(self) -> None:
         """Nothing: rows come from Spark."""

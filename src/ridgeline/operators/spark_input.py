@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,13 @@ What does not fit becomes a row of null, if they are not told otherwise.
 
 _RECORD = "__ridgeline_record__"
 """The column with the text of a record that does not fit; null in all others."""
+_ROWS = 1 << 16
+_PLACES = {
+    "__ridgeline_modified__": "_metadata.file_modification_time",
+    "__ridgeline_file__": "_metadata.file_path",
+    "__ridgeline_block__": "_metadata.file_block_start",
+}
+"""Columns that say where a row is, and Spark's names of them. One task reads a block, from its begin on."""
 
 
 class SparkInput(SparkSource[T]):
@@ -56,6 +63,12 @@ class SparkInput(SparkSource[T]):
 
     File sources (CSV, JSON, Parquet, ORC, text, ...) are read with `source_schema`, a type like `schema` or
     Spark's DDL; default: `schema`. `timestamp` names the column that holds the records' times, a `datetime`.
+
+    Rows of several files in one micro-batch mix, since tasks read them side by side. `order="file"` sorts a
+    micro-batch: by the time at which a file was modified, its path, and the place in it. It needs
+    `partitions=1` to be the order of all its rows, and memory for a copy of them. A `transform` keeps all
+    columns then, and the rows where they are. A file that is seen later comes in a later micro-batch, also if
+    it is older.
 
     `lateness` ("5s", or seconds) promises that no record is older by more than the newest of all those in
     earlier micro-batches. Watermarks follow from it. Spark deals each micro-batch to the partitions anew, and
@@ -90,6 +103,7 @@ class SparkInput(SparkSource[T]):
     timestamp: str | None = None
     lateness: float | str | None = None
     idle_after: float | str | None = None
+    order: Literal["file"] | None = None
 
     def __post_init__(self) -> None:
         """Give the output port its schema."""
@@ -103,6 +117,8 @@ class SparkInput(SparkSource[T]):
             faults.append(
                 ("lateness", self.lateness, "needs `timestamp`, the column with the records' times")
             )
+        if self.order is not None and self.format.lower() not in FILE_FORMATS:
+            faults.append(("order", self.order, f"is of files, which `{self.format}` does not read"))
         for name in ("schema", "source_schema"):
             value = getattr(self, name)
             if value is None or (name == "source_schema" and isinstance(value, str)):
@@ -139,11 +155,12 @@ class SparkInput(SparkSource[T]):
     def order_note(self) -> str | None:
         """Files of one micro-batch are read side by side."""
         given = {name.lower(): str(value) for name, value in self.options.items()}
-        if self.format.lower() not in FILE_FORMATS or given.get("maxfilespertrigger") == "1":
+        one_by_one = given.get("maxfilespertrigger") == "1"
+        if self.format.lower() not in FILE_FORMATS or one_by_one or self.order is not None:
             return None
         return (
-            "rows of several files in one micro-batch come in no order; "
-            'option `"maxFilesPerTrigger": 1` reads the files one after the other, the oldest first'
+            'rows of several files in one micro-batch come in no order; `order="file"` sorts them, option '
+            '`"maxFilesPerTrigger": 1` reads the files one after the other, the oldest first'
         )
 
     @property
@@ -176,8 +193,17 @@ class SparkInput(SparkSource[T]):
         options = {**self._strict, "mode": "PERMISSIVE", "columnNameOfCorruptRecord": _RECORD}
         return self._frame(spark, options, _RECORD)
 
-    def emit_rows(self, rows: pa.RecordBatch) -> None:
-        """Emit rows of a micro-batch; with `on_error=SKIP` those that fit."""
+    def emit_rows(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Emit the rows of a micro-batch, in the `order` that is asked for."""
+        if self.order is not None and (found := [rows for rows in batches if len(rows)]):
+            table = pa.Table.from_batches(found)  # the sort is stable: rows of a block stay as they were read
+            table = table.sort_by([(name, "ascending") for name in _PLACES]).drop_columns([*_PLACES])
+            batches = table.to_batches(max_chunksize=_ROWS)
+        for rows in batches:
+            self._emit(rows)
+
+    def _emit(self, rows: pa.RecordBatch) -> None:
+        """Emit rows; with `on_error=SKIP` those that fit."""
         place = rows.schema.get_field_index(_RECORD)
         if place < 0:
             self.output.emit_batch(rows)
@@ -219,6 +245,9 @@ class SparkInput(SparkSource[T]):
             "check `format` and `options`, and that its package is there (`--conf spark.jars.packages=...`)"
         )
         frame = self._try(f"cannot be read; {remedy}", reader.load)
+        if self.order is not None:
+            places = [f"{kind} AS {name}" for name, kind in _PLACES.items()]
+            frame = self._try("has no order", lambda: frame.selectExpr("*", *places))
         if self.transform is not None:
             transform = self.transform
             frame = self._try("cannot be transformed; check `transform`", lambda: transform(frame))
@@ -228,7 +257,11 @@ class SparkInput(SparkSource[T]):
                     f"got {type(frame).__name__}"
                 )
                 raise RidgelineError(message)
-        return self._select(frame, record)
+            if lost := sorted({*_PLACES} - {*frame.columns}) if self.order is not None else []:
+                what = f"`transform` of source `{self.format}` must keep the column `{lost[0]}`"
+                message = f'{what}, by which `order="file"` sorts; add columns, or drop those that you name'
+                raise RidgelineError(message)
+        return self._select(frame, [record] if record else [])
 
     @property
     def _strict(self) -> dict[str, str]:
@@ -253,13 +286,13 @@ class SparkInput(SparkSource[T]):
             message = f"Spark source `{self.format}` {what}; Spark says: {reason}"
             raise RidgelineError(message) from error
 
-    def _select(self, frame: DataFrame, record: str) -> DataFrame:
+    def _select(self, frame: DataFrame, more: list[str]) -> DataFrame:
         """Select the columns of `schema`, in its order, cast to its types. Raises RidgelineError.
 
-        `record`: one more, as it is; "": none.
+        `more`: further ones, as they are.
         """
         found = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-        columns = [frame[record]] if record else []
+        columns = [frame[name] for name in (*more, *(_PLACES if self.order is not None else ()))]
         for field in Schema(self.schema).arrow:
             wanted = str(spark_type(field.type))
             if field.name not in found:

@@ -505,7 +505,7 @@ class OperatorRuntime:
             self._timed("begin_window", operator.begin_window, application_window)
         self.controls.begin(self._timed)
         if isinstance(operator, SparkSource):
-            self._timed("emit_batch", self._read, batches)
+            self._timed("emit_batch", operator.emit_rows, batches)
         elif isinstance(operator, InputOperator) and self.spec.id not in request.finished:
             self._idle = ask(operator, self.outputs.values(), self._timed, request.ends)
         inheriting = [point for point in self.outputs.values() if point.inherits]
@@ -549,11 +549,6 @@ class OperatorRuntime:
             left = request.ends - self.context.clock.monotonic()
             self.context.idle_seconds = max(0.0, min(left, self.context.window_seconds))
             self._timed("handle_idle_time", self.operator.handle_idle_time)
-
-    def _read(self, batches: Iterable[pa.RecordBatch]) -> None:
-        operator: Any = self.operator
-        for batch in batches:
-            operator.emit_rows(batch)
 
     def _deliver(
         self, port: str, handler: Handler, tuples: Tuples, inheriting: Iterable[OutputPoint]
