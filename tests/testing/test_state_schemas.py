@@ -18,6 +18,7 @@ from ridgeline.api.errors import CheckpointError
 from ridgeline.engine.state import keyed_segments
 from ridgeline.engine.state.storage import MemoryStorage
 from ridgeline.plan.edits import ReplaceOperator
+from ridgeline.plan.state_schemas import Schemas
 from ridgeline.testing import run_local
 
 KEYS, WIDTH, WINDOWS, FIRST = 40, 10, 40, 30
@@ -497,3 +498,30 @@ def test_a_replaced_operator_that_would_lose_state_is_refused(
         assert rows(found) == expected()
     finally:
         sys.modules.pop("other_app", None)
+
+
+@pytest.mark.parametrize("segments", [False, True])
+@pytest.mark.parametrize("kind", ["Acc", "object"])
+def test_what_an_earlier_version_did_not_note_is_compared_from_the_second_start_on(
+    modules: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str, segments: bool
+) -> None:
+    """Also of states, and of classes, that no window has changed since."""
+    if segments:
+        monkeypatch.setattr(keyed_segments, "SEGMENT_KEYS", 4)
+    states = f"acc = KeyedState({kind}, key=int); old = KeyedState({kind.replace('Acc', 'Old')}, key=int)"
+    two = NAMED + NAMED.replace("Acc", "Old")
+    body = f"""if r.n < {KEYS}:
+            self.old[r.key] = Old(count=r.key, total=1000)
+        assert self.old[r.key].count == r.key and self.old[r.key].total == 1000
+        {BODY}"""
+    storage = MemoryStorage()
+    with monkeypatch.context() as earlier:
+        earlier.setattr(Schemas, "note", lambda *_: None)
+        run_local(modules("app", two, states, body).application(), checkpoint=storage, windows=FIRST)
+    found = rows(run_local(modules("app", two, states, body).application(), checkpoint=storage, windows=2))
+    assert [one for one in caplog.messages if "did not note the fields" in one]
+    caplog.clear()
+    swapped = SWAPPED + SWAPPED.replace("Acc", "Old")
+    found += rows(run_local(modules("app", swapped, states, body).application(), checkpoint=storage))
+    assert sorted(found) == expected()
+    assert not [one for one in caplog.messages if "did not note the fields" in one]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,6 +16,7 @@ from ridgeline.engine.driver.manifest import Manifest
 from ridgeline.engine.driver.planning import Planner
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.converting import convert
+from ridgeline.engine.state.holding import held_in
 from ridgeline.engine.state.moving import MoveSource, move
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.storage import TrialStorage, explain
@@ -23,8 +26,9 @@ from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 from ridgeline.plan.state_moves import StatePlan, check_boundary, check_dropped, plan_states
-from ridgeline.plan.state_schemas import Comparison, Conversion, held_states
+from ridgeline.plan.state_schemas import Comparison, Conversion, Schemas, held_states
 
+_log = logging.getLogger(__name__)
 _NOTHING: Mapping[str, str] = {}
 _NUMBERS = count(1)
 """One for each state that this process moves."""
@@ -90,7 +94,32 @@ def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Plann
         remedy = "go on with the one before, or drop the state (`--drop-state`)"
         msg = f"{error}; {what}; {remedy}"
         raise StateError(msg) from error
+    if not last.schemas and any(last.states.values()):
+        begin = replace(begin, schemas=_noted(plan, checkpoint, begin))
     return replace(begin, other=not same)
+
+
+def _noted(plan: Plan, checkpoint: Checkpoint, begin: Beginning) -> Mapping[str, Any]:
+    """What states hold that a version of Ridgeline wrote which did not note it: as their code says now.
+
+    So later starts compare all of it, not only what has changed since. This start has nothing to compare
+    with, which is a line of the log.
+    """
+    files = SegmentFiles(checkpoint.storage, checkpoint.run_id)
+    schemas = Schemas(plan.physical.operators)
+    for target, version in begin.states.items():
+        operator = plan.physical.operator(target)
+        for name in version:
+            with contextlib.suppress(StateError, OSError):  # who needs it says so, and may repair it
+                if not state_files.is_segment(name):
+                    schemas.note(_base(operator.state_key), held_in(files, name, operator.state_key))
+    _log.warning(
+        "%s: an earlier version of Ridgeline wrote this state, and did not note the fields of its classes. "
+        "If they have changed places since, go on with the code that wrote it for one start",
+        listed(sorted({plan.physical.operator(target).name for target in begin.states})),
+        extra={"application": plan.logical.application},
+    )
+    return schemas.picture
 
 
 def _planned(
