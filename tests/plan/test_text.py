@@ -82,7 +82,7 @@ def test_json() -> None:
     plan = to_dict(plan_application(payments_app()))
     assert json.loads(json.dumps(plan, allow_nan=False)) == plan
     assert list(plan) == ["application", "version", "logical", "physical", "execution", "notes"]
-    assert [note["operator"] for note in plan["notes"]] == ["source"]
+    assert [note["operator"] for note in plan["notes"]] == ["balances", "source"]
     assert plan["logical"]["window_seconds"] == 0.2
     assert plan["logical"]["operators"][3] == {
         "name": "top",

@@ -15,6 +15,7 @@ from ridgeline.plan.logical import LogicalOperator, LogicalPlan
 from ridgeline.plan.loops import loop_notes
 from ridgeline.plan.partitioning import parallel_ports
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan
+from ridgeline.plan.tied_readers import tied_notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Note:
 def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]:
     """The notes on a plan, in topological order of the operators.
 
-    On operators with one partition only what they need of their host.
+    On operators with one partition only what they need of their host, and who waits for whom.
 
     Example:
         >>> from ridgeline import Application
@@ -65,6 +66,10 @@ def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]
         *relaxed,
         *hosts,
         *(Note(where, text) for where, text in loop_notes(logical)),
+        *(
+            Note(where, text)
+            for where, text in tied_notes(logical, {name: one.partitions for name, one in first.items()})
+        ),
         *(
             Note(operator.name, text)
             for operator in logical.operators
