@@ -3,7 +3,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from ridgeline import OperatorError, RoundRobinPartitioner
+from ridgeline import OperatorError, RoundRobinPartitioner, ValidationError
 from ridgeline.operators import SimpleMovingAverage
 from support.operators.one_operator import collect, values
 
@@ -95,3 +95,9 @@ def test_round_robin_is_refused():
             partitions=2,
             partitioner=RoundRobinPartitioner(),
         )
+
+
+def test_averages_of_whole_numbers_need_a_column_for_them():
+    """An average that is whole by rounding would go into the column of integers, others would not."""
+    with pytest.raises(ValidationError, match=r"averages of `.*`, which is int64, are no whole numbers"):
+        collect(SimpleMovingAverage(), {"data": (Count, [[("a", 2**53 + 1), ("a", 3)]])}, "average")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
 from typing import Any, ClassVar
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
-from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaType, State
+from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, SchemaError, SchemaType, State
 from ridgeline.operators._exact import added, divided, to_scale
 from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, T, check_columns, distinct, sums
 
@@ -63,6 +63,17 @@ class SimpleMovingAverage(KeyValOperator[T]):
     # all partitions.
     parts = KeyedState(tuple)
     window_number = State(0, moves="same")
+
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """That of the input. Raises SchemaError for whole numbers, whose averages are none."""
+        given = inputs.get("data")
+        if port == "average" and self.schema is None and given is not None and len(given.arrow) > 1:
+            column = given.arrow.field(1)
+            if pa.types.is_integer(column.type) or pa.types.is_boolean(column.type):
+                what = f"averages of `{column.name}`, which is {column.type}, are no whole numbers"
+                msg = f"{what}; give `schema`, with a float or a Decimal for them"
+                raise SchemaError(msg)
+        return super().derived_schema(port, inputs)
 
     @data.process_batch
     def add_batch(self, batch: pa.RecordBatch) -> None:
