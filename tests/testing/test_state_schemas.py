@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ridgeline.api.errors import CheckpointError
+from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.engine.state import keyed_segments
 from ridgeline.engine.state.storage import MemoryStorage
 from ridgeline.plan.edits import ReplaceOperator
@@ -525,3 +525,14 @@ def test_what_an_earlier_version_did_not_note_is_compared_from_the_second_start_
     found += rows(run_local(modules("app", swapped, states, body).application(), checkpoint=storage))
     assert sorted(found) == expected()
     assert not [one for one in caplog.messages if "did not note the fields" in one]
+
+
+def test_values_that_pickle_does_not_give_back_name_their_operator(modules: Any) -> None:
+    classes = (
+        "class Acc(Exception):\n    def __init__(self, count, total):\n"
+        "        self.count, self.total = count, total\n        super().__init__()\n"
+    )
+    application = modules("versioned_app", classes).application()
+    told = r"operator `sum` .* in `state`: .* must come back from `pickle`"
+    with pytest.raises(RidgelineError, match=told):
+        run_local(application)

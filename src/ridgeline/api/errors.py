@@ -97,6 +97,9 @@ class StateError(RidgelineError):
         ridgeline.api.errors.StateError: `totals` holds values of type `int`; got 'one', a `str`, ...
     """
 
+    operator: str = ""
+    """Whose state it is, as failures name it; "" if that is not known."""
+
 
 class ChangeError(RidgelineError):
     """A change of a running application is refused: nothing of it is applied.

@@ -190,7 +190,8 @@ def read(storage: Storage, name: str, key: str, unpickled: Callable[[Any], Any] 
     except Exception as error:
         what = f"{type(error).__name__}: {error}"
         unreadable = isinstance(error, OSError)
-        remedy = "see to the disk, then run again" if unreadable else "run it with the code that wrote it"
+        remedy = "run it with the code that wrote it; what a state holds must come back from `pickle`"
+        remedy = "see to the disk, then run again" if unreadable else remedy
         msg = f"state file `{where(storage, name)}` cannot be read: {what}; {remedy}"
         raise StateError(msg) from error
     return changes

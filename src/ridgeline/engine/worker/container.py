@@ -423,7 +423,11 @@ class Container:
             touched = undo.touched_since(window_id, wanted)
             undo.restoring()
             owner = self.spec.tails.get(operator_id, runtime.spec)
-            versions.restore(self._files, owner, runtime.cells, wanted, held, self._epoch, touched)
+            try:
+                versions.restore(self._files, owner, runtime.cells, wanted, held, self._epoch, touched)
+            except StateError as error:
+                error.operator = runtime.spec.title
+                raise
             undo.restored(wanted, window_id)
         self._undo[operator_id].begins(wanted or (), window_id)
         return wanted or ()

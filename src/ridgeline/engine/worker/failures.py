@@ -16,6 +16,7 @@ from ridgeline.api.errors import (
     Failure,
     OperatorError,
     RidgelineError,
+    StateError,
     described,
 )
 from ridgeline.engine.state.storage import explain
@@ -64,8 +65,8 @@ def failure_of(error: BaseException, spec: ContainerSpec, window_id: int, checkp
         callback, text = "state", explain(checkpoint, error) if isinstance(error, OSError) else str(error)
     else:
         callback, text, trace = "its container", described(error), "".join(traceback.format_exception(error))
-    first = spec.operators[0]
-    return Failure(spec.application, first.title, 0, window_id, callback, text, traceback=trace)
+    title = (error.operator if isinstance(error, StateError) else "") or spec.operators[0].title
+    return Failure(spec.application, title, 0, window_id, callback, text, traceback=trace)
 
 
 def hosting_failure(error: Exception, checkpoint: str) -> Failure:
