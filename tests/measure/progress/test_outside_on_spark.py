@@ -2,7 +2,9 @@
 
 Bounds are for a machine that others use, too: they are wider than what is seen on a quiet one. On a quiet
 one verdicts are right within 2 s, backlogs within 5 % or 3 s of arrivals, the time of catching up within
-10 % and own time within 5 %.
+10 % and own time within 5 %. What is seen is printed (`pytest -s`).
+
+Own time of a fused diamond is in `tests/measure/test_own_time_outside_on_spark.py`.
 """
 
 import statistics
@@ -71,6 +73,8 @@ def assert_backlogs(looks):
         for look in looks
         if look.told is None or abs(look.told - look.true) > max(0.05 * look.true, 3 * RATE)
     ]
+    errors = [abs(look.told - look.true) / max(look.true, RATE) for look in looks if look.told is not None]
+    print(f"backlogs: {len(looks)}, wrong {len(wrong)}, error {statistics.median(errors):.1%}")
     assert len(wrong) <= 0.1 * len(looks), wrong
 
 
@@ -78,6 +82,7 @@ def assert_turns(looks, since, right):
     """The verdict is one of these soon after that time, and then nearly always."""
     first = next(look.at for look in looks if look.at >= since and look.verdict in right)
     later = [look.verdict in right for look in looks if look.at >= since + _VERDICT_SECONDS]
+    print(f"{right}: after {first - since:.1f} s, then {sum(later)} of {len(later)}")
     assert first - since <= _VERDICT_SECONDS
     assert sum(later) >= 0.9 * len(later), [look.verdict for look in looks]
 
@@ -89,6 +94,7 @@ def assert_forecasts(looks, caught_up_at):
     if not late:
         return
     errors = [abs(one.caught_up_at - caught_up_at) / (caught_up_at - one.at) for one in late]
+    print(f"caught up at: {len(errors)}, error {statistics.median(errors):.1%}")
     assert statistics.median(errors) <= _CATCH_UP
 
 
@@ -105,7 +111,8 @@ def recovers(run, cost=RECOVERING):
     nothing_left_at = end + looks[-1].true / drained  # that is what is told, and it ends in windows in flight
     assert_forecasts([look for look in looks if look.at > turned + _VERDICT_SECONDS], nothing_left_at)
     settled = run.until(lambda look: look.verdict == "keeping up", "it to say that it keeps up")
-    assert settled[-1].at - end <= 2 * _VERDICT_SECONDS
+    print(f"keeps up: {settled[-1].at - end:.1f} s after less than two windows' records waited")
+    assert settled[-1].at - end <= _VERDICT_SECONDS
 
 
 def overload(run, cost, seconds):
@@ -141,6 +148,7 @@ def test_overload_long_windows_and_repartition(spark_context, tmp_path, monkeypa
         overload(run, VERY_SLOW, 16)  # windows of 10 s
         recovers(run)
         seconds = handle.watch.operator_totals()["slow"]["seconds"]
+        print(f"own time: {seconds:.1f} s, {outside.watch('slow'):.1f} s by a stopwatch")
         assert seconds == pytest.approx(outside.watch("slow"), rel=0.10)
 
         outside.cost = 0.0005
@@ -150,7 +158,8 @@ def test_overload_long_windows_and_repartition(spark_context, tmp_path, monkeypa
         outside.repartitioned(2)
         looks = run.lasting(8)
         assert_backlogs(looks[4:])
-        assert not {one.verdict for one in looks} & {"unknown", "stuck", "unreachable"}
+        print("repartition:", [one.verdict for one in looks])
+        assert {one.verdict for one in looks} <= {"settling", "keeping up", "catching up"}
 
 
 def test_restart_with_work_waiting(spark_context, tmp_path, monkeypatch):
@@ -172,7 +181,9 @@ def test_restart_with_work_waiting(spark_context, tmp_path, monkeypatch):
         assert_backlogs([look for look in looks if look.at > begun + 2])
         waits = [look for look in looks if look.true > 4 * RATE]
         right = [look.verdict in {"settling", "catching up", "unknown"} for look in waits]
+        print(f"restart: heard after {begun - looks[0].at:.1f} s, right {sum(right)} of {len(right)}")
         assert sum(right) >= 0.9 * len(right), [look.verdict for look in waits]
         assert "catching up" in {look.verdict for look in waits}
         settled = run.until(lambda look: look.verdict == "keeping up", "it to say that it keeps up")
+        print(f"keeps up: {settled[-1].at - looks[-1].at:.1f} s after that")
         assert settled[-1].at - looks[-1].at <= _VERDICT_SECONDS
