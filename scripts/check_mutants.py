@@ -92,6 +92,12 @@ MUTANTS = {
     "name-of-the-file-not-synced": Mutant(
         "operators/_file_publisher.py", "        self._files.sync(self._root)\n", "", _ORDER
     ),
+    "rows-of-void-windows-stay": Mutant(
+        "operators/_file_publisher.py",
+        "            take_back(self._files, self._folder, names, rewound, self._context)\n",
+        "",
+        "tests/simulation/test_seeds.py -k rewinds",
+    ),
     "reports-of-a-late-slot-taken": Mutant(
         "engine/driver/slot_executor.py",
         "if slot == self._slots.spare and is_of_windows(message):",

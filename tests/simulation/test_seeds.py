@@ -12,6 +12,8 @@ QUICK_CHANGING = 40
 MANY_CHANGING = 2_000
 QUICK_SPECULATING = 40
 MANY_SPECULATING = 400
+QUICK_REWINDING = 40
+MANY_REWINDING = 1_500
 
 
 def test_no_seed_breaks_an_invariant():
@@ -47,6 +49,21 @@ def test_no_seed_of_many_with_a_spare_slot_breaks_an_invariant():
     assert not failed, report(Case.speculating(failed[0][0]))
 
 
+def test_no_seed_with_rewinds_breaks_an_invariant():
+    failed = run_seeds(0, QUICK_REWINDING, rewinding=True)
+    assert not failed, report(Case.rewinding(failed[0][0]))
+
+
+@pytest.mark.slow
+def test_no_seed_of_many_with_rewinds_breaks_an_invariant():
+    failed = run_many(QUICK_REWINDING, MANY_REWINDING, rewinding=True)
+    assert not failed, report(Case.rewinding(failed[0][0]))
+
+
+def test_runs_are_rewound():
+    assert sum(simulate(Case.rewinding(seed)).ledger.rewinds for seed in range(20)) > 5
+
+
 def test_slots_that_stand_still_change_places_with_the_spare():
     assert sum(simulate(Case.speculating(seed)).hedges for seed in range(20)) > 5
     assert sum(simulate(Case.of(seed)).hedges for seed in range(5)) == 0
@@ -59,7 +76,7 @@ def test_changes_are_made_and_taken_back():
 
 
 def test_a_seed_replays_to_the_same_step():
-    for case in [*map(Case.of, range(5)), *map(Case.changing, range(5))]:
+    for case in [*map(Case.of, range(5)), *map(Case.changing, range(5)), *map(Case.rewinding, range(5))]:
         logs = [], []
         for log in logs:
             simulate(case, log.append)

@@ -18,15 +18,17 @@ _SHOWN = 10
 
 
 def run_seeds(
-    begin: int, end: int, *, changing: bool = False, speculating: bool = False
+    begin: int, end: int, *, changing: bool = False, speculating: bool = False, rewinding: bool = False
 ) -> list[tuple[int, str]]:
     """The seeds that fail, and what they violate. Does not look again at what was there before.
 
-    `changing`: somebody asks for changes of the plan. `speculating`: there is a spare slot.
+    `changing`: somebody asks for changes of the plan. `speculating`: there is a spare slot. `rewinding`:
+    somebody rewinds the run.
     """
     _freeze()
     try:
-        return _run_piece(case_of(changing=changing, speculating=speculating), begin, end)
+        of = case_of(changing=changing, speculating=speculating, rewinding=rewinding)
+        return _run_piece(of, begin, end)
     finally:
         gc.enable()
         gc.unfreeze()
@@ -39,8 +41,10 @@ def _freeze() -> None:
     gc.disable()
 
 
-def case_of(*, changing: bool, speculating: bool = False) -> Callable[[int], Case]:
+def case_of(*, changing: bool, speculating: bool = False, rewinding: bool = False) -> Callable[[int], Case]:
     """What makes the case of a seed."""
+    if rewinding:
+        return Case.rewinding
     if speculating:
         return Case.speculating
     return Case.changing if changing else Case.of
@@ -53,15 +57,24 @@ def _run_piece(of: Callable[[int], Case], begin: int, end: int) -> list[tuple[in
 
 
 def run_many(
-    begin: int, end: int, processes: int = 2, *, changing: bool = False, speculating: bool = False
+    begin: int,
+    end: int,
+    processes: int = 2,
+    *,
+    changing: bool = False,
+    speculating: bool = False,
+    rewinding: bool = False,
 ) -> list[tuple[int, str]]:
     """As `run_seeds`, in several processes."""
+    of = case_of(changing=changing, speculating=speculating, rewinding=rewinding)
+    return _run_all(begin, end, processes, of)
+
+
+def _run_all(begin: int, end: int, processes: int, of: Callable[[int], Case]) -> list[tuple[int, str]]:
     begins = range(begin, end, PIECE)
     with ProcessPoolExecutor(processes, initializer=_freeze) as pool:
         ends = [min(first + PIECE, end) for first in begins]
-        pieces = pool.map(
-            partial(_run_piece, case_of(changing=changing, speculating=speculating)), begins, ends
-        )
+        pieces = pool.map(partial(_run_piece, of), begins, ends)
         return [failed for piece in pieces for failed in piece]
 
 
@@ -72,12 +85,14 @@ def main() -> int:
     parser.add_argument("--shrink", action="store_true", help="make the case small and print it as a test")
     parser.add_argument("--changes", action="store_true", help="with changes of the plan")
     parser.add_argument("--speculation", action="store_true", help="with a spare slot")
+    parser.add_argument("--rewinds", action="store_true", help="with rewinds of the run")
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     first, _, end = given.seeds.partition(":")
+    of = case_of(changing=given.changes, speculating=given.speculation, rewinding=given.rewinds)
     if end:
-        return _many(int(first), int(end), given.processes, given.changes, given.speculation)
-    case = case_of(changing=given.changes, speculating=given.speculation)(int(first))
+        return _many(int(first), int(end), given.processes, of)
+    case = of(int(first))
     if given.shrink:
         print(as_test(shrunk(case)) if failure(case) else f"seed {first} does not fail")
         return 0
@@ -89,14 +104,14 @@ def main() -> int:
     return 0
 
 
-def _many(first: int, end: int, processes: int, changing: bool, speculating: bool) -> int:
+def _many(first: int, end: int, processes: int, of: Callable[[int], Case]) -> int:
     began = time.monotonic()
-    failed = run_many(first, end, processes, changing=changing, speculating=speculating)
+    failed = _run_all(first, end, processes, of)
     for seed, violated in failed[:_SHOWN]:
         print(seed, violated.partition("\n")[0][:160])
     print(f"{end - first} seeds in {time.monotonic() - began:.1f} s, {len(failed)} failed")
     if failed:
-        print(report(case_of(changing=changing, speculating=speculating)(failed[0][0])))
+        print(report(of(failed[0][0])))
     return bool(failed)
 
 

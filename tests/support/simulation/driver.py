@@ -9,6 +9,7 @@ from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint import Checkpoint
 from ridgeline.engine.driver.manifest import Manifest
 from ridgeline.engine.driver.planning import Planner
+from ridgeline.engine.driver.rewinding import rewind, rewindable
 from ridgeline.engine.driver.run import ApplicationRun
 from ridgeline.engine.driver.slot_executor import SlotExecutor
 from ridgeline.engine.exchange.network import STRAM, Peer
@@ -59,6 +60,9 @@ class SimulatedCheckpoint(Checkpoint):
 
     def _note(self, last: Manifest) -> None:
         """A window is committed."""
+        if last.rewound_to is not None:
+            self._ledger.rewound(last.window_id, last.rewound_to, last.states)
+            return
         self._ledger.plans.committed(last)
         self._ledger.commit(last.window_id, last.states)
 
@@ -177,6 +181,7 @@ class DriverProcess(Process):
             planner = Planner(self._planned, {})
             plan = planner.settled(checkpoint.last())
             world.ledger.plans.begins(plan, checkpoint.last())
+        self._rewind(checkpoint, plan)
         endpoint = self.endpoint = self.wires.join(Peer(STRAM, checkpoint.epoch), self)
         executor = self.executor = SlotExecutor(
             Platform(self, endpoint, world.case.slots + world.case.speculates),
@@ -188,13 +193,26 @@ class DriverProcess(Process):
             observe=self._observe,
         )
 
+        return ApplicationRun(
+            plan,
+            checkpoint,
+            executor,
+            world.clock,
+            self._contexts(checkpoint),
+            committer=self.commits,
+            planner=planner,
+        )
+
+    def _contexts(self, checkpoint: SimulatedCheckpoint) -> Callable[[str], PublisherContext]:
+        """What publishers know, by operator."""
+
         def context(operator: str) -> PublisherContext:
             no: Any = None
             return PublisherContext(
                 application="app",
                 operator=operator,
                 run_id=checkpoint.run_id,
-                clock=world.clock,
+                clock=self.world.clock,
                 console=self,  # type: ignore[arg-type]  what is published goes there
                 staging="",
                 spark=no,
@@ -203,9 +221,17 @@ class DriverProcess(Process):
                 committed=checkpoint.committed,
             )
 
-        return ApplicationRun(
-            plan, checkpoint, executor, world.clock, context, committer=self.commits, planner=planner
-        )
+        return context
+
+    def _rewind(self, checkpoint: SimulatedCheckpoint, plan: Plan) -> None:
+        """Go back to a window that is kept, if somebody wants that."""
+        number, self.world.rewind = self.world.rewind, None
+        if number is None:
+            return
+        kept = rewindable(checkpoint)[1:]
+        if kept:
+            window = kept[number % len(kept)].window_id
+            rewind(checkpoint, plan, window, self.world.clock, self._contexts(checkpoint))
 
     def _observe(self, event: RunEvent) -> None:
         """Something has happened to the slots."""

@@ -38,6 +38,7 @@ class Ledger:
         self.committed: dict[int, tuple[tuple[int, ...], Mapping[str, StateVersion]]] = {}
         """The windows that somebody took for committed: the sources' positions, and the states."""
         self.last = -1
+        self.rewinds = 0
         self._before: dict[int, int] = {}
         """The last window of the commit before. One commit may cover several windows."""
         self.needed: set[str] = set()
@@ -93,6 +94,28 @@ class Ledger:
             self.last = window_id
         if window_id == self.last:
             self.needed = {name for version in states.values() for name in version}
+
+    def rewound(self, window_id: int, back: int, states: Mapping[str, StateVersion]) -> None:
+        """A driver has gone back to a window: what was committed since is void."""
+        self.needed = {name for version in states.values() for name in version}
+        if window_id in self.committed:
+            return
+        if window_id <= self.last:
+            self.violate(f"window {self.last} was rewound to {back} under the number {window_id}")
+        positions, versions = self.committed[back]
+        if {key: tuple(map(state_files.covered, one[-1:])) for key, one in states.items()} != versions:
+            self.violate(f"window {back} had the states {versions}, and has {states} after a rewind")
+        self.rewinds += 1
+        self.committed[window_id] = positions, versions
+        self._before[window_id] = back
+        self.last = window_id
+        count = len(self._layout.sources)
+        left = [number * count + source for source, end in enumerate(positions) for number in range(end)]
+        self._sums = {}
+        for number in left:
+            self._sums[number % KEYS] = self._sums.get(number % KEYS, 0) + number + 1
+        if self.readers is not None:
+            self.readers.rewound(set(left))
 
     def _positions(self, window_id: int) -> tuple[int, ...]:
         known = self.committed.get(window_id)

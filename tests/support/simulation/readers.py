@@ -43,6 +43,14 @@ class Readers:
         for name in sorted(self._disk.folders.get(FOLDER, ())):
             self._read(name)
 
+    def rewound(self, left: set[int]) -> None:
+        """Of all that was there only these numbers stay. A file that has others goes at the next start.
+
+        What it has of these is in another one then.
+        """
+        self.seen = {name: numbers for name, numbers in self.seen.items() if left.issuperset(numbers)}
+        self._file_of = {number: name for name, numbers in self.seen.items() for number in numbers}
+
     def take(self) -> None:
         """Take all files away whose marker is on the disk.
 
@@ -86,6 +94,11 @@ class Readers:
         there = self._disk.folders.get(FOLDER, set())
         if gone := sorted(self.seen.keys() - self._taken - there):
             self._ledger.violate(f"readers saw {gone}, which nobody took: gone at the end")
+        for name in sorted(there):
+            ending = name.rpartition(".")[2]
+            for number in _numbers(bytes(self._disk.names[f"{FOLDER}/{name}"].data), ending):
+                if (other := self._file_of.get(number)) != name:
+                    self._ledger.violate(f"{number} is in `{name}` at the end, and in `{other}`")
 
 
 def _numbers(data: bytes, format: str) -> list[int]:

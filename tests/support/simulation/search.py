@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 from support.simulation.changing import CHANGE
 from support.simulation.process import ViolationError
-from support.simulation.world import KINDS, Case, simulate
+from support.simulation.world import KINDS, REWIND, Case, simulate
 
 TRIES = 300
 """So many smaller cases are tried at most."""
@@ -86,7 +86,8 @@ def as_test(case: Case) -> str:
 
 def report(case: Case) -> str:
     """What a failing case violates, how to see it, and a test of it."""
-    changes = "--changes " * any(fault.kind == CHANGE for fault in case.faults)
+    kinds = {fault.kind for fault in case.faults}
+    changes = "--changes " * (CHANGE in kinds) + "--rewinds " * (REWIND in kinds)
     again = f"PYTHONPATH=tests python -m support.simulation {changes}{case.seed}"
     small = as_test(shrunk(case))
     return f"seed {case.seed}: {failure(case)}\nstep by step: {again}\nas a test:\n{small}"

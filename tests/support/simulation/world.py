@@ -69,6 +69,8 @@ _MENDED = 0.3
 _OF_SLOTS = ("kill slot", "job", "cut", "late", "no answer", "stop slot", "disown", "raise")
 _OF_DRIVERS = ("kill driver", "stop driver", "second driver")
 _OF_DISKS = ("power", "full", "bad sync", "old file", "rot", "lost answer")
+REWIND = "rewind"
+"""The kind of a fault in which the driver dies and the next one goes back to an earlier window."""
 TAKE = "take"
 """The kind of a fault in which readers take away all files that they see."""
 KINDS = (*_OF_SLOTS, *_OF_DRIVERS, *_OF_DISKS)
@@ -142,6 +144,21 @@ class Case:
         return replace(case, total=total, real=True, faults=tuple(sorted([*case.faults, *asked])))
 
     @classmethod
+    def rewinding(cls, seed: int, kinds: Sequence[str] = KINDS) -> Case:
+        """The case of a seed in which somebody rewinds the run between two drivers, beside the faults."""
+        luck = random.Random(f"rewinds of {seed}")
+        case = replace(
+            cls.of(seed, kinds), total=luck.choice((16, 32)), kept=luck.choice((3, 8))
+        )._with_files()
+        last = _FIRST_MOMENTS + _MOMENTS_A_NUMBER * case.total
+        back = [
+            Fault(luck.randint(_FIRST_MOMENTS, last), REWIND, luck.randrange(1 << 16))
+            for _ in range(luck.randint(1, 4))
+        ]
+        others = [fault for fault in case.faults if fault.kind != TAKE]
+        return replace(case, faults=tuple(sorted([*others, *back])))
+
+    @classmethod
     def of(cls, seed: int, kinds: Sequence[str] = KINDS) -> Case:
         """The case of a seed, with faults of these kinds."""
         luck = random.Random(seed)
@@ -196,9 +213,11 @@ class World:
         shape = case.sources, case.partitions, case.in_flight, case.interval, case.kept
         kinds = [fault.kind for fault in case.faults]
         attempts = kinds.count("raise")  # what slots and the network do counts as none
-        if {CHANGE, *_OF_DRIVERS, *_OF_DISKS}.intersection(kinds):
+        if {CHANGE, REWIND, *_OF_DRIVERS, *_OF_DISKS}.intersection(kinds):
             attempts = 1000
         self._shape = *shape, case.speculates, attempts, case.files, case.roll_seconds
+        self.rewind: int | None = None
+        """The next driver rewinds, to the window that this chooses."""
         self.hedges = 0
         """How often the spare slot took the place of a late one."""
         self.layout = layout(*self._shape)
@@ -491,6 +510,10 @@ class World:
         kind, number = fault.kind, fault.number
         if kind == CHANGE:
             self._ask(number)
+        elif kind == REWIND:
+            self.rewind = number
+            for driver in list(self.drivers):
+                self._forget(driver)
         elif kind == TAKE:
             self.readers.take()
         elif kind in _OF_SLOTS:
