@@ -123,7 +123,7 @@ def test_a_cut_network_is_waited_for(start, wait_until, tmp_path):
         run.says(SILENT)
         run.says(r"slot \d is lost: process \d+ on `beta`: (?:its host has acknowledged nothing|.*timed out)")
         cluster.mend("beta")
-        run.says(r"is there again: process \d+ on `beta`", len(pids))
+        run.says(r"slot \d is there again: process \d+ on `beta`", len(pids))
         run.goes_on()
         run.finish(tmp_path)
         again = set(re.findall(r"is there again: process (\d+) on `beta`", run.driver.text))
