@@ -536,3 +536,23 @@ def test_values_that_pickle_does_not_give_back_name_their_operator(modules: Any)
     told = r"operator `sum` .* in `state`: .* must come back from `pickle`"
     with pytest.raises(RidgelineError, match=told):
         run_local(application)
+
+
+def test_two_states_may_change_their_names(modules: Any) -> None:
+    states = "acc = KeyedState(Acc, key=int)\n    last = KeyedState(int, key=int, default=-1)"
+    body = BODY + "\n        self.last[r.key] = r.n"
+    swapped = states.replace("acc", "one").replace("last", "acc").replace("one", "last")
+    other = (
+        body.replace("self.acc", "self.one").replace("self.last", "self.acc").replace("self.one", "self.last")
+    )
+    other = other.replace(
+        "a = self", "assert self.acc[r.key] == r.n - 40, self.acc[r.key]\n        a = self", 1
+    )
+    storage = first(modules("versioned_app", NAMED, states, body))
+    refused(modules("versioned_app", NAMED, swapped, other), storage)
+    only = {"sum.acc": "sum.last"}
+    assert "`last` has values of its own" in refused(
+        modules("versioned_app", NAMED, swapped, other), storage, rename=only
+    )
+    both = {"sum.acc": "sum.last", "sum.last": "sum.acc"}
+    goes_on(modules("versioned_app", NAMED, swapped, other), storage, rename=both)

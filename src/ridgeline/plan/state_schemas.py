@@ -227,10 +227,11 @@ class _One:
         asked = self._whole.new_name(names)
         if asked is not None:
             new = asked.removeprefix(f"{self._owner}.")
-            if new in self._declared and (new == name or new not in held):
+            free = new == name or new not in held or self._goes_elsewhere(new)
+            if new in self._declared and free:
                 return new
             what = f"its state `{name}` is to be called `{asked}`, but it has no such state"
-            if new in held:
+            if not free:
                 what = f"its state `{name}` is to be called `{new}`, but `{new}` has values of its own"
             self.faults.append(Fault(self._owner, what, did_you_mean(new, self._declared)))
             return None
@@ -259,6 +260,11 @@ class _One:
             )
         )
         return None
+
+    def _goes_elsewhere(self, name: str) -> bool:
+        """Whether the values of a state are asked to go to another one, as where two change their names."""
+        asked = self._whole.new_name((f"{self._before}.{name}", f"{self._owner}.{name}"))
+        return asked is not None and asked.removeprefix(f"{self._owner}.") != name
 
     def _lifetimes(self, before: Shape, held: Mapping[str, Shape]) -> str | None:
         """When the keys of a state end is kept beside it, and goes with it."""
