@@ -214,6 +214,7 @@ class ProgressFold:
             return False
         if event.at < window.heartbeats.get(event.container, -math.inf):
             return False
+        window.heard_at = event.at if window.heard_at is None else window.heard_at
         window.processes[process] = event.container
         window.finished.discard(event.container)
         window.heartbeats[event.container] = event.at
@@ -272,11 +273,21 @@ class ProgressFold:
         """
         asking = [source for source in self._sources.values() if source.looks(at, again=again)]
         window = self._window
-        if not asking or window is None or not window.running:
+        if not asking or window is None or not window.running or self._hears_a_part(window, at):
             return
         done = self._done(at)
         for source in asking:
             source.look(at, done)
+
+    def _hears_a_part(self, window: _Window, at: float) -> bool:
+        """True if some containers that sent heartbeats in the window before have not yet, and others have.
+
+        Their partitions are in step with those that have: one half alone says little of the whole.
+        """
+        if self._last is None or window.heard_at is None or at - window.heard_at >= _BEAT_SECONDS:
+            return False
+        usual = self._last.heartbeats.keys() & self._topology.containers.keys()
+        return bool(usual - window.heartbeats.keys() - window.finished)
 
     def _done(self, at: float, committed: int = -1) -> Done:
         """How much windows in flight after one have done; whether windows are or will be late.
@@ -680,6 +691,8 @@ class _Window:
     at_once: bool = False
     """It began as soon as the one before, which was late, had ended."""
     committed_at: float | None = None
+    heard_at: float | None = None
+    """When its first heartbeat came."""
     heard: dict[int, RunningOperator] = field(default_factory=dict)
     """What heartbeats say."""
     ended: Sequence[OperatorWindow] = ()
@@ -703,7 +716,7 @@ class _Window:
         return self.heard | done
 
     def clear(self) -> None:
-        self.ended = ()
+        self.ended, self.heard_at = (), None
         for reported in (self.heard, self.heartbeats, self.processes, self.finished):
             reported.clear()
 
