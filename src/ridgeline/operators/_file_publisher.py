@@ -206,6 +206,8 @@ class FilePublisher(Publisher):
             raise RidgelineError(message)
         waited = [Segment(*entry) for entry in state["pending"]] if state else []
         pending = [segment for segment in self._pending if segment.window <= window_id]
+        if self._files.is_folder(self._folder):
+            self._files.sync(self._folder)  # the record names where the marker is
         return {
             "window": at,
             "name": self._context.operator,

@@ -339,7 +339,17 @@ class SimulatedDisk(_View, LocalStorage):
         self._process = process
 
     def prepare(self, folders: Iterable[str]) -> None:
-        """All folders are there."""
+        """The checkpoint itself is there; what it holds is made when it is needed."""
+
+    def _make_folder(self, name: str) -> None:
+        """As the engine's: the first use syncs its name, whoever has made it."""
+        folder = name.rpartition("/")[0]
+        if self._process.world.case.folders and folder and folder not in self._folders:
+            self._process.point("folder")
+            self.disk.make_folder(folder)
+            self._process.point("folder made")
+            self.disk.sync_folder("")
+            self._folders.add(folder)
 
     def lock(self) -> _Lock:
         """Lock the folder for this process. Raises CheckpointError."""
@@ -382,6 +392,7 @@ class SimulatedDisk(_View, LocalStorage):
         self._process.point("write")
         data = b"".join(parts)
         file = File()
+        self._make_folder(name)
         self.disk.link(name, file)
         self.disk.write(file, data, 0)
         self._process.point("write sync")
@@ -391,6 +402,7 @@ class SimulatedDisk(_View, LocalStorage):
     def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
         """A hidden file, then a link, then a sync of the folder."""
         self._process.point("create")
+        self._make_folder(name)
         hidden = File()
         if settled:
             self.disk.sync_folder(settled)

@@ -50,6 +50,8 @@ REAL_FILES = 2 * REAL
 """Also in those of so many, which run the engine's own containers."""
 _CHANGES = 4
 """In one of so many seeds with a spare slot the plan changes."""
+_POWER_CUTS = 3
+"""In one of so many seeds with rewinds the power fails besides."""
 PATIENCE = 8000
 """So many moments after the last fault the application must have ended."""
 _STEP_SECONDS = 0.0004
@@ -114,6 +116,8 @@ class Case:
     faults: tuple[Fault, ...] = ()
     speculates: bool = False
     """There is a spare slot for what a late one hosts."""
+    folders: bool = False
+    """Folders of the checkpoint are made when they are needed; others are there from the beginning."""
     files: str = ""
     """The format of the files that the output writes; "": it hands numbers over."""
     roll_seconds: float = 0.0
@@ -155,8 +159,10 @@ class Case:
             Fault(luck.randint(_FIRST_MOMENTS, last), REWIND, luck.randrange(1 << 16))
             for _ in range(luck.randint(1, 4))
         ]
+        if seed % _POWER_CUTS == 0:
+            back.append(Fault(luck.randint(_FIRST_MOMENTS, last), "power", 0))
         others = [fault for fault in case.faults if fault.kind != TAKE]
-        return replace(case, faults=tuple(sorted([*others, *back])))
+        return replace(case, faults=tuple(sorted([*others, *back])), folders=True)
 
     @classmethod
     def of(cls, seed: int, kinds: Sequence[str] = KINDS) -> Case:
