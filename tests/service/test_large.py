@@ -160,6 +160,7 @@ def test_while_a_window_is_retried_everything_answers():
         assert client.get("/windows")["windows"][-1]["windowId"] == 1
 
 
+@pytest.mark.slow
 def test_many_ask_while_windows_commit():
     watch, plan, now, events = fed(payments(), 1)
     over = threading.Event()

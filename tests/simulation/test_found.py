@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,9 +16,14 @@ from support.simulation.process import Killed, Process
 from support.simulation.search import failure
 from support.simulation.world import Case, Fault
 
+WITHOUT_FOLDERS = SimpleNamespace(folders=False)
+"""A case in which folders are there once they are made."""
+
 
 class Quiet:
     """A world without faults."""
+
+    case = WITHOUT_FOLDERS
 
     def moment(self, process, what):
         pass
@@ -80,6 +86,8 @@ def test_a_failed_sync_whose_pages_are_forgotten(disk):
 
 class DiesAt:
     """A world that kills its process at one point."""
+
+    case = WITHOUT_FOLDERS
 
     def __init__(self, what):
         self.what = what

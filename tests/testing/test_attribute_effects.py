@@ -257,6 +257,8 @@ ELSEWHERE = {
     "run_for_as_long",
     "stats_max_allowable_windows_lag": "measure/latency/test_latency_lag.py::test_an_operator_further_behind_"
     "than_windows_are_kept_is_as_late_as_that",
+    "ages_from_newest_record": "measure/age/test_from_newest.py::test_old_data_shows_how_far_records_are_"
+    "behind_the_newest",
     "speculation": "engine/driver/test_slot_hedging.py::test_windows_go_on_while_a_slot_stands_still",
     "speculation_multiplier": "stram/test_speculation.py::test_a_slot_is_late_by_the_multiple_of_its_own_"
     "past",
@@ -307,7 +309,7 @@ PLACES = {
 }
 TEXTS = {"stream_codec": None, "queue_capacity": "7", "buffer_memory_mb": "7", "callback_timeout": "5s"}
 TEXTS |= {"time_ahead_limit": "1h", "heartbeat_timeout": "9s", "stats_max_allowable_windows_lag": "20"}
-TEXTS |= {"speculation": "0.9", "speculation_multiplier": "2"}
+TEXTS |= {"speculation": "0.9", "speculation_multiplier": "2", "ages_from_newest_record": "true"}
 
 
 def given_from_outside() -> Iterator[tuple[Scope, str, Any]]:

@@ -78,10 +78,10 @@ def _derived(draft: Draft, operator: DraftOperator, name: str) -> Schema | None:
     """The schema that the operator makes of those of its inputs, for an output declared as `Any`."""
     try:
         made = operator.operator.derived_schema(name, operator.inputs)
+        return None if made is None else Schema(made)
     except SchemaError as error:
         draft.fault(operator.port(name), str(error), "change that, or the operator before it")
         return None
-    return None if made is None else Schema(made)
 
 
 def _passed_on(draft: Draft, operator: DraftOperator, name: str, open_inputs: list[str]) -> Schema | None:

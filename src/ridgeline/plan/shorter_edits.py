@@ -76,8 +76,8 @@ def _undone(edits: Sequence[Edit], place: int) -> Collection[int]:
             added = [number for number in range(place) if _adds_stream(edits[number], name)]
             found = _of_stream(edits, added[-1], place, name) if added else ()
         case RemoveSink(stream, sink):
-            added = [number for number in range(place) if _adds_sink(edits[number], stream, sink)]
-            found = _of_sink(edits, added[-1], place) if added else ()
+            about = [number for number in range(place) if _is_sink(edits[number], stream, sink)]
+            found = _of_sink(edits, about, place)
         case _:
             return ()
     return found
@@ -91,8 +91,8 @@ def _adds_stream(edit: Edit, name: str) -> bool:
     return isinstance(edit, AddStream) and edit.name == name
 
 
-def _adds_sink(edit: Edit, stream: str, sink: str) -> bool:
-    return isinstance(edit, AddSink) and (edit.stream, edit.sink) == (stream, sink)
+def _is_sink(edit: Edit, stream: str, sink: str) -> bool:
+    return isinstance(edit, AddSink | RemoveSink) and (edit.stream, edit.sink) == (stream, sink)
 
 
 def _of_operator(edits: Sequence[Edit], begin: int, end: int, name: str) -> Collection[int]:
@@ -136,10 +136,17 @@ def _of_stream(edits: Sequence[Edit], begin: int, end: int, name: str) -> Collec
     return own
 
 
-def _of_sink(edits: Sequence[Edit], begin: int, end: int) -> Collection[int]:
-    """A sink's addition and its removal; none if others may need them."""
-    between = edits[begin + 1 : end]
-    return {begin, end} if all(isinstance(edit, _HARMLESS) for edit in between) else ()
+def _of_sink(edits: Sequence[Edit], about: Sequence[int], end: int) -> Collection[int]:
+    """A sink's addition and its removal; none if others may need them.
+
+    Nor if it may have been there before, by the application itself: then a removal takes that away, too.
+    `about`: the edits of this sink before the removal.
+    """
+    if len(about) < 2 or not isinstance(edits[about[-1]], AddSink):  # noqa: PLR2004  a removal, an addition
+        return ()
+    absent = isinstance(edits[about[-2]], RemoveSink)
+    between = edits[about[-1] + 1 : end]
+    return {about[-1], end} if absent and all(isinstance(edit, _HARMLESS) for edit in between) else ()
 
 
 def _owner(port: str) -> str:

@@ -184,7 +184,6 @@ class Divided(Plain):
     def double(self, number):
         self.other.emit(Out(number.value))
         self.output.emit(Out(2 * number.value))
-        self.context.hand_over(number.value)
         refuse(number.value)
 
 

@@ -428,7 +428,9 @@ def _arrivals(
         pieces.append((position, np.where(np.isnan(first), position, first)))
         position = np.fmax(position, final)
     pieces.append((position, ready[own]))
-    return np.array(pieces).transpose(1, 0, 2)
+    found = np.array(pieces).transpose(1, 0, 2)
+    found[:, :, np.isnan(ready[own])] = np.nan  # nothing is known of a container that has not reported
+    return found
 
 
 def _first_turns(topology: Topology, began: Figures, opening: Figures) -> Figures:
