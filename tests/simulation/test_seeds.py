@@ -7,13 +7,13 @@ from support.simulation.search import failure, report
 from support.simulation.world import Case, simulate
 
 QUICK = 200
-MANY = 20_000
+MANY = 6_000
 QUICK_CHANGING = 40
-MANY_CHANGING = 2_000
+MANY_CHANGING = 700
 QUICK_SPECULATING = 40
-MANY_SPECULATING = 400
+MANY_SPECULATING = 300
 QUICK_REWINDING = 40
-MANY_REWINDING = 1_500
+MANY_REWINDING = 500
 
 
 def test_no_seed_breaks_an_invariant():
