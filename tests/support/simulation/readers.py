@@ -31,6 +31,8 @@ class Readers:
         """By file, for ever."""
         self._file_of: dict[int, str] = {}
         self._taken: set[str] = set()
+        self._void: set[str] = set()
+        """Files of rows that a rewind has made void: they may be there until the next start."""
 
     def look(self, path: str) -> None:
         """A name has changed."""
@@ -40,7 +42,7 @@ class Readers:
 
     def look_again(self) -> None:
         """After a power cut all may be another thing."""
-        for name in sorted(self._disk.folders.get(FOLDER, ())):
+        for name in sorted(self._disk.folders.get(FOLDER, set()) - self._void):
             self._read(name)
 
     def rewound(self, left: set[int]) -> None:
@@ -48,7 +50,9 @@ class Readers:
 
         What it has of these is in another one then.
         """
-        self.seen = {name: numbers for name, numbers in self.seen.items() if left.issuperset(numbers)}
+        before = self.seen
+        self.seen = {name: numbers for name, numbers in before.items() if left.issuperset(numbers)}
+        self._void |= before.keys() - self.seen.keys()
         self._file_of = {number: name for name, numbers in self.seen.items() for number in numbers}
 
     def take(self) -> None:
