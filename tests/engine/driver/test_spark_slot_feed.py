@@ -4,11 +4,11 @@ import contextlib
 import os
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
 from ridgeline.engine.driver.execution_kind import Execution
-from ridgeline.engine.worker import stacks
 from ridgeline.measure.events import SlotJoined, SlotLost
 from support.accounts.processes import descendants
 from support.engine.on_spark import run_on_spark
@@ -20,9 +20,18 @@ ROWS = 200_000
 WINDOWS = 60
 
 
+def command_of(pid):
+    """The command line of a process; nothing of one that has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def workers():
-    """The Python workers of this process's Spark: children of its daemon."""
-    found = {one.pid: one.parent for one in descendants(os.getpid()) if stacks.is_worker(one.pid)}
+    """The Python workers of this process's Spark: children of its daemon, with which slots would end, too."""
+    daemons = b"-m\0ridgeline.engine.spark.daemon"
+    found = {one.pid: one.parent for one in descendants(os.getpid()) if daemons in command_of(one.pid)}
     return [pid for pid, parent in found.items() if parent in found]
 
 
