@@ -72,6 +72,10 @@ class Deaths:
         if member.host == _HOST:
             self._lineages[member.pid] = Lineage.of(member.pid)
 
+    def left(self, member: Member) -> None:
+        """A slot that hosts nothing any more has ended: nobody asks why."""
+        self._lineages.pop(member.pid, None)
+
     def why(
         self,
         member: Member,

@@ -450,6 +450,7 @@ class SlotExecutor:
                 self._observe(SlotLost(self._clock.wall(), slot, member.host, member.pid, reason))
                 if not self._slots.placement[slot]:
                     self._watchdog.take(member.host, member.pid)
+                    self._deaths.left(member)
                     return
                 self._look_again_at = self._clock.monotonic() + self._platform.patience_seconds
                 self._fail(failure or self._failure(slot, member, reason, ended=ended))
