@@ -124,23 +124,23 @@ def _itself(value: Any) -> Any:
 
 def class_shapes(classes: Mapping[str, type]) -> dict[str, Shape]:
     """Classes, and those that their fields name, as JSON."""
-    found: dict[str, Shape] = {}
-    waiting = dict(classes)
-    while waiting:
-        name, kind = waiting.popitem()
-        found[name], inside = class_shape(kind)
-        waiting.update((other, one) for other, one in inside.items() if other not in found)
-    return found
+    return {name: shape for name, (_, shape) in _found_from(classes).items()}
 
 
 def with_inner(classes: Mapping[str, type]) -> dict[str, type]:
     """Classes, and those that their fields name."""
-    found: dict[str, type] = {}
+    return {name: kind for name, (kind, _) in _found_from(classes).items()}
+
+
+def _found_from(classes: Mapping[str, type]) -> dict[str, tuple[type, Shape]]:
+    """Classes, and those that their fields name, each with its shape."""
+    found: dict[str, tuple[type, Shape]] = {}
     waiting = dict(classes)
     while waiting:
         name, kind = waiting.popitem()
-        found[name] = kind
-        waiting.update((other, one) for other, one in class_shape(kind)[1].items() if other not in found)
+        shape, inside = class_shape(kind)
+        found[name] = kind, shape
+        waiting.update((other, one) for other, one in inside.items() if other not in found)
     return found
 
 
