@@ -47,6 +47,8 @@ class SparkLog:
         self._sources = list(sources)
         self._warn = warn
         self._window = self._done = -1
+        self._ran = self._stateless = False
+        """`_ran`: the last window is of this run. `_stateless`: such a one showed no state of Spark."""
         self._last: SourceOffsets | None = None
 
     def check(self, last: Manifest | None) -> None:
@@ -85,7 +87,7 @@ class SparkLog:
             if self._last is None:
                 self._note_beside(_BEGIN, {"texts": texts})
             self._last = SourceOffsets(self._sources, entry, metadata, files, texts)
-            self._window = window_id
+            self._window, self._ran = window_id, True
             return self._last
 
     def check_repeated(self, window_id: int) -> None:
@@ -218,7 +220,7 @@ class SparkLog:
 
         Cheap if there is nothing new.
         """
-        if self._window < 0 or self._done == self._window:
+        if self._window < 0 or self._done == self._window or self._stateless:
             return
         with self._explained():
             text = self._text(f"commits/{self._window}")
@@ -227,6 +229,8 @@ class SparkLog:
             self._done = self._window
             if self._has_state():
                 self._note_beside(_DONE, {"window": self._window, "text": text})
+            else:
+                self._stateless = self._ran
 
     def _has_state(self) -> bool:
         """Whether a `transform` keeps a state in Spark."""
