@@ -164,6 +164,7 @@ def test_random_sql_equals_duckdb_over_the_recorded_tuples(seed, results, tmp_pa
         for result in results[name].values():
             assert not result.error, (sql, result.error)
             with duckdb.connect() as oracle:
+                oracle.execute("SET TimeZone = 'UTC'")  # a host may say Etc/UTC, which prints otherwise
                 for table in tables:
                     windows = range(result.first_window, result.window + 1)
                     batches = [

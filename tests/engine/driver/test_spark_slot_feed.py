@@ -17,7 +17,9 @@ from support.engine.spark_sources import rate_application
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.crash]
 
 ROWS = 200_000
-WINDOWS = 60
+WINDOWS = 400
+"""At most: the run ends when enough has been killed."""
+SLOTS = 2
 
 
 def command_of(pid):
@@ -59,11 +61,13 @@ class Killer:
         while self._turn.wait() and not self._over.wait(0.1):
             self._turn.clear()
             pids = {event.slot: event.pid for event in self.run.of_type(SlotJoined)}
+            if len(pids) < SLOTS or self.killed & set(pids.values()):
+                continue  # one has not joined yet: it would be taken for a task, and killed until Spark gives up
             turn += 1
             if turn % 3 == 0:
                 self.slots.append(pids[turn % len(pids)])
                 self._kill(self.slots[-1])
-            else:  # one of them may be a slot that has not joined yet
+            else:
                 for pid in set(workers()) - set(pids.values()):
                     self._kill(pid)
 
