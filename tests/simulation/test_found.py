@@ -152,3 +152,12 @@ def test_a_disk_that_fails_while_an_output_stages():
         files="jsonl", faults=faults,
     )  # fmt: skip
     assert failure(case) == ""
+
+
+def test_seed_10460():  # a slot late to hear of a loss hung up on the newcomer
+    faults = (Fault(86, "cut", 58404), Fault(90, "late", 13483))
+    case = Case(
+        seed=10460, slots=3, burst=2, total=1, large=0.0, interval=2, kept=2, segment_bytes=1, forgets=True,
+        files="jsonl", roll_seconds=0.5, faults=faults,
+    )  # fmt: skip
+    assert failure(case) == ""

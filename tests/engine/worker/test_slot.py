@@ -388,6 +388,42 @@ def test_no_container_runs_before_its_partners_are_connected_and_a_busy_one_is_c
     assert Unreachable not in [type(one) for one in messages_of(stram)]
 
 
+def test_a_slot_that_stood_still_keeps_its_line_to_one_newer_than_the_host_that_it_reads_late():
+    """The other one has heard of both already. To hang up on it would fail the attempt."""
+    board = Switchboard()
+    stram, network = board.join(Peer(STRAM)), board.join(Peer(0))
+    containers = Recording(specs_of((1, 1), ALL))
+    loop = SlotLoop(Slot(0, containers, SteppingClock()), network, stram.me)
+    network.connect(stram.me, stram.address)
+    older, newer = board.join(Peer(1, 0)), board.join(Peer(1, 1))
+    older.connect(Peer(0), network.address)
+    newer.connect(Peer(0), network.address)
+
+    def settle():
+        while coming := board.on_their_way():
+            board.deliver(*coming[0])
+        loop.turn(0.0)
+
+    def host(attempt):
+        peers = {Peer(0): network.address, Peer(1, attempt): older.address}
+        return encode(Host("m", PlanFile("p"), "run", 0, (1,), {0: 1, 1: 0}, peers))
+
+    settle()
+    blocks = encode(Blocks(0, 1, 1, Message(0, "t", []), {0: "t"}))
+    newer.send(Peer(0), *blocks)
+    stram.send(Peer(0), *host(0))
+    settle()
+    assert [type(one) for one in newer.poll(0.0)] == [Opened]
+    stram.send(Peer(0), *host(1))
+    stram.send(Peer(0), *encode(Run(WindowRequest(0, 1, 0, states={}))))
+    settle()
+    settle()
+    assert containers.ran == [(1, 0, 1)]
+    assert [type(one) for one in newer.poll(0.0)] == []
+    assert [type(one) for one in older.poll(0.0)] == [Opened, Lost]
+    assert Unreachable not in [type(one) for one in messages_of(stram)]
+
+
 def framed(message):
     kind, head, buffers = encode(message)
     return kind, memoryview(head), [memoryview(buffer) for buffer in buffers]

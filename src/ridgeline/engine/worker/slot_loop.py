@@ -150,11 +150,21 @@ class SlotLoop:
         for peer in list(self._waiting):
             if peer not in self._addresses:
                 del self._waiting[peer]
-        for peer in [one for one in self._open if one.slot >= 0 and one not in self._addresses]:
+        for peer in [one for one in self._open if self._is_gone(one)]:
             self._open.discard(peer)  # one that stands still would hold everybody up
             self._full.discard(peer)
             self._network.hang_up(peer)
         self._missing = {self._peers[number] for number in self._slot.partners} - self._open
+
+    def _is_gone(self, peer: Peer) -> bool:
+        """True if a slot that is connected is none any more.
+
+        One that is newer than the last `Host` knows is there: the next `Host` names it, and is on its way.
+        """
+        if peer.slot < 0 or peer in self._addresses:
+            return False
+        named = self._peers.get(peer.slot)
+        return named is None or named.attempt > peer.attempt
 
     def _connect(self) -> None:
         """Connect to all partners of lower numbers, as far as there is no connection."""
