@@ -62,7 +62,7 @@ class Killer:
             self._turn.clear()
             pids = {event.slot: event.pid for event in self.run.of_type(SlotJoined)}
             if len(pids) < SLOTS or self.killed & set(pids.values()):
-                continue  # one has not joined yet: it would be taken for a task, and killed until Spark gives up
+                continue  # one that has not joined would be taken for a task, and killed again and again
             turn += 1
             if turn % 3 == 0:
                 self.slots.append(pids[turn % len(pids)])
