@@ -134,7 +134,7 @@ def scraping(urls: list[str]) -> Iterator[None]:
 
 def run(context: Any, sink: type[Operator], variant: str, windows: int) -> float:
     """Tuples a second of one variant; the first third of its windows is left out."""
-    from ridgeline.engine.driver.launch import Options
+    from ridgeline.engine.driver.run.launch import Options
     from ridgeline.measure.events import RunEvent, WindowCommitted
     from ridgeline.plan import plan_application
     from ridgeline.service.measured import ServiceOptions, run_measured

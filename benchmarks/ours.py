@@ -13,7 +13,7 @@ from benchmarks.frame import Round
 from benchmarks.spark import MASTER
 from ridgeline import Application
 from ridgeline.engine.driver.execution_kind import Execution
-from ridgeline.engine.driver.launch import Options
+from ridgeline.engine.driver.run.launch import Options
 from ridgeline.measure.events import ApplicationPlanned, RunEvent, WindowCommitted
 from ridgeline.measure.latency.window_phases import phase_table
 from ridgeline.plan import plan_application

@@ -18,10 +18,10 @@ import pyarrow as pa
 from benchmarks.apps.held_keys import Count, Held, Keys
 from benchmarks.frame import Benchmark, Figures, Round
 from ridgeline import Application
-from ridgeline.engine.driver.checkpoint import Checkpoint
-from ridgeline.engine.driver.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.checkpoint.manifest import Manifest
+from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.state.state_files import base_of
-from ridgeline.engine.state.storage import LocalStorage
 from ridgeline.measure.events import RunEvent, SlotJoined, WindowCommitted
 
 MANY = 1_000_000
@@ -101,7 +101,7 @@ def _run(of_round: Round, notes: str, observe: Callable[[RunEvent], None]) -> li
     """Go on from the checkpoint; its events."""
     from benchmarks.spark import MASTER
     from ridgeline.engine.driver.execution_kind import Execution
-    from ridgeline.engine.driver.launch import Options
+    from ridgeline.engine.driver.run.launch import Options
     from ridgeline.plan import plan_application
     from ridgeline.service.measured import ServiceOptions, run_measured
 

@@ -34,10 +34,10 @@ def _partitions(number: int) -> Any:
 def hold(of_round: Round, folder: str, *, texts: bool) -> dict[str, tuple[str, ...]]:
     """Write the states of two partitions; returns their versions by state key."""
     from ridgeline import stable_hash
+    from ridgeline.engine.files.storage import LocalStorage
     from ridgeline.engine.state import state_files
     from ridgeline.engine.state.compaction import CompactionTask, StateCompactor, cells_of
     from ridgeline.engine.state.segment_files import SegmentFiles
-    from ridgeline.engine.state.storage import LocalStorage
 
     storage = LocalStorage(folder)
     count = KEYS // 100 if of_round.quick else KEYS
@@ -65,12 +65,12 @@ def hold(of_round: Round, folder: str, *, texts: bool) -> dict[str, tuple[str, .
 
 def move(of_round: Round, case: str) -> Figures:
     """Move the state some times, each from the files."""
+    from ridgeline.engine.files.storage import LocalStorage
     from ridgeline.engine.state import state_files
     from ridgeline.engine.state.compaction import cells_of
     from ridgeline.engine.state.moving import MoveSource
     from ridgeline.engine.state.moving import move as moved
     from ridgeline.engine.state.segment_files import SegmentFiles
-    from ridgeline.engine.state.storage import LocalStorage
     from ridgeline.engine.state.versions import load
 
     texts, number = CASES[case]

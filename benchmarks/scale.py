@@ -22,18 +22,18 @@ from benchmarks.frame import Benchmark, Figures, Goal, Round
 from benchmarks.simulated_slots import SimulatedSlots
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, State, SystemClock
 from ridgeline.api.publisher import PublisherContext
-from ridgeline.engine.driver.checkpoint import Checkpoint
-from ridgeline.engine.driver.run import ApplicationRun
-from ridgeline.engine.driver.slot_executor import SlotExecutor
-from ridgeline.engine.driver.triggers import Limits, TickTrigger
-from ridgeline.engine.state.storage import LocalStorage
-from ridgeline.engine.worker.pauses import collect_after, short_pauses
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.run.run import ApplicationRun
+from ridgeline.engine.driver.run.triggers import Limits, TickTrigger
+from ridgeline.engine.driver.slots.executor import SlotExecutor
+from ridgeline.engine.files.storage import LocalStorage
+from ridgeline.engine.process.garbage import collect_after, short_pauses
 from ridgeline.measure.events import RunEvent, WindowCommitted
+from ridgeline.observe.event_lines import EventLines
+from ridgeline.observe.identity import own_host, run_info
+from ridgeline.observe.plan_topology import planned_event
+from ridgeline.observe.watch import Watch
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram.event_lines import EventLines
-from ridgeline.stram.identity import own_host, run_info
-from ridgeline.stram.topology import planned_event
-from ridgeline.stram.watch import Watch
 
 SIZES = (2, 8, 64, 256, 1024)
 SLOTS = 64

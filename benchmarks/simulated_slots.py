@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Buffer
 
-from ridgeline.api.pickling import dumps
-from ridgeline.engine.driver.slot_jobs import JobEnded
+from ridgeline.api.support.pickling import dumps
+from ridgeline.engine.driver.slots.jobs import JobEnded
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Event, Opened, Peer, Received
-from ridgeline.engine.worker.messages import End, Ended, FromSlot, Host, Joined, Reported, Run, decode, encode
+from ridgeline.engine.slot.messages import End, Ended, FromSlot, Host, Joined, Reported, Run, decode, encode
 from ridgeline.measure.events import ContainerWindow
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import OperatorReport, WindowReport, WindowRequest

@@ -175,7 +175,7 @@ def application(width_ms: float = 0) -> Application:
 
 def on_spark(windows: int, width_ms: float, work: Path, samples: Samples) -> None:
     """In slots, with everything that `ridgeline run` does."""
-    from ridgeline.engine.driver.launch import Options
+    from ridgeline.engine.driver.run.launch import Options
     from ridgeline.engine.spark.session import start_context
     from ridgeline.plan import plan_application
     from ridgeline.service.measured import ServiceOptions, run_measured
@@ -206,13 +206,13 @@ def on_spark(windows: int, width_ms: float, work: Path, samples: Samples) -> Non
 def in_process(windows: int, work: Path, samples: Samples) -> None:
     """The same containers, state files, journal and figures, in this process, on the machine's clock."""
     from ridgeline.api.clock import SystemClock
-    from ridgeline.engine.driver.checkpoint import Checkpoint
-    from ridgeline.engine.driver.run import ApplicationRun
-    from ridgeline.engine.state.storage import open_storage
+    from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+    from ridgeline.engine.driver.run.run import ApplicationRun
+    from ridgeline.engine.files.storage import open_storage
+    from ridgeline.observe.identity import own_host, run_info
+    from ridgeline.observe.plan_topology import planned_event
+    from ridgeline.observe.watch import Watch
     from ridgeline.plan import plan_application
-    from ridgeline.stram.identity import own_host, run_info
-    from ridgeline.stram.topology import planned_event
-    from ridgeline.stram.watch import Watch
     from ridgeline.testing.local_executor import LocalExecutor
 
     plan = plan_application(application(), {}, {})

@@ -179,7 +179,7 @@ def application() -> Application:
 def _run(of_round: Round, *, stops: bool, speculation: float | None = None) -> Figures:
     from benchmarks.spark import SETTINGS
     from ridgeline.engine.driver.execution_kind import Execution
-    from ridgeline.engine.driver.launch import Options
+    from ridgeline.engine.driver.run.launch import Options
     from ridgeline.plan import plan_application
     from ridgeline.service.measured import ServiceOptions, run_measured
 

@@ -88,10 +88,10 @@ def _physical() -> Any:
 
 def _compact(folder: str, version: tuple[str, ...], number: int) -> tuple[tuple[str, ...], float]:
     """What the compactor process does: the names of the compacted version, and the CPU seconds it took."""
+    from ridgeline.engine.files.storage import LocalStorage
     from ridgeline.engine.state import state_files
     from ridgeline.engine.state.compaction import CompactionTask, StateCompactor
     from ridgeline.engine.state.segment_files import SegmentFiles
-    from ridgeline.engine.state.storage import LocalStorage
 
     began = time.process_time()
     operator = _physical()
@@ -104,9 +104,9 @@ class Segments:
     """A cell, a delta a window, and compactions beside the windows, with the engine's own limits."""
 
     def __init__(self, folder: str) -> None:
+        from ridgeline.engine.files.storage import LocalStorage
         from ridgeline.engine.state import state_files, versions
         from ridgeline.engine.state.segment_files import SegmentFiles
-        from ridgeline.engine.state.storage import LocalStorage
         from ridgeline.stram import compaction as limits
 
         self._limits = limits

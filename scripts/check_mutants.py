@@ -37,37 +37,37 @@ _CONNECTIONS = "tests/service/http/test_connections.py"
 
 MUTANTS = {
     "state-file-not-synced": Mutant(
-        "engine/state/storage.py",
+        "engine/files/storage.py",
         "file.writelines(parts)\n            file.flush()\n            os.fsync(file.fileno())",
         "file.writelines(parts)\n            file.flush()",
         _POWER,
     ),
     "folder-not-synced-after-create": Mutant(
-        "engine/state/storage.py",
+        "engine/files/storage.py",
         "        _sync_folder(folder)\n        return True",
         "        return True",
         _POWER,
     ),
     "folders-not-synced-where-they-lie": Mutant(
-        "api/files.py", "            return\n        sync_folder(path)", "            return", _POWER
+        "api/support/files.py", "            return\n        sync_folder(path)", "            return", _POWER
     ),
     "plan-files-of-later-drivers-removed": Mutant(
-        "engine/worker/plan_files.py",
+        "engine/process/plan_files.py",
         " and _epoch_of(one) <= epoch",
         "",
-        "tests/engine/worker/test_plan_files.py",
+        "tests/engine/process/test_plan_files.py",
     ),
     "edits-of-queries-kept-for-good": Mutant(
-        "plan/shorter_edits.py",
+        "plan/change/shorter_edits.py",
         "own = _undone(left, place)",
         "own = ()",
-        "tests/plan/test_shorter_edits.py",
+        "tests/plan/change/test_shorter_edits.py",
     ),
     "record-not-synced": Mutant(
-        "engine/state/appended_file.py", "        os.fdatasync(self._file)\n", "", _POWER
+        "engine/files/appended_file.py", "        os.fdatasync(self._file)\n", "", _POWER
     ),
     "state-folder-not-settled": Mutant(
-        "engine/driver/journal.py", "            if settles:\n", "            if False:\n", _POWER
+        "engine/driver/checkpoint/journal.py", "            if settles:\n", "            if False:\n", _POWER
     ),
     "segment-names-not-synced": Mutant(
         "operators/_file_publisher.py",
@@ -99,7 +99,7 @@ MUTANTS = {
         "tests/simulation/test_seeds.py -k rewinds",
     ),
     "reports-of-a-late-slot-taken": Mutant(
-        "engine/driver/slot_executor.py",
+        "engine/driver/slots/executor.py",
         "if slot == self._slots.spare and is_of_windows(message):",
         "if False and is_of_windows(message):",
         "tests/simulation/test_seeds.py",
@@ -141,13 +141,13 @@ MUTANTS = {
         f"{_CONNECTIONS} -k dribbles",
     ),
     "files-of-others-trusted": Mutant(
-        "engine/state/trust.py",
+        "engine/files/trust.py",
         "    if not found.st_mode & _WRITABLE and found.st_uid == os.geteuid():\n        return",
         "    return",
-        "tests/engine/state/test_trust.py",
+        "tests/engine/files/test_trust.py",
     ),
     "watermark-of-the-fastest": Mutant(
-        "engine/worker/watermarks.py",
+        "engine/operator/watermarks.py",
         "time, idle = _least(",
         "time, idle = max(",
         "tests/testing/test_watermarks.py",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ridgeline.api import apex_attributes
-from ridgeline.api.attribute import Attribute, Scope
 from ridgeline.api.attributes import attributes_of
+from ridgeline.api.support import apex_attributes
+from ridgeline.api.support.attribute import Attribute, Scope
 
 PAGE = Path(__file__).parents[1] / "docs" / "attributes.md"
 HEAD = """# Attributes

@@ -10,9 +10,9 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 import ridgeline.operators
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.module import Module
 from ridgeline.api.operator import REQUIRED, Operator, Unifier, operator_type
-from ridgeline.api.schema import Schema
 
 PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
 HEAD = """# The library of operators

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 import ridgeline.operators
 from ridgeline.api.operator import REQUIRED, Operator, Unifier, operator_type
-from ridgeline.api.properties import property_types
+from ridgeline.api.support.properties import property_types
 
 PAGE = Path(__file__).parents[1] / "docs" / "guide" / "reference.md"
 HEAD = """# Reference: properties

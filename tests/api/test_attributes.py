@@ -3,9 +3,9 @@ from decimal import Decimal
 import pytest
 
 from ridgeline import Locality, ProcessingMode, RecordingLevel, StickyPartitioner
-from ridgeline.api.absent_attributes import unknown_attribute
-from ridgeline.api.attribute import Scope
 from ridgeline.api.attributes import ATTRIBUTES
+from ridgeline.api.support.absent_attributes import unknown_attribute
+from ridgeline.api.support.attribute import Scope
 
 ALL = ATTRIBUTES
 SECONDS = 'must be a number of seconds above 0, or a text such as "500ms", "1s" or "5m"'

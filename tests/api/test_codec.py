@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from ridgeline import StreamCodec, stable_hash
 from ridgeline.api.codec import ColumnCodec, FunctionCodec, hash_column, hash_columns
-from ridgeline.api.schema import TIMESTAMP, Schema
-from ridgeline.api.tuples import Tuples
+from ridgeline.api.columns.schema import TIMESTAMP, Schema
+from ridgeline.api.columns.tuples import Tuples
 
 MILLENNIUM = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC))  # noqa: DTZ001
 COLUMNS = [

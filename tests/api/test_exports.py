@@ -14,7 +14,7 @@ ENGINE_ONLY = {"Held", "Kind", "KeyedBase", "Processing", "TimerCell", "Times", 
 
 
 def test_what_signatures_name_is_exported():
-    files = (Path(ridgeline.__file__).parent / "api").glob("*.py")
+    files = (Path(ridgeline.__file__).parent / "api").rglob("*.py")
     trees = [ast.parse(file.read_text()) for file in files]
     defined = {node.name for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)}
     named = set()

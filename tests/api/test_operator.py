@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ridgeline import InputOperator, InputPort, KeyedState, Operator, OutputPort, State, StateError
 from ridgeline.api.operator import REQUIRED, SparkSource, is_stateless, operator_type, port_schema
-from ridgeline.api.properties import check_properties, property_types
+from ridgeline.api.support.properties import check_properties, property_types
 
 
 class Pair(NamedTuple):

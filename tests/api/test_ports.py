@@ -8,7 +8,7 @@ import pytest
 
 from ridgeline import InputPort, Operator, OutputPort, RidgelineError, SchemaError
 from ridgeline.api.codec import ColumnCodec, FunctionCodec
-from ridgeline.api.schema import Schema
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.times import NO_TIME, Processing, Times
 
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from ridgeline import KeyedState, StateError, stable_hash
 from ridgeline.api.codec import hash_columns
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import SchemaError
-from ridgeline.api.schema import Schema
-from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange import block
 
 

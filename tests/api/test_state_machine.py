@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ridgeline import KeyedState, ListState, State
-from ridgeline.api.cell import StateScope
+from ridgeline.api.cells.cell import StateScope
 from ridgeline.api.state import StateCell
 
 KEYS = st.integers(0, 4)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline import SchemaError
-from ridgeline.api.schema import Schema
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.tuples import Tuples, concatenate
 from ridgeline.api.times import (
     NO_TIME,
     Processing,
@@ -24,7 +25,6 @@ from ridgeline.api.times import (
     to_positions,
     to_times,
 )
-from ridgeline.api.tuples import Tuples, concatenate
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 MICROSECONDS = 1_767_225_600_000_000  # of DAY, by `date -d 2026-01-01T00:00Z +%s`

@@ -26,9 +26,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ridgeline import KeyedState, Operator, OutputPort
-from ridgeline.api.casting import cast_exactly
+from ridgeline.api.columns.casting import cast_exactly
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import SchemaError
-from ridgeline.api.schema import Schema
 from ridgeline.engine.exchange import block
 from ridgeline.operators._json import json_lines
 from ridgeline.operators._replay_parsers import JsonParser

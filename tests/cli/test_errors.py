@@ -6,7 +6,7 @@ import typer
 from rich.console import Console
 
 from ridgeline.api.errors import CheckpointError, Failure, Fault, OperatorError, ValidationError
-from ridgeline.api.frames import users_frames
+from ridgeline.api.support.tracebacks import users_frames
 from ridgeline.cli.errors import CommandError, exit_code, make_console, print_error, reporting_errors
 
 FAILURE = Failure(

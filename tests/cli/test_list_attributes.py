@@ -5,8 +5,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from ridgeline.api.attribute import Scope
 from ridgeline.api.attributes import ATTRIBUTES, attributes_of
+from ridgeline.api.support.attribute import Scope
 from ridgeline.cli.main import app
 
 

@@ -113,7 +113,7 @@ def test_validate_imports_no_spark(environment):
     code = (
         "import sys\nfrom ridgeline.cli.main import app\n"
         f"sys.argv = ['ridgeline', 'validate', {str(TINY)!r}]\n"
-        "try:\n    app()\nfinally:\n    assert not {'pyspark', 'py4j', 'ridgeline.engine.driver.run'} & "
+        "try:\n    app()\nfinally:\n    assert not {'pyspark', 'py4j', 'ridgeline.engine.driver.run.run'} & "
         "set(sys.modules)"
     )
     done = subprocess.run(

@@ -4,7 +4,7 @@ import pytest
 
 from ridgeline.cli import options
 from ridgeline.cli.errors import CommandError
-from ridgeline.engine.worker.log_channel import LogFormat, LogLevel, LogSettings
+from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSettings
 
 
 def example(

@@ -8,7 +8,7 @@ import tempfile
 import pytest
 
 from ridgeline.cli import packages
-from ridgeline.engine.worker import shipped_packages
+from ridgeline.engine.process import shipped_packages
 from ridgeline.packages.unpacked import UnpackedPackage
 from support.docs import pages
 from support.packages.wheels import FILES, build_shop, write_wheel

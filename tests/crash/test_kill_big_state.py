@@ -33,7 +33,7 @@ def kill_compactor(driver):
     """Kill it if it runs."""
     for pid in driver.members():
         with contextlib.suppress(OSError):
-            if b"ridgeline.engine.driver.compactor" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if b"ridgeline.engine.driver.checkpoint.compactor" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 os.kill(pid, signal.SIGKILL)
 
 

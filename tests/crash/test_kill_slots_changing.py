@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.execution_kind import Execution
-from ridgeline.engine.driver.planning import Planner
 from ridgeline.measure.events import SlotJoined, SlotLost, WindowCommitted
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.changes import PlanChange

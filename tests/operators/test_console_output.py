@@ -11,8 +11,8 @@ import pytest
 from rich.console import Console
 
 from ridgeline import Application, OperatorError
-from ridgeline.api.properties import check_properties
-from ridgeline.api.schema import Schema
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.support.properties import check_properties
 from ridgeline.operators import ConsoleOutput
 from ridgeline.testing import ABORT, END_WINDOW, ListInput, run_local
 from support.operators.harness import Driven, Published

@@ -16,7 +16,7 @@ import pytest
 
 from ridgeline import Application
 from ridgeline.api import RidgelineError
-from ridgeline.api.properties import check_properties
+from ridgeline.api.support.properties import check_properties
 from ridgeline.operators import FileOutput, FileReplayInput
 from ridgeline.testing import run_local
 from support.operators.harness import Driven, Published, batch
@@ -285,7 +285,7 @@ def test_json_lines_hold_every_type(tmp_path: Path) -> None:
 
 
 def test_objects_have_no_columns(tmp_path: Path) -> None:
-    from ridgeline.api.schema import Schema
+    from ridgeline.api.columns.schema import Schema
 
     with pytest.raises(
         RidgelineError,

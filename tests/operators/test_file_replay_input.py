@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline.api.properties import check_properties
+from ridgeline.api.support.properties import check_properties
 from ridgeline.operators import FileReplayInput, Filter, _replay_lines, file_replay_input
 from support.operators.harness import Driven, HandClock
 from support.operators.one_operator import ages

@@ -9,8 +9,8 @@ import pytest
 
 from ridgeline.api import SchemaError
 from ridgeline.api.codec import hash_columns
-from ridgeline.api.schema import Schema
-from ridgeline.api.tuples import Tuples
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.tuples import Tuples
 from ridgeline.operators.key_value import (
     FirstColumnCodec,
     check_columns,

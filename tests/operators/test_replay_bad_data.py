@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.api import RidgelineError
-from ridgeline.api.schema import Schema
+from ridgeline.api.columns.schema import Schema
 from ridgeline.operators import FileReplayInput
 from support.operators.harness import Driven
 

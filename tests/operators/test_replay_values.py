@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ridgeline.api import RidgelineError
-from ridgeline.api.schema import Schema
+from ridgeline.api.columns.schema import Schema
 from ridgeline.operators import FileOutput, FileReplayInput
 from support.operators.harness import Driven, Published
 

@@ -11,9 +11,9 @@ import pytest
 
 from ridgeline import Application
 from ridgeline.api import RidgelineError, SchemaError
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import port_schema
-from ridgeline.api.properties import check_properties
-from ridgeline.api.schema import Schema
+from ridgeline.api.support.properties import check_properties
 from ridgeline.operators import SparkInput
 from ridgeline.operators._spark_types import spark_type
 from ridgeline.plan import find_notes, plan_application
@@ -160,7 +160,7 @@ def test_faults() -> None:
 
 
 def test_every_type_that_a_tuple_may_have_is_known_to_spark() -> None:
-    from ridgeline.api.schema import Schema
+    from ridgeline.api.columns.schema import Schema
 
     class Inner(NamedTuple):
         a: int

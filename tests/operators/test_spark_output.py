@@ -13,7 +13,7 @@ import pytest
 
 from ridgeline.api import RidgelineError
 from ridgeline.api.errors import FencedError
-from ridgeline.api.properties import check_properties
+from ridgeline.api.support.properties import check_properties
 from ridgeline.operators import SparkOutput
 from ridgeline.operators._output_files import OutputFiles
 from support.operators.harness import Driven, Published, batch

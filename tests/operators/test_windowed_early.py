@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from ridgeline import Application, ValidationError
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import Windowed, aggregate, session, sliding, tumbling
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ridgeline.api import Application, InputPort, Operator, OutputPort, State, Unifier
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 
 

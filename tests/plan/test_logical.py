@@ -5,8 +5,8 @@ import pytest
 
 from ridgeline.api import Application, InputPort, Locality, Operator, OutputPort, ProcessingMode
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES
+from ridgeline.api.cells.per_instance import OWN
 from ridgeline.api.operator import PassThroughUnifier
-from ridgeline.api.per_instance import OWN
 from ridgeline.plan import PortRef, validate
 from support.plan.faulty_operators import chain
 from support.plan.parts import Balance, Balances, Check, Filter, Follow, Payment, Source, Store

@@ -23,8 +23,8 @@ from ridgeline.api import (
     StickyPartitioner,
 )
 from ridgeline.api.partitioner import assign_keys
+from ridgeline.observe.plan_topology import topology_of
 from ridgeline.plan import describe, find_faults, plan_application, to_dict
-from ridgeline.stram.topology import topology_of
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
 
 

@@ -17,8 +17,8 @@ from ridgeline.plan import (
     RoundRobin,
     plan_logical,
 )
-from ridgeline.plan.partitioning import check_cover
-from ridgeline.plan.topology import topological_order
+from ridgeline.plan.build.partitioning import check_cover
+from ridgeline.plan.graphs import topological_order
 from support.plan.random_applications import applications, many, plan_of
 
 

@@ -9,8 +9,8 @@ from pydantic import Field, SecretBytes, SecretStr
 from ridgeline import Application, InputOperator, Operator, OutputPort, ValidationError
 from ridgeline.operators import ConsoleOutput, SparkInput
 from ridgeline.plan.planner import plan_application
-from ridgeline.plan.text import describe
-from ridgeline.plan.to_json import to_dict
+from ridgeline.plan.show.text import describe
+from ridgeline.plan.show.to_json import to_dict
 
 SECRET = "hunter2-Zq7"
 

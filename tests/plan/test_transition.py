@@ -8,6 +8,8 @@ from ridgeline.api import Application, InputPort, Operator, OutputPort, Unifier,
 from ridgeline.api.partitioner import assign_keys
 from ridgeline.operators import Delay
 from ridgeline.plan import Plan, plan_application
+from ridgeline.plan.change.state_moves import StateMove, StatePlan, check_boundary, plan_states, staying
+from ridgeline.plan.change.succession import changed_properties, goes_on, succeed
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
@@ -19,8 +21,6 @@ from ridgeline.plan.edits import (
     SetAttribute,
     SetProperty,
 )
-from ridgeline.plan.state_moves import StateMove, StatePlan, check_boundary, plan_states, staying
-from ridgeline.plan.succession import changed_properties, goes_on, succeed
 from ridgeline.plan.transition import Transition, transition
 from support.plan.module_parts import Totals, around
 from support.plan.parts import Balances, Payment, Source, Store, payments_app

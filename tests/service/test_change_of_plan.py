@@ -7,11 +7,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from ridgeline.measure.events import ApplicationEnded
 from ridgeline.measure.measurement import Measurement
+from ridgeline.observe.watch import Watch
 from ridgeline.service.event_log import EventLogWriter, replay
 from ridgeline.service.export.otel import collect
 from ridgeline.service.export.prometheus import Exposition
 from ridgeline.service.export.readings import Readings
-from ridgeline.stram.watch import Watch
 from support.measure.changing import GAP, IDS, TUPLES, WINDOWS, plan, run
 
 NOW = 11.5

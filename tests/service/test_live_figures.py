@@ -5,17 +5,17 @@ from random import Random
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ridgeline.engine.driver.changes import Changes, changed_event
+from ridgeline.engine.driver.run.changes import Changes, changed_event
 from ridgeline.measure.encoding import from_dict, to_dict
 from ridgeline.measure.events import ApplicationChanged, ApplicationPlanned, WindowPlanned
 from ridgeline.measure.measurement import Measurement
+from ridgeline.observe.watch import Watch
 from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition, SetProperty
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.export.prometheus import Exposition
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
 from ridgeline.stram.changes import PlanChange
-from ridgeline.stram.watch import Watch
 from ridgeline.testing import Faults, run_local
 from support.service.live import TUPLES, Audit, application
 from support.service.watched import Client, serving

@@ -8,14 +8,14 @@ import pytest
 from rich.console import Console
 
 from ridgeline import RidgelineError
-from ridgeline.engine.driver.launch import Options
-from ridgeline.engine.driver.run import ApplicationRun
+from ridgeline.engine.driver.run.launch import Options
+from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, OperatorWindow, WindowCommitted
+from ridgeline.observe.watch import Watch
 from ridgeline.plan.planner import plan_application
 from ridgeline.service import event_log, measured, registry
 from ridgeline.service.event_log import read_event_log
 from ridgeline.service.measured import ServiceOptions, run_measured
-from ridgeline.stram.watch import Watch
 from support.engine.applications import sum_application
 from support.waiting import PATIENCE_SECONDS
 

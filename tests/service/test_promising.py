@@ -8,10 +8,10 @@ import pytest
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.measure.events import ApplicationChanged, PromiseChanged, WindowCommitted, WindowPlanned
+from ridgeline.observe.watch import Watch
 from ridgeline.service import promising
 from ridgeline.service.promising import PromisingThread
 from ridgeline.sla import caught_up_within, error_share, latency, throughput, window_latency
-from ridgeline.stram.watch import Watch
 from support.measure.changing import run
 from support.waiting import wait_until
 

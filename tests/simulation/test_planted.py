@@ -4,13 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from ridgeline.engine.driver import changing_run, retention, slot_executor, state_moves
-from ridgeline.engine.driver.checkpoint import Checkpoint
-from ridgeline.engine.driver.journal import Journal
-from ridgeline.engine.driver.planning import Planner
-from ridgeline.engine.driver.run import ApplicationRun
-from ridgeline.engine.worker.container import Container
-from ridgeline.engine.worker.slot import Slot
+from ridgeline.engine.container.container import Container
+from ridgeline.engine.driver.checkpoint import retention, state_moves
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.checkpoint.journal import Journal
+from ridgeline.engine.driver.checkpoint.planning import Planner
+from ridgeline.engine.driver.run import changing_run
+from ridgeline.engine.driver.run.run import ApplicationRun
+from ridgeline.engine.driver.slots import executor as slot_executor
+from ridgeline.engine.slot.slot import Slot
 from ridgeline.operators._file_publisher import FilePublisher
 from ridgeline.stram.in_flight import InFlight
 from ridgeline.stram.master import Master

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from ridgeline.engine.driver.run import ApplicationRun
+from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.stram.changes import StartRecording, StopRecording
 from support.simulation.disk import SimulatedDisk
 from support.simulation.process import Process

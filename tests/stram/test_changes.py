@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ridgeline.engine.driver.changes import Changes
+from ridgeline.engine.driver.run.changes import Changes
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.changes import (
     BeginRecording,

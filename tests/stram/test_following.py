@@ -3,9 +3,9 @@
 import pytest
 
 from ridgeline import AffinityRule, Application
+from ridgeline.plan.change.succession import succeed
 from ridgeline.plan.edits import AddOperator, AddSink, Edit, Repartition
 from ridgeline.plan.planner import plan_application
-from ridgeline.plan.succession import succeed
 from ridgeline.stram.following import place_following, strict_rules_broken
 from ridgeline.stram.placement import Offer, most_slots, place, wishes
 from ridgeline.stram.rules import PlanRules, Rules

@@ -1,7 +1,7 @@
 """Stories of a plan that follows another one while windows run."""
 
 from ridgeline.api.errors import Failure
-from ridgeline.plan.succession import succeed
+from ridgeline.plan.change.succession import succeed
 from ridgeline.stram.control import (
     AttemptFailed,
     Commit,

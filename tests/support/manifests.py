@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from ridgeline.engine.driver import journal_record
-from ridgeline.engine.driver.journal import Journal
-from ridgeline.engine.state.storage import LocalStorage, Storage
+from ridgeline.engine.driver.checkpoint import journal_record
+from ridgeline.engine.driver.checkpoint.journal import Journal
+from ridgeline.engine.files.storage import LocalStorage, Storage
 
 
 def last_of(storage):

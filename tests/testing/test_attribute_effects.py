@@ -20,18 +20,18 @@ from ridgeline import (
     RoundRobinPartitioner,
     State,
 )
-from ridgeline.api import apex_attributes
-from ridgeline.api.attribute import Scope
 from ridgeline.api.attributes import ATTRIBUTES
-from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.api.support import apex_attributes
+from ridgeline.api.support.attribute import Scope
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.heartbeats import heartbeat_seconds
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import StateCompacted, WindowCommitted, WindowStarted
 from ridgeline.plan import describe, plan_application, to_dict, validate
 from ridgeline.plan.execution import Plan
-from ridgeline.stram.needs import NEEDS, needs_of
-from ridgeline.stram.overdue import Overdue
 from ridgeline.stram.placement import most_slots, place
+from ridgeline.stram.slot_resources import NEEDS, needs_of
+from ridgeline.stram.straggler import Overdue
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.paths import ROOT
 from support.plan.parts import payments_app
@@ -247,8 +247,8 @@ EFFECTS: dict[str, Effect] = {
 }
 ELSEWHERE = {
     "time_ahead_limit": "testing/test_watermarks.py::test_a_record_far_ahead_of_the_clock_moves_no_watermark",
-    "stream_codec": "engine/worker/test_stream_codecs.py::test_only_what_goes_to_the_port_is_serialised_and_"
-    "only_between_containers",
+    "stream_codec": "engine/operator/test_stream_codecs.py::test_only_what_goes_to_the_port_is_serialised_"
+    "and_only_between_containers",
     "queue_capacity": "stram/test_waiting.py::test_what_waits_is_bounded",
     "buffer_memory_mb": "stram/test_waiting.py::test_what_waits_is_bounded",
     "callback_timeout": "engine/driver/test_watchdog.py::test_a_callback_that_does_nothing_is_found_after_"
@@ -259,7 +259,7 @@ ELSEWHERE = {
     "than_windows_are_kept_is_as_late_as_that",
     "ages_from_newest_record": "measure/age/test_from_newest.py::test_old_data_shows_how_far_records_are_"
     "behind_the_newest",
-    "speculation": "engine/driver/test_slot_hedging.py::test_windows_go_on_while_a_slot_stands_still",
+    "speculation": "engine/driver/slots/test_hedging.py::test_windows_go_on_while_a_slot_stands_still",
     "speculation_multiplier": "stram/test_speculation.py::test_a_slot_is_late_by_the_multiple_of_its_own_"
     "past",
 }

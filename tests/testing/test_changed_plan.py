@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ridgeline import Application
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import Filter, SumKeyVal
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 

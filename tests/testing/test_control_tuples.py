@@ -8,7 +8,7 @@ import pytest
 
 from ridgeline import Application, InputOperator, InputPort, ListState, Operator, OutputPort, State
 from ridgeline.api.errors import ContainerAbortError, OperatorError
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import SlotJoined
 from ridgeline.operators import Delay, Map
 from ridgeline.testing import CollectorSink, LocalRun, run_local

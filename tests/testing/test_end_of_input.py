@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ridgeline import Application, InputPort, Operator, OutputPort, State, Timers
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, LocalRun, run_local
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

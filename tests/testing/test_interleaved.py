@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from ridgeline import Application, InputPort, KeyedState, Operator, OperatorError, OutputPort, State
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import WindowCommitted, WindowStarted
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 

@@ -18,10 +18,10 @@ from ridgeline import (
     OutputPort,
     ValidationError,
 )
-from ridgeline.engine.driver.journal import Journal
-from ridgeline.engine.driver.kept_properties import NOTHING_KEPT, KeptProperties
-from ridgeline.engine.driver.planning import read_last
-from ridgeline.engine.state.storage import LocalStorage, MemoryStorage
+from ridgeline.engine.driver.checkpoint.journal import Journal
+from ridgeline.engine.driver.checkpoint.kept_properties import NOTHING_KEPT, KeptProperties
+from ridgeline.engine.driver.checkpoint.planning import read_last
+from ridgeline.engine.files.storage import LocalStorage, MemoryStorage
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ridgeline.api.errors import CheckpointError
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.testing import run_local
 
 LOOP = """

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import SchemaError
 from ridgeline.api.operator import port_schema
-from ridgeline.api.schema import Schema
 from ridgeline.testing import ABORT, END_WINDOW, EOF, ListInput
 
 

@@ -20,10 +20,10 @@ from ridgeline import (
     PublisherContext,
     State,
 )
-from ridgeline.engine.driver.checkpoint import Checkpoint
-from ridgeline.engine.driver.planning import Planner, read_last
-from ridgeline.engine.driver.run import ApplicationRun
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.checkpoint.planning import Planner, read_last
+from ridgeline.engine.driver.run.run import ApplicationRun
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import ApplicationPlanned
 from ridgeline.operators import FileOutput
 from ridgeline.plan.edits import (

@@ -10,8 +10,8 @@ from tests.testing.test_attribute_effects import given_from_outside
 from tests.testing.test_live_change import application
 
 from ridgeline import StickyPartitioner
-from ridgeline.api.attribute import Scope
 from ridgeline.api.attributes import ATTRIBUTES
+from ridgeline.api.support.attribute import Scope
 from ridgeline.plan.edits import (
     EDITS,
     AddOperator,

@@ -16,7 +16,7 @@ from ridgeline import (
     State,
     Unifier,
 )
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,

@@ -9,11 +9,11 @@ import pytest
 
 from ridgeline import Application, InputPort, KeyedState, ListState, Operator, OutputPort, State
 from ridgeline.api.errors import ContainerAbortError
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import SlotJoined, WindowRetried
 from ridgeline.operators import Delay, Map
 from ridgeline.plan import plan_application
-from ridgeline.plan.notes import find_notes
+from ridgeline.plan.show.notes import find_notes
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 from support.engine.slot_platform import kill, run_in_processes
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from ridgeline.api.errors import CheckpointError
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.engine.state import keyed_segments
-from ridgeline.engine.state.storage import MemoryStorage
 from ridgeline.testing import run_local
 
 KEYS, WIDTH, WINDOWS, FIRST = 7, 10, 12, 5

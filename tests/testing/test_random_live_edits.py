@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ridgeline import Application, ValidationError
 from ridgeline.plan import validate
-from ridgeline.plan.editing import edited
+from ridgeline.plan.change.editing import edited
 from ridgeline.plan.edits import Edit
 from ridgeline.testing import CollectorSink, run_local
 from support.plan.parts import Payment

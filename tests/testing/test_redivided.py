@@ -23,10 +23,10 @@ from ridgeline import (
     StickyPartitioner,
 )
 from ridgeline.api.balancing import BalancedPartitioner
-from ridgeline.engine.driver.checkpoint import Checkpoint
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.plan import plan_application
-from ridgeline.plan.divisions import divided_alike, divisions
+from ridgeline.plan.change.divisions import divided_alike, divisions
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.spec.partitioners import write_partitioner
 from ridgeline.testing import CollectorSink, Faults, LocalRun, run_local
@@ -205,7 +205,7 @@ def test_functions_are_the_same_if_they_compute_the_same() -> None:
 
 def test_the_text_does_not_depend_on_the_process() -> None:
     code = (
-        "from ridgeline.plan.divisions import _digest, _texts\n"
+        "from ridgeline.plan.change.divisions import _digest, _texts\n"
         "print(_digest(list(_texts(lambda row: row.key in {'a', 'b', 'c'} or (lambda: row.key)))))"
     )
     found = {

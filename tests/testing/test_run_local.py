@@ -408,8 +408,8 @@ def test_what_a_crashed_run_left_is_removed_after_the_first_commit(tmp_path):
 def test_a_full_disk_is_explained(tmp_path, monkeypatch):
     import errno
 
+    from ridgeline.engine.files.storage import LocalStorage
     from ridgeline.engine.state import state_files
-    from ridgeline.engine.state.storage import LocalStorage
 
     run_local(counted(), windows=2, checkpoint=str(tmp_path))
     with monkeypatch.context() as patch:

@@ -22,8 +22,8 @@ from ridgeline import (
     Unifier,
     ValidationError,
 )
-from ridgeline.engine.state.storage import MemoryStorage
-from ridgeline.engine.worker.tails import ports_of_stream
+from ridgeline.engine.container.samples import ports_of_stream
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import OperatorWindow, SlotJoined, WindowCommitted
 from ridgeline.operators import Filter, RangeKeyVal, SumKeyVal, TopN
 from ridgeline.plan import describe, plan_application, to_dict

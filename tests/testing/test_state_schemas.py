@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from ridgeline.api.errors import CheckpointError, RidgelineError
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.engine.state import keyed_segments
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.plan.change.state_schemas import Schemas
 from ridgeline.plan.edits import ReplaceOperator
-from ridgeline.plan.state_schemas import Schemas
 from ridgeline.testing import run_local
 
 KEYS, WIDTH, WINDOWS, FIRST = 40, 10, 40, 30

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, ValidationError
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.engine.state import keyed_segments, undo
-from ridgeline.engine.state.storage import MemoryStorage
 from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, SteppingClock, run_local
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -20,8 +20,8 @@ from ridgeline import (
     Timers,
     ValidationError,
 )
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.engine.state import keyed_segments, undo
-from ridgeline.engine.state.storage import MemoryStorage
 from ridgeline.testing import ABORT, END_WINDOW, EOF, CollectorSink, ListInput, SteppingClock, run_local
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -312,7 +312,7 @@ def test_what_fails_at_run_time_is_named(what: str, text: str) -> None:
 
 
 def test_a_timer_that_is_set_again_for_ever_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ridgeline.engine.worker.timing._MOST_TIMES", 50)
+    monkeypatch.setattr("ridgeline.engine.operator.timers._MOST_TIMES", 50)
     with pytest.raises(OperatorError) as caught:
         run_local(ringing(Ring(what="forever")))
     assert "its timer in `alarm` was set again and expired 50 times in this window" in str(caught.value)

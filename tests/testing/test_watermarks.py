@@ -15,7 +15,7 @@ from ridgeline import (
     State,
     ValidationError,
 )
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import FileReplayInput, Filter
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
 

@@ -17,7 +17,7 @@ from ridgeline import (
     PushInput,
     State,
 )
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, LocalRun, run_local
 
 

@@ -2,19 +2,18 @@
 
 from ridgeline.api.affinity import AffinityRule, AffinityType
 from ridgeline.api.application import Application
-from ridgeline.api.attribute_types import (
-    ApplicationAttributes,
-    InputPortAttributes,
-    OperatorAttributes,
-    OutputPortAttributes,
-    UnifierAttributes,
-)
 from ridgeline.api.attributes import Locality, OnError, ProcessingMode, RecordingLevel
-from ridgeline.api.cache import Cache
+from ridgeline.api.cells.cache import Cache
+from ridgeline.api.cells.keyed_state import KeyedCell
+from ridgeline.api.cells.list_state import ListCell
+from ridgeline.api.cells.timer_cell import KeyTimers
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.codec import StreamCodec, stable_hash
+from ridgeline.api.columns.dataframes import ArrowStream
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.schema_types import ArrowSchema, SchemaType
+from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.dataframes import ArrowStream
 from ridgeline.api.dead_letter import DeadLetter
 from ridgeline.api.errors import (
     ChangeError,
@@ -27,8 +26,6 @@ from ridgeline.api.errors import (
     StateError,
     ValidationError,
 )
-from ridgeline.api.keyed_state import KeyedCell
-from ridgeline.api.list_state import ListCell
 from ridgeline.api.metric import Aggregate, Metric, MetricKind, metric
 from ridgeline.api.module import InputProxy, Module, OutputProxy
 from ridgeline.api.operator import InputOperator, Operator, Unifier
@@ -46,12 +43,15 @@ from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.ports import InputPort, OutputPort
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.push_input import PushInput
-from ridgeline.api.schema import Schema
-from ridgeline.api.schema_types import ArrowSchema, SchemaType
 from ridgeline.api.state import KeyedState, ListState, State
-from ridgeline.api.timer_cell import KeyTimers
+from ridgeline.api.support.attribute_types import (
+    ApplicationAttributes,
+    InputPortAttributes,
+    OperatorAttributes,
+    OutputPortAttributes,
+    UnifierAttributes,
+)
 from ridgeline.api.timers import Timers
-from ridgeline.api.tuples import Tuples
 
 __all__ = [
     "AffinityRule",

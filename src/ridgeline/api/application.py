@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary, ref
 
 from ridgeline.api.affinity import AffinityRule
-from ridgeline.api.attribute_types import (
+from ridgeline.api.attributes import Locality
+from ridgeline.api.errors import ChangeError
+from ridgeline.api.module import InputProxy, Module, OutputProxy
+from ridgeline.api.operator import Operator
+from ridgeline.api.points import InputPoint, OutputPoint
+from ridgeline.api.support.attribute_types import (
     ApplicationAttributes,
     InputPortAttributes,
     OperatorAttributes,
@@ -17,12 +22,7 @@ from ridgeline.api.attribute_types import (
     StreamAttributes,
     UnifierAttributes,
 )
-from ridgeline.api.attributes import Locality
-from ridgeline.api.errors import ChangeError
-from ridgeline.api.module import InputProxy, Module, OutputProxy
-from ridgeline.api.operator import Operator
-from ridgeline.api.persisting import Persist, persisting
-from ridgeline.api.points import InputPoint, OutputPoint
+from ridgeline.api.support.persisting import Persist, persisting
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -9,9 +9,9 @@ import enum
 from collections.abc import Mapping
 from numbers import Real
 
-from ridgeline.api.attribute import Attribute, Scope
 from ridgeline.api.codec import StreamCodec
 from ridgeline.api.partitioner import Partitioner
+from ridgeline.api.support.attribute import Attribute, Scope
 
 
 class ProcessingMode(enum.StrEnum):

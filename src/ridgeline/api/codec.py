@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from typing_extensions import Buffer
 
+from ridgeline.api.columns.nan import NAN
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import RidgelineError, described, shorten
-from ridgeline.api.nan import NAN
-from ridgeline.api.schema import Schema
-from ridgeline.api.tuples import Tuples
 
 Hashes = npt.NDArray[np.uint64]
 _MASK64 = (1 << 64) - 1

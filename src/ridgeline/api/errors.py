@@ -173,7 +173,7 @@ class Failure:
 
     def __post_init__(self) -> None:
         """Cap the texts, and mask secrets in the error and the traceback."""
-        from ridgeline.api.masking import mask_text  # which imports this module
+        from ridgeline.api.support.masking import mask_text  # which imports this module
 
         for name, limit in (("error", TEXT_LIMIT), ("tuple", TEXT_LIMIT), ("traceback", TRACEBACK_LIMIT)):
             text = capped(getattr(self, name), limit)

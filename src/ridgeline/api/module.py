@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Generic, dataclass_transform
 from pydantic import Field
 from typing_extensions import TypeVar
 
+from ridgeline.api.cells.per_instance import OWN
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import operator_type, set_properties
-from ridgeline.api.per_instance import OWN
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.ports import InputPort, OutputPort
 

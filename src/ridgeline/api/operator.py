@@ -14,19 +14,19 @@ from pydantic import Field
 from pydantic.fields import FieldInfo
 from typing_extensions import TypeVar
 
+from ridgeline.api.cells.list_state import ListState
+from ridgeline.api.cells.per_instance import OWN, PerInstance, make_own
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.dead_letter import DeadLetter
 from ridgeline.api.errors import StateError, did_you_mean
-from ridgeline.api.list_state import ListState
 from ridgeline.api.metric import Metric, MetricOptions, declared_metrics
 from ridgeline.api.partitioner import Partitioner
-from ridgeline.api.per_instance import OWN, PerInstance, make_own
 from ridgeline.api.ports import InputPort, OutputPort, Port
-from ridgeline.api.positional import named_properties
 from ridgeline.api.publisher import Publisher
-from ridgeline.api.schema import Schema
 from ridgeline.api.state import Declaration, StateCell, cell_of
+from ridgeline.api.support.positional import named_properties
 from ridgeline.api.timers import Timers
 
 if TYPE_CHECKING:
@@ -580,7 +580,7 @@ class Unifier(Operator):
     """
 
     _waiting = ListState()
-    """Tuples of the open application window: see `ridgeline.engine.worker.gathering`."""
+    """Tuples of the open application window: see `ridgeline.engine.operator.gathering`."""
 
 
 class PassThroughUnifier(Unifier):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.api.errors import shorten
-from ridgeline.api.pickling import pickled_by_values
+from ridgeline.api.support.pickling import pickled_by_values
 
 _UNSAID = (
     "nothing says how; declare the state with `moves` or `moves_by`, "

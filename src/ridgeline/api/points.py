@@ -13,12 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 from typing_extensions import TypeVar
 
-from ridgeline.api.dataframes import ArrowStream, table_of
+from ridgeline.api.columns.dataframes import ArrowStream, table_of
+from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import RidgelineError, SchemaError
-from ridgeline.api.nulls import MisplacedNullError, refuse_nulls
-from ridgeline.api.schema import Schema
 from ridgeline.api.times import Processing, Times, check_timestamp, joined_times, to_times
-from ridgeline.api.tuples import Tuples
 
 if TYPE_CHECKING:
     from ridgeline.api.operator import Operator

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeVar
 
 import typing_extensions
 
+from ridgeline.api.cells.per_instance import PerInstance
 from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
-from ridgeline.api.duration import parse_duration
-from ridgeline.api.handlers import Handlers
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.schema_types import ArrowSchema, Record
 from ridgeline.api.order import Order, OrderName
-from ridgeline.api.per_instance import PerInstance
 from ridgeline.api.points import InputPoint, OutputPoint
-from ridgeline.api.schema import Schema
-from ridgeline.api.schema_types import ArrowSchema, Record
+from ridgeline.api.support.duration import parse_duration
+from ridgeline.api.support.handlers import Handlers
 
 if TYPE_CHECKING:
     import pyarrow as pa

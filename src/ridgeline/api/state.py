@@ -2,7 +2,7 @@
 
 All other attributes are dropped when the window ends.
 
-Each declaration is a descriptor. An operator instance holds one `StateCell` for it (see `api/cell.py`).
+Each declaration is a descriptor. An operator instance holds one `StateCell` for it (see `api/cells/cell.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from ridgeline.api.cell import (
+from ridgeline.api.cells.cell import (
     IMMUTABLE,
     MISSING,
     Change,
@@ -24,10 +24,10 @@ from ridgeline.api.cell import (
     differs,
     is_mutable,
 )
-from ridgeline.api.keyed_declaration import KeyedState
-from ridgeline.api.keyed_state import KeyedCell
-from ridgeline.api.list_state import ListCell, ListState
-from ridgeline.api.state_division import StateMoves, checked_moves
+from ridgeline.api.cells.keyed_declaration import KeyedState
+from ridgeline.api.cells.keyed_state import KeyedCell
+from ridgeline.api.cells.list_state import ListCell, ListState
+from ridgeline.api.cells.state_division import StateMoves, checked_moves
 
 if TYPE_CHECKING:
     from ridgeline.api.operator import Operator

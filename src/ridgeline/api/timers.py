@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import typing_extensions
 
+from ridgeline.api.cells.keyed_declaration import KeyedState, TimeBase, checked_base
+from ridgeline.api.cells.per_instance import OWN
+from ridgeline.api.cells.timer_cell import KeyTimers, TimerCell
 from ridgeline.api.errors import StateError, shorten
-from ridgeline.api.handlers import Handlers
-from ridgeline.api.keyed_declaration import KeyedState, TimeBase, checked_base
-from ridgeline.api.per_instance import OWN
-from ridgeline.api.timer_cell import KeyTimers, TimerCell
+from ridgeline.api.support.handlers import Handlers
 
 if TYPE_CHECKING:
     from ridgeline.api.operator import Operator

@@ -29,8 +29,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ridgeline.api.columns.schema import TIMESTAMP, Schema
 from ridgeline.api.errors import SchemaError, shorten
-from ridgeline.api.schema import TIMESTAMP, Schema
 
 Microseconds = npt.NDArray[np.int64]
 """Times, one per record: microseconds since 1970-01-01 UTC, `NO_TIME` for none."""

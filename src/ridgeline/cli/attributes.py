@@ -27,9 +27,9 @@ def list_attributes(
     Example: `ridgeline list-attributes --scope input-port`
     """
     with reporting_errors():
-        from ridgeline.api.attribute import Scope
         from ridgeline.api.attributes import ATTRIBUTES, attributes_of
         from ridgeline.api.errors import RidgelineError, did_you_mean
+        from ridgeline.api.support.attribute import Scope
 
         names = {one.replace(" ", "-"): one for one in Scope}
         scope = None if scope is None else scope.lower().replace("_", "-").replace(" ", "-")

@@ -24,9 +24,9 @@ def checkpoints(
     Example: `ridgeline checkpoints state`
     """
     with reporting_errors():
-        from ridgeline.api.files import is_local, local_path
-        from ridgeline.engine.driver.rewinding import look
-        from ridgeline.engine.state.storage import LocalStorage, explain
+        from ridgeline.api.support.files import is_local, local_path
+        from ridgeline.engine.driver.checkpoint.rewinding import look
+        from ridgeline.engine.files.storage import LocalStorage, explain
 
         if not is_local(folder):
             msg = f"`{folder}` is not on a local disk; give a path"

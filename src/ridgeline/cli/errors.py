@@ -15,7 +15,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from ridgeline.api.errors import OperatorError, PackageError, RidgelineError, ValidationError, described
-from ridgeline.api.frames import users_frames
+from ridgeline.api.support.tracebacks import users_frames
 from ridgeline.cli.output import OUTPUT_GONE, Output, OutputGoneError
 
 FAILED = 1
@@ -104,7 +104,7 @@ def print_unexpected(error: BaseException, console: Console) -> None:
 
     The whole traceback is shown if the environment variable `RIDGELINE_DEBUG` is set.
     """
-    from ridgeline.engine.worker.hidden_modules import hint
+    from ridgeline.engine.process.hidden_modules import hint
 
     hidden = hint(error)
     _print_message(described(error) + (f"; {hidden}" if hidden else ""), console)

@@ -34,7 +34,7 @@ from ridgeline.cli.settings import (
     Service,
 )
 from ridgeline.engine.driver.execution_kind import Execution
-from ridgeline.engine.worker.log_channel import LogFormat, LogLevel
+from ridgeline.engine.process.log_channel import LogFormat, LogLevel
 
 app = typer.Typer(
     name="ridgeline",
@@ -51,7 +51,7 @@ app = typer.Typer(
 def _print_version(wanted: bool) -> None:
     if wanted:
         with reporting_errors():
-            from ridgeline.stram.identity import version
+            from ridgeline.observe.identity import version
 
             write(f"ridgeline {version()}, pyspark {version('pyspark')}")
         raise typer.Exit
@@ -352,8 +352,8 @@ def run(  # noqa: PLR0913, PLR0917  options
         renamed = options.renamed(rename or ())
         application = load_configured(context, target, properties, attributes)
         from ridgeline.cli.running.run_command import Run
-        from ridgeline.engine.driver.planning import Planner
-        from ridgeline.engine.worker.log_channel import open_channel
+        from ridgeline.engine.driver.checkpoint.planning import Planner
+        from ridgeline.engine.process.log_channel import open_channel
 
         planner = Planner(
             application.plan,
@@ -408,8 +408,8 @@ def plan(  # noqa: PLR0913, PLR0917  options
     Example: `ridgeline plan payments.py --attribute balances.partitions=4`
     """
     with reporting_errors():
-        from ridgeline.plan.text import describe
-        from ridgeline.plan.to_json import to_dict
+        from ridgeline.plan.show.text import describe
+        from ridgeline.plan.show.to_json import to_dict
 
         given = [*(properties or ()), *(attributes or ()), *(conf_file or ()), *(conf_set or ())]
         if spec is not None:
@@ -424,7 +424,7 @@ def plan(  # noqa: PLR0913, PLR0917  options
         if checkpoint is None:
             made = configured.plan()
         else:
-            from ridgeline.engine.driver.planning import Planner
+            from ridgeline.engine.driver.checkpoint.planning import Planner
 
             planner = Planner(
                 configured.plan,
@@ -459,7 +459,7 @@ def validate(
     """
     with reporting_errors():
         from ridgeline.cli.units import plural
-        from ridgeline.plan.notes import order_notes
+        from ridgeline.plan.show.notes import order_notes
         from ridgeline.plan.validation import validate as validate_application
 
         found = load_configured(context, target, properties, attributes)

@@ -10,10 +10,10 @@ from typing import Any
 import pydantic
 
 from ridgeline.api.errors import did_you_mean
-from ridgeline.api.masking import mask, mask_text
+from ridgeline.api.support.masking import mask, mask_text
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.settings import RUN_OPTIONS
-from ridgeline.engine.worker.log_channel import LogFormat, LogLevel, LogSettings
+from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSettings
 
 COMMAND_OPTIONS = (*RUN_OPTIONS, "--json")
 _OF_COMMAND = "is not an option of `ridgeline run` either"

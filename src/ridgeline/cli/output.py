@@ -11,7 +11,7 @@ from typing import IO, Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from ridgeline.api.masking import printable
+from ridgeline.api.support.masking import printable
 
 OUTPUT_GONE = 141
 """Exit code of a command that could not print all: what shells say of a program that SIGPIPE has ended."""

@@ -77,7 +77,7 @@ def layers_of(target: str, conf_set: str | None) -> list[Layer]:
 @cache
 def _in_use(path: Path) -> tuple[Package, Path]:
     """Check a package and unpack it, once a process."""
-    from ridgeline.engine.worker import shipped_packages
+    from ridgeline.engine.process import shipped_packages
     from ridgeline.packages.package import open_package
     from ridgeline.packages.unpacked import UnpackedPackage
 

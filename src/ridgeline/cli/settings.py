@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ridgeline.api.masking import mask, mask_text
-from ridgeline.api.secret_names import is_secret
+from ridgeline.api.support.masking import mask, mask_text
+from ridgeline.api.support.secret_names import is_secret
 from ridgeline.engine.driver.execution_kind import Execution
-from ridgeline.engine.worker.log_channel import LogFormat, LogSettings
+from ridgeline.engine.process.log_channel import LogFormat, LogSettings
 
 DEFAULT_MASTER = "local[*]"
 DEFAULT_HOST = "127.0.0.1"

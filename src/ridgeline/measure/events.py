@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ridgeline.api.pickling import pickled_by_values
+from ridgeline.api.support.pickling import pickled_by_values
 from ridgeline.measure.slot_events import (
     SlotJoined,
     SlotLost,

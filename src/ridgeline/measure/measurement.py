@@ -108,7 +108,7 @@ class Measurement:
 
     Memory is bounded: what single windows were is kept for `stats_max_allowable_windows_lag` windows (1,000).
     With `metrics_recording_level` OFF only tuples, errors and states are folded. One thread at a time
-    (`ridgeline.stram.watch` is for several).
+    (`ridgeline.observe.watch` is for several).
     """
 
     def __init__(self, own_host: str = "") -> None:

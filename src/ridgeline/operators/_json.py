@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ridgeline.api.casting import is_bytes, is_list, is_text, list_entries, map_entries
+from ridgeline.api.columns.casting import is_bytes, is_list, is_text, list_entries, map_entries
 from ridgeline.api.errors import RidgelineError
 from ridgeline.operators._texts import DIGITS, float_of
 

@@ -12,7 +12,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.fs
 
-from ridgeline.api.files import resolve, sync_above, sync_folder
+from ridgeline.api.support.files import resolve, sync_above, sync_folder
 
 _CHUNK_BYTES = 2**20
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.files import is_local, resolve
+from ridgeline.api.support.files import is_local, resolve
 
 _WILDCARDS = frozenset("*?[")
 _MARKERS = ("_SUCCESS", "_metadata", "_common_metadata", "_committed_", "_started_")

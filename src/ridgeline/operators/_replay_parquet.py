@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ridgeline.api.casting import (
+from ridgeline.api.columns.casting import (
     cast_exactly,
     is_list,
     list_entries,
@@ -19,9 +19,9 @@ from ridgeline.api.casting import (
     maps_of,
     nulls_of,
 )
+from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, did_you_mean
-from ridgeline.api.nulls import MisplacedNullError, refuse_nulls
-from ridgeline.api.schema import Schema
 from ridgeline.operators._replay_files import ReplayFile, Sifted, sift
 
 _BATCH_ROWS = 65_536

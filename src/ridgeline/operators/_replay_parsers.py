@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.json
 
-from ridgeline.api.casting import is_bytes, is_text
-from ridgeline.api.changing_values import refuse_changing
+from ridgeline.api.columns.casting import is_bytes, is_text
+from ridgeline.api.columns.changing_values import refuse_changing
+from ridgeline.api.columns.nulls import MisplacedNullError, optional_columns, refuse_nulls
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.value_arrays import maker
 from ridgeline.api.errors import RidgelineError, did_you_mean, shorten
-from ridgeline.api.nulls import MisplacedNullError, optional_columns, refuse_nulls
-from ridgeline.api.schema import Schema
-from ridgeline.api.value_arrays import maker
 from ridgeline.operators._json import Doubled, arrow_reads, parse_line, read_type, value_of
 from ridgeline.operators._texts import convert, float_of, holds_odd_floats, odd_floats
 

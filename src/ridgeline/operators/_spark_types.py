@@ -6,7 +6,7 @@ import re
 
 import pyarrow as pa
 
-from ridgeline.api.masking import mask_text
+from ridgeline.api.support.masking import mask_text
 
 _NAMES = {
     pa.int8(): "tinyint",

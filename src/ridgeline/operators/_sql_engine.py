@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple
 
 import pyarrow as pa
 
-from ridgeline.api.casting import cast_exactly
+from ridgeline.api.columns.casting import cast_exactly
 from ridgeline.api.errors import RidgelineError
 
 _SCRIPT = Path(__file__).with_name("_sql_child.py")

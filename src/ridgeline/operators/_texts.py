@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ridgeline.api.casting import (
+from ridgeline.api.columns.casting import (
     cast_exactly,
     is_bytes,
     is_list,

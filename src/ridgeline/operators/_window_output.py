@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.operator import Operator
 from ridgeline.api.ports import InputPort
-from ridgeline.api.schema import holds_pickles
 from ridgeline.api.state import ListState
 
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.api.duration import parse_duration
+from ridgeline.api.support.duration import parse_duration
 from ridgeline.operators._calendar import DAY, check_zone, day_starts, shifted, start_of_days
 
 Duration = float | str | timedelta

@@ -13,12 +13,12 @@ import pyarrow as pa
 from pydantic import Field
 from rich.text import Text
 
+from ridgeline.api.columns.schema import Schema, holds_pickles, is_named_tuple
 from ridgeline.api.errors import RidgelineError, did_you_mean, shorten
-from ridgeline.api.masking import printable
 from ridgeline.api.operator import Operator
 from ridgeline.api.ports import InputPort
 from ridgeline.api.publisher import Publisher, PublisherContext
-from ridgeline.api.schema import Schema, holds_pickles, is_named_tuple
+from ridgeline.api.support.masking import printable
 
 _WIDEST = 28
 """Values longer than this many characters do not widen their column."""

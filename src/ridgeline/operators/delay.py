@@ -9,7 +9,7 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, Module, OutputPort, SchemaType
-from ridgeline.api.loops import HEAD, TAIL, DelayHead, DelayTail
+from ridgeline.api.support.loops import HEAD, TAIL, DelayHead, DelayTail
 
 if TYPE_CHECKING:
     from ridgeline.api import Application

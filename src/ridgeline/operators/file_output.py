@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.files import is_local, local_path
+from ridgeline.api.support.files import is_local, local_path
 from ridgeline.operators._file_publisher import HIDDEN, FilePublisher, Settings
 from ridgeline.operators._json import json_lines
 from ridgeline.operators._output_files import OutputFiles

@@ -13,16 +13,16 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api.attributes import OnError
-from ridgeline.api.cache import Cache
+from ridgeline.api.cells.cache import Cache
+from ridgeline.api.columns.schema_types import SchemaType
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.duration import duration_faults, parse_duration
 from ridgeline.api.errors import SchemaError
-from ridgeline.api.files import is_local, local_path
 from ridgeline.api.operator import InputOperator, port_schema
 from ridgeline.api.partitioner import SameStatePartitioner
 from ridgeline.api.ports import OutputPort
-from ridgeline.api.schema_types import SchemaType
 from ridgeline.api.state import State
+from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.files import is_local, local_path
 from ridgeline.operators._replay_cursor import ReplayCursor
 from ridgeline.operators._replay_files import (
     Chunk,

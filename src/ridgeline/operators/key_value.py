@@ -21,12 +21,12 @@ from typing_extensions import TypeVar
 
 from ridgeline.api import Operator, RidgelineError, SchemaError, SchemaType, StreamCodec, stable_hash
 from ridgeline.api.codec import hash_column
+from ridgeline.api.columns.nan import NAN
+from ridgeline.api.columns.record import record_fields
+from ridgeline.api.columns.schema import is_named_tuple
+from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import shorten
-from ridgeline.api.nan import NAN
 from ridgeline.api.partitioner import assign_keys
-from ridgeline.api.record import record_fields
-from ridgeline.api.schema import is_named_tuple
-from ridgeline.api.tuples import Tuples
 from ridgeline.operators._exact import EXACT, Sum, float_sums, rounded
 
 T = TypeVar("T", default=Any)

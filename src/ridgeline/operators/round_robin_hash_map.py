@@ -10,7 +10,7 @@ from pydantic import Field
 from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, ListState, Operator, OutputPort, SchemaError, SchemaType
-from ridgeline.api.schema import Schema
+from ridgeline.api.columns.schema import Schema
 from ridgeline.operators.key_value import to_batch
 
 T = TypeVar("T", default=Any)

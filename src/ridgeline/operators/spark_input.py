@@ -10,12 +10,12 @@ import pyarrow as pa
 from pydantic import Field
 from typing_extensions import TypeVar
 
-from ridgeline.api.duration import duration_faults, parse_duration
+from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.schema_types import SchemaType
 from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
-from ridgeline.api.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.operator import SparkSource
-from ridgeline.api.schema import Schema
-from ridgeline.api.schema_types import SchemaType
+from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.operators._replay_files import sift
 from ridgeline.operators._spark_types import loses_nothing, spark_type, what_spark_says
 

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field
 
-from ridgeline.api.casting import cast_exactly, with_microseconds
+from ridgeline.api.columns.casting import cast_exactly, with_microseconds
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.files import is_local, local_path
 from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.api.support.files import is_local, local_path
 from ridgeline.operators._marker import Marker
 from ridgeline.operators._output_files import OutputFiles
 from ridgeline.operators._segments import DamagedError, Segment, check, delete_owned, lost_rows

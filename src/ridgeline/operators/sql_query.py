@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from pydantic import Field
 
+from ridgeline.api.cells.list_state import ListState
+from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.list_state import ListState
 from ridgeline.api.operator import Operator
 from ridgeline.api.ports import InputPort
 from ridgeline.api.publisher import Publisher
-from ridgeline.api.schema import holds_pickles
 from ridgeline.api.state import State
 from ridgeline.operators._sql_engine import QueryError, SqlEngine, to_ipc
 

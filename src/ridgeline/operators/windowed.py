@@ -25,8 +25,8 @@ from ridgeline.api import (
 )
 from ridgeline.api.codec import hash_columns
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.duration import duration_faults, parse_duration
 from ridgeline.api.errors import shorten
+from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.times import EARLIEST, LATEST, NO_TIME
 from ridgeline.operators import _window_parts as vectors
 from ridgeline.operators import aggregate as aggregates

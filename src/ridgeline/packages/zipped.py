@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from ridgeline.api.errors import PackageError
-from ridgeline.api.masking import printable
+from ridgeline.api.support.masking import printable
 
 LARGEST_BYTES = 1 << 30
 """The largest package, packed and unpacked."""

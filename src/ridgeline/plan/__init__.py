@@ -1,16 +1,16 @@
 """Plans as data: logical, physical, execution. No Spark, no I/O."""
 
-from ridgeline.api.duration import parse_duration
-from ridgeline.plan.editing import edited
+from ridgeline.api.support.duration import parse_duration
+from ridgeline.plan.build.fusing import build_execution
+from ridgeline.plan.build.physical import build_physical
+from ridgeline.plan.change.editing import edited
 from ridgeline.plan.execution import Container, ExecutionPlan, Plan, Stage
-from ridgeline.plan.fusing import build_execution
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
-from ridgeline.plan.notes import Note, find_notes
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
-from ridgeline.plan.physical_builder import build_physical
 from ridgeline.plan.planner import plan_application, plan_logical
-from ridgeline.plan.text import describe
-from ridgeline.plan.to_json import to_dict
+from ridgeline.plan.show.notes import Note, find_notes
+from ridgeline.plan.show.text import describe
+from ridgeline.plan.show.to_json import to_dict
 from ridgeline.plan.validation import find_faults, validate
 
 __all__ = [

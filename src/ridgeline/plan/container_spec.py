@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ridgeline.api.attributes import RecordingLevel
-from ridgeline.api.loops import DelayHead, DelayTail
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import Operator, lateness_seconds
 from ridgeline.api.partitioner import PartitionKeys
-from ridgeline.api.pickling import pickled_by_values
 from ridgeline.api.push_input import PushInput
-from ridgeline.api.schema import Schema
+from ridgeline.api.support.loops import DelayHead, DelayTail
+from ridgeline.api.support.pickling import pickled_by_values
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import module_of
 from ridgeline.plan.physical import Encoding, PhysicalOperator, PhysicalPlan, PhysicalStream, Share

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.attributes import Locality
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import Fault
 from ridgeline.api.operator import InputOperator, Operator, OperatorType, operator_type
 from ridgeline.api.partitioner import Partition
-from ridgeline.api.schema import Schema
 
 if TYPE_CHECKING:
-    from ridgeline.plan.modules import DraftModule
-    from ridgeline.plan.placement_rule import PlacementRule
+    from ridgeline.plan.modules.expanding import DraftModule
+    from ridgeline.plan.placement.placement_rule import PlacementRule
 
 
 FAULTY: Any = type("Faulty", (), {"__repr__": lambda _self: "<faulty>"})()

@@ -1,7 +1,7 @@
 """What a change makes of a plan: edits, as plain data that a checkpoint, a request and a log can hold.
 
 An edit names operators, streams and ports as the application does. It is applied to the application, which is
-then planned and validated as a whole (`ridgeline.plan.editing`), so an edit says nothing about ids.
+then planned and validated as a whole (`ridgeline.plan.change.editing`), so an edit says nothing about ids.
 """
 
 from __future__ import annotations

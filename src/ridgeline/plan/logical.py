@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.attributes import Locality
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.api.partitioner import Partition
-from ridgeline.api.schema import Schema
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
-    from ridgeline.plan.editing import Given
-    from ridgeline.plan.placement_rule import PlacementRule
+    from ridgeline.plan.change.editing import Given
+    from ridgeline.plan.placement.placement_rule import PlacementRule
     from ridgeline.sla.promises import Promise
 
 

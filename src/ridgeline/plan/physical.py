@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from ridgeline.api.codec import StreamCodec
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import Operator
 from ridgeline.api.partitioner import PartitionKeys
-from ridgeline.api.schema import Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +17,11 @@ class PhysicalOperator:
     """One partition of a logical operator, or one unifier.
 
     `id` is its own in a run. What a change adds gets ids that no plan before had, so ids are neither dense
-    nor in topological order (`ridgeline.plan.succession`). `name` is the logical name; for a unifier that of
-    the operator whose output `port` it merges. `partition` counts from 0 to `partitions` - 1, for a unifier
-    over all unifiers of the port. `operator` is the prototype: a container makes a copy of it. `keys`: the
-    ports divided by key; `round_robin`: those divided round robin. `own_properties` and `own_attributes`:
-    those that the partition does not share with the others.
+    nor in topological order (`ridgeline.plan.change.succession`). `name` is the logical name; for a unifier
+    that of the operator whose output `port` it merges. `partition` counts from 0 to `partitions` - 1, for a
+    unifier over all unifiers of the port. `operator` is the prototype: a container makes a copy of it.
+    `keys`: the ports divided by key; `round_robin`: those divided round robin. `own_properties` and
+    `own_attributes`: those that the partition does not share with the others.
     """
 
     id: int

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from ridgeline.api.pickling import pickled_by_values
+from ridgeline.api.support.pickling import pickled_by_values
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, SourceProgress
 
 StateVersion = tuple[str, ...]

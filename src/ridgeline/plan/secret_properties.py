@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ridgeline.api.masking import MASK, mask
 from ridgeline.api.operator import operator_type
+from ridgeline.api.support.masking import MASK, mask
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.overrides import key_splitter
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ridgeline.api.errors import Fault, ValidationError
-from ridgeline.plan.difference import PlanDifference, difference
-from ridgeline.plan.editing import dropped_by, renamed_by
+from ridgeline.plan.change.difference import PlanDifference, difference
+from ridgeline.plan.change.editing import dropped_by, renamed_by
+from ridgeline.plan.change.state_moves import StatePlan, plan_states
+from ridgeline.plan.change.succession import succeed
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.overrides import WINDOW
-from ridgeline.plan.state_moves import StatePlan, plan_states
-from ridgeline.plan.succession import succeed
 
 _FROM_THE_START = (
     "ages_from_newest_record",

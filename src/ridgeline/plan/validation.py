@@ -7,32 +7,32 @@ from dataclasses import replace
 
 from ridgeline.api.application import Application
 from ridgeline.api.errors import Fault, ValidationError
-from ridgeline.plan.check_affinity import read_affinity
-from ridgeline.plan.check_application import check_application
-from ridgeline.plan.check_attributes import read_port_attributes
-from ridgeline.plan.check_graph import check_cycles, check_modes, ordered, resolve_schemas
-from ridgeline.plan.check_metrics import check_metrics
-from ridgeline.plan.check_operators import read_operators
-from ridgeline.plan.check_order import check_order
-from ridgeline.plan.check_partitions import check_localities, check_partitions, check_unused
-from ridgeline.plan.check_ports import check_connections, check_declarations
-from ridgeline.plan.check_slides import check_slides
-from ridgeline.plan.check_speculation import check_speculation
-from ridgeline.plan.check_streams import read_streams
-from ridgeline.plan.check_times import check_times
-from ridgeline.plan.dead_letters import connect_dead_letters
+from ridgeline.plan.build.key_sharing import check_sharing
+from ridgeline.plan.build.property_values import settle
+from ridgeline.plan.change.editing import Given, make_edits, of_modules
+from ridgeline.plan.change.replacing import Rewrite
 from ridgeline.plan.deciders import read_deciders, read_listeners
 from ridgeline.plan.draft import Draft, DraftOperator
-from ridgeline.plan.editing import Given, make_edits, of_modules
 from ridgeline.plan.edits import Edit
-from ridgeline.plan.key_sharing import check_sharing
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
-from ridgeline.plan.loops import check_loops
-from ridgeline.plan.module_ends import flatten, logical_modules
-from ridgeline.plan.modules import expand
+from ridgeline.plan.modules.ends import flatten, logical_modules
+from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.origins import with_origins
-from ridgeline.plan.properties import settle
-from ridgeline.plan.replacing import Rewrite
+from ridgeline.plan.validate.affinity import read_affinity
+from ridgeline.plan.validate.application import check_application
+from ridgeline.plan.validate.attributes import read_port_attributes
+from ridgeline.plan.validate.dead_letters import connect_dead_letters
+from ridgeline.plan.validate.graph import check_cycles, check_modes, ordered, resolve_schemas
+from ridgeline.plan.validate.loops import check_loops
+from ridgeline.plan.validate.metrics import check_metrics
+from ridgeline.plan.validate.operators import read_operators
+from ridgeline.plan.validate.order import check_order
+from ridgeline.plan.validate.partitions import check_localities, check_partitions, check_unused
+from ridgeline.plan.validate.ports import check_connections, check_declarations
+from ridgeline.plan.validate.slides import check_slides
+from ridgeline.plan.validate.speculation import check_speculation
+from ridgeline.plan.validate.streams import read_streams
+from ridgeline.plan.validate.times import check_times
 
 _NONE: Mapping[str, object] = {}
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ridgeline.api.errors import described
-from ridgeline.api.masking import mask_text
 from ridgeline.api.operator import Operator, operator_type
+from ridgeline.api.support.masking import mask_text
 from ridgeline.measure.deciding.figures import ApplicationFigures
 from ridgeline.measure.events import PolicyDecided
-from ridgeline.plan.edit_texts import edits_text
+from ridgeline.plan.change.edit_texts import edits_text
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.policies.answers import (
@@ -32,7 +32,7 @@ _FAULTS_KEPT = 100
 
 
 class Pending(Protocol):
-    """A change that was asked for, as `ridgeline.engine.driver.changes.Asked`."""
+    """A change that was asked for, as `ridgeline.engine.driver.run.changes.Asked`."""
 
     change: Any
     state: str

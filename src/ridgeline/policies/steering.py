@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PrivateAttr
 
-from ridgeline.api.duration import parse_duration
+from ridgeline.api.support.duration import parse_duration
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
 from ridgeline.plan.edits import Repartition
 from ridgeline.policies.answers import Decision, Expectation

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.driver.run import ApplicationRun
+from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.measure.answers.advice import AdviceAnswer
 from ridgeline.measure.deciding.fold import KEPT_SECONDS
+from ridgeline.observe.watch import Watch
 from ridgeline.plan.edits import Repartition
 from ridgeline.policies.advice import LEAST_WINDOWS, Advice, advise, unknown
-from ridgeline.stram.watch import Watch
 
 _PERIODS = (60.0, 300.0, KEPT_SECONDS)
 """Figures are of the first of these that has enough windows."""

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ridgeline.api.errors import ChangeError
-from ridgeline.engine.driver.changes import QUEUED, REFUSED, WITHDRAWN, Asked
+from ridgeline.engine.driver.run.changes import QUEUED, REFUSED, WITHDRAWN, Asked
 from ridgeline.plan.edits import Edit, SetAttribute, SetProperty, edit_of
 from ridgeline.service.plan_change import PlanChange, repartition
 from ridgeline.stram import changes as asking
 
 if TYPE_CHECKING:
     from ridgeline.api.partitioner import Partitioner
-    from ridgeline.engine.driver.run import ApplicationRun
-    from ridgeline.plan.difference import PlanDifference
+    from ridgeline.engine.driver.run.run import ApplicationRun
+    from ridgeline.plan.change.difference import PlanDifference
 
 PATIENCE_SECONDS = 60.0
 """So long a call waits for its change by default."""

@@ -6,13 +6,13 @@ import logging
 import threading
 from collections.abc import Callable
 
-from ridgeline.engine.driver.changes import Asked
-from ridgeline.engine.driver.run import ApplicationRun
+from ridgeline.engine.driver.run.changes import Asked
+from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.measure.events import ApplicationEnded, RunEvent, WindowCommitted
+from ridgeline.observe.watch import Watch
 from ridgeline.plan.edits import Edit
 from ridgeline.policies.deciding import Deciders
 from ridgeline.stram.changes import PlanChange
-from ridgeline.stram.watch import Watch
 
 _log = logging.getLogger(__name__)
 _LEAST_SECONDS = 0.1

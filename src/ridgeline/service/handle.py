@@ -13,12 +13,13 @@ from rich.console import Console
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import ChangeError, OperatorError
-from ridgeline.api.frames import users_line
+from ridgeline.api.support.tracebacks import users_line
+from ridgeline.engine.container.samples import ports_of_stream
+from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.execution_kind import named_execution
-from ridgeline.engine.driver.launch import Options, Outcome
-from ridgeline.engine.driver.planning import Planner
+from ridgeline.engine.driver.run.launch import Options, Outcome
 from ridgeline.engine.spark.submitted import chosen_master
-from ridgeline.engine.worker.tails import ports_of_stream
+from ridgeline.observe.metric_tables import MetricTables
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.advising import advice_answer
@@ -26,16 +27,15 @@ from ridgeline.service.asking import Asking
 from ridgeline.service.keys import keys_answer
 from ridgeline.service.measured import ServiceOptions, run_measured
 from ridgeline.stram.changes import StartRecording, StopRecording
-from ridgeline.stram.metric_tables import MetricTables
 from ridgeline.testing.collector import collected
 from ridgeline.testing.sinks import result_of
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
-    from ridgeline.engine.driver.run import ApplicationRun
+    from ridgeline.engine.driver.run.run import ApplicationRun
     from ridgeline.measure.answers.advice import AdviceAnswer
     from ridgeline.measure.answers.keys import KeysAnswer
-    from ridgeline.stram.watch import Watch
+    from ridgeline.observe.watch import Watch
 
 _LONGEST_TAIL = 10_000
 _ENDING_SECONDS = 30.0

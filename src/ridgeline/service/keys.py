@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ridgeline.api.errors import did_you_mean
-from ridgeline.engine.driver.run import ApplicationRun
+from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.measure.answers.keys import HeavyKeyAnswer, KeysAnswer, OperatorKeysAnswer
 from ridgeline.measure.deciding.key_load import HeavyKey, KeyLoad
-from ridgeline.plan.key_division import KeyDivision, key_division
+from ridgeline.plan.build.key_division import KeyDivision, key_division
 
 _SECONDS = 60.0
 

@@ -15,24 +15,24 @@ from rich.text import Text
 
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.masking import printable
+from ridgeline.api.support.masking import printable
+from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.heartbeats import Heartbeats
-from ridgeline.engine.driver.launch import Options, Outcome, launch
-from ridgeline.engine.driver.planning import Planner
-from ridgeline.engine.driver.run import ApplicationRun
-from ridgeline.engine.worker.user_modules import is_users, root_of
+from ridgeline.engine.driver.run.launch import Options, Outcome, launch
+from ridgeline.engine.driver.run.run import ApplicationRun
+from ridgeline.engine.process.user_modules import is_users, root_of
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent, StateWarning
 from ridgeline.measure.slot_events import SlotMisplaced, SlotSilent, SlotsReduced, SlotsSized
+from ridgeline.observe.event_lines import EventLines
+from ridgeline.observe.identity import own_host, run_info
+from ridgeline.observe.plan_topology import planned_event
+from ridgeline.observe.watch import Subscriber, Watch
 from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.plan.execution import Plan
 from ridgeline.service.deciding import DecidingThread
 from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.promising import PromisingThread
 from ridgeline.service.registry import own_entry, register
-from ridgeline.stram.event_lines import EventLines
-from ridgeline.stram.identity import own_host, run_info
-from ridgeline.stram.topology import planned_event
-from ridgeline.stram.watch import Subscriber, Watch
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -83,7 +83,7 @@ def run_measured(  # noqa: PLR0913  what surrounds a run
     started: Started | None = None,
     planner: Planner | None = None,
 ) -> Outcome:
-    """Run a plan as `ridgeline.engine.driver.launch.launch`, watched; blocks until it has ended.
+    """Run a plan as `ridgeline.engine.driver.run.launch.launch`, watched; blocks until it has ended.
 
     `started(run, watch, url)` is called before the first window (`url` None: no web service), `observe` with
     every event once it is folded. Observers cannot make the run fail once Spark is started: what

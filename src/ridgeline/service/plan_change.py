@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any, TypeVar, Unpack
 
 from ridgeline.api.application import LocalityName
-from ridgeline.api.attribute_types import OperatorAttributes
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import ChangeError
 from ridgeline.api.operator import Operator
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.points import InputPoint, OutputPoint
-from ridgeline.plan.edit_texts import edits_text
-from ridgeline.plan.editing import spec_of_operator
+from ridgeline.api.support.attribute_types import OperatorAttributes
+from ridgeline.plan.change.edit_texts import edits_text
+from ridgeline.plan.change.editing import spec_of_operator
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,

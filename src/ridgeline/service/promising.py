@@ -20,10 +20,10 @@ from ridgeline.measure.events import (
     WindowCommitted,
     WindowPlanned,
 )
+from ridgeline.observe.watch import Watch
 from ridgeline.sla.hooks import Hook
 from ridgeline.sla.keeping import Keeping, Observation
 from ridgeline.sla.promises import Promise
-from ridgeline.stram.watch import Watch
 
 _Seen = OperatorWindow | WindowCommitted | WindowPlanned | ApplicationChanged
 

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.api.duration import parse_duration
+from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.errors import ChangeError, did_you_mean
-from ridgeline.api.schema import holds_pickles
-from ridgeline.engine.driver.changes import REFUSED, WITHDRAWN, Asked
+from ridgeline.api.support.duration import parse_duration
+from ridgeline.engine.driver.run.changes import REFUSED, WITHDRAWN, Asked
 from ridgeline.operators._sql_engine import QueryError, SqlEngine
 from ridgeline.operators.sql_query import MOST_STREAMS, QueryResult, QueryResults, SqlQuery, schema_text
-from ridgeline.plan.editing import spec_of_operator
+from ridgeline.plan.change.editing import spec_of_operator
 from ridgeline.plan.edits import AddOperator, AddSink, Edit, RemoveOperator
 from ridgeline.plan.execution import Plan
 from ridgeline.stram.changes import PlanChange
 
 if TYPE_CHECKING:
-    from ridgeline.engine.driver.run import ApplicationRun
+    from ridgeline.engine.driver.run.run import ApplicationRun
 
 LEASE_SECONDS = 30.0
 """So long a query stays that nobody reads."""

@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
-from ridgeline.api.attribute import Scope
 from ridgeline.api.attributes import attributes_of
 from ridgeline.api.errors import Fault
+from ridgeline.api.support.attribute import Scope
 from ridgeline.settings.layers import Layer
 from ridgeline.settings.targets import TEMPLATE, Target, Targets, is_wild
 

@@ -9,17 +9,17 @@ from typing import Any
 from pydantic.fields import FieldInfo
 
 from ridgeline.api.application import Application
-from ridgeline.api.attribute import Scope
 from ridgeline.api.attributes import attributes_of
-from ridgeline.api.masking import MASK, is_secret_type, mask
 from ridgeline.api.operator import operator_type
-from ridgeline.api.properties import property_types
+from ridgeline.api.support.attribute import Scope
+from ridgeline.api.support.masking import MASK, is_secret_type, mask
+from ridgeline.api.support.properties import property_types
+from ridgeline.plan.build.port_attributes import inherited_by_operator
 from ridgeline.plan.draft import Draft
 from ridgeline.plan.logical import LogicalPlan
-from ridgeline.plan.modules import expand
+from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import WINDOW
-from ridgeline.plan.port_attributes import inherited_by_operator
-from ridgeline.plan.to_json import plain, shown_properties
+from ridgeline.plan.show.to_json import plain, shown_properties
 from ridgeline.settings.layers import Setting, is_mark
 from ridgeline.settings.resolving import Resolved
 from ridgeline.settings.run_options import CONF, RunOptions

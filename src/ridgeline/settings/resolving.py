@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.api.application import Application
-from ridgeline.api.attribute import Scope
 from ridgeline.api.attributes import attributes_of
 from ridgeline.api.errors import Fault, ValidationError, did_you_mean
+from ridgeline.api.support.attribute import Scope
 from ridgeline.plan.spec.values import ValueFaultError
 from ridgeline.settings.environment import read_variables
 from ridgeline.settings.layers import PACKAGE, Layer, Setting, read_layers

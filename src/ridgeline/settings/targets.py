@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ridgeline.api.application import Application
-from ridgeline.api.attribute import Scope
 from ridgeline.api.attributes import attributes_of
 from ridgeline.api.operator import operator_type
+from ridgeline.api.support.attribute import Scope
 from ridgeline.plan.draft import Draft
-from ridgeline.plan.modules import expand
+from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.spec.imports import path_of
 
 _WILD = frozenset("*?[")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.api.errors import Fault, did_you_mean
-from ridgeline.api.patterns import Pattern
+from ridgeline.api.support.patterns import Pattern
 from ridgeline.settings.layers import Setting
 from ridgeline.settings.targets import Target
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from ridgeline.api.duration import parse_duration
+from ridgeline.api.support.duration import parse_duration
 
 Kind = Literal["latency", "window_latency", "caught_up_within", "error_share", "late_share", "throughput"]
 UNITS: dict[Kind, str] = {

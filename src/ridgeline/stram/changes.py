@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ridgeline.api.errors import did_you_mean
-from ridgeline.plan.edit_texts import edits_text
+from ridgeline.plan.change.edit_texts import edits_text
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator

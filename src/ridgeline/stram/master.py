@@ -9,9 +9,9 @@ from types import MappingProxyType
 
 from ridgeline.api.attributes import OnError, ProcessingMode
 from ridgeline.api.errors import Failure
-from ridgeline.api.loops import DelayHead
 from ridgeline.api.operator import InputOperator, is_stateless
 from ridgeline.api.push_input import PushInput
+from ridgeline.api.support.loops import DelayHead
 from ridgeline.plan.container_spec import tails_of
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator

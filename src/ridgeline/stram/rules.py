@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from ridgeline.api.attributes import Locality
 from ridgeline.plan.draft import listed
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.placement_rule import PlacementRule
-from ridgeline.stram.apart import broken, containers_apart, containers_of
+from ridgeline.plan.placement.placement_rule import PlacementRule
+from ridgeline.stram.anti_affinity import broken, containers_apart, containers_of
 from ridgeline.stram.placement import Offers, Placement, Wish, place, wishes
 
 _HOSTS = (Locality.NODE_LOCAL, Locality.RACK_LOCAL)

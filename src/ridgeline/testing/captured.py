@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from ridgeline.api.application import AddedOperator, AddedStream, Application
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.publisher import Publisher
-from ridgeline.api.schema import Schema
 from ridgeline.plan.draft import Draft
 from ridgeline.plan.execution import Plan
 from ridgeline.testing.collector import Collector, CollectorSink

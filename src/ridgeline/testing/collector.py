@@ -8,12 +8,12 @@ from typing import Any, Generic, overload
 import pyarrow as pa
 from typing_extensions import TypeVar
 
+from ridgeline.api.columns.schema import Schema, holds_pickles
+from ridgeline.api.columns.schema_types import SchemaType
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import Operator, port_schema
 from ridgeline.api.ports import InputPort
 from ridgeline.api.publisher import Publisher
-from ridgeline.api.schema import Schema, holds_pickles
-from ridgeline.api.schema_types import SchemaType
 
 T = TypeVar("T", default=Any)
 

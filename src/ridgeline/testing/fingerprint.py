@@ -18,7 +18,7 @@ from uuid import UUID
 
 import numpy as np
 
-from ridgeline.api.cell import IMMUTABLE
+from ridgeline.api.cells.cell import IMMUTABLE
 from ridgeline.api.operator import Operator
 
 _MOST_NODES = 4_000

@@ -8,14 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from ridgeline.api.cell import is_mutable
-from ridgeline.api.dataframes import ArrowStream
+from ridgeline.api.cells.cell import is_mutable
+from ridgeline.api.cells.per_instance import PerInstance
+from ridgeline.api.columns.dataframes import ArrowStream
 from ridgeline.api.errors import RidgelineError, StateError, shorten
 from ridgeline.api.operator import Operator
-from ridgeline.api.per_instance import PerInstance
 from ridgeline.api.points import OutputPoint, Rows
-from ridgeline.engine.worker.runtime import OperatorRuntime
-from ridgeline.engine.worker.undeclared import is_hidden
+from ridgeline.engine.operator.runtime import OperatorRuntime
+from ridgeline.engine.operator.undeclared import is_hidden
 from ridgeline.testing.fingerprint import fingerprint, is_users
 
 _MOST_TUPLES = 1_000

@@ -8,14 +8,14 @@ from typing import Any, Generic
 import pyarrow as pa
 from typing_extensions import TypeVar
 
-from ridgeline.api.duration import duration_faults, parse_duration
+from ridgeline.api.columns.schema import Schema, is_named_tuple, is_record, record_fields
+from ridgeline.api.columns.schema_types import SchemaType
 from ridgeline.api.errors import ContainerAbortError, SchemaError, shorten
 from ridgeline.api.operator import InputOperator
 from ridgeline.api.partitioner import SameStatePartitioner
 from ridgeline.api.ports import OutputPort
-from ridgeline.api.schema import Schema, is_named_tuple, is_record, record_fields
-from ridgeline.api.schema_types import SchemaType
 from ridgeline.api.state import State
+from ridgeline.api.support.duration import duration_faults, parse_duration
 
 T = TypeVar("T", default=Any)
 

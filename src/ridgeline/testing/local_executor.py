@@ -11,15 +11,15 @@ from random import Random
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import CallbackInterrupt, ContainerAbortError, RidgelineError
+from ridgeline.engine.container.container import Container
 from ridgeline.engine.exchange.block import Message
-from ridgeline.engine.state.storage import Storage
-from ridgeline.engine.worker.container import Container
-from ridgeline.engine.worker.failures import failure_of
+from ridgeline.engine.files.storage import Storage
+from ridgeline.engine.operator.failures import failure_of
+from ridgeline.observe.identity import own_host
 from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowRequest
 from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, ManifestWritten
-from ridgeline.stram.identity import own_host
 from ridgeline.testing.inspection import Inspector
 from ridgeline.testing.striking import KilledError, Striker
 

@@ -9,9 +9,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
+from ridgeline.api.columns.schema import is_named_tuple
 from ridgeline.api.errors import shorten
-from ridgeline.api.pickling import dumps
-from ridgeline.api.schema import is_named_tuple
+from ridgeline.api.support.pickling import dumps
 from ridgeline.testing.fingerprint import is_users
 
 _DEEPEST = 50

@@ -13,17 +13,17 @@ from rich.console import Console
 from ridgeline.api.application import Application
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError, RidgelineError, ValidationError
-from ridgeline.api.files import is_local
 from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type, port_schema
 from ridgeline.api.publisher import Publisher, PublisherContext
-from ridgeline.engine.driver.changes import APPLIED, Asked
-from ridgeline.engine.driver.checkpoint import Checkpoint
-from ridgeline.engine.driver.manifest import Manifest
-from ridgeline.engine.driver.planning import Planner
-from ridgeline.engine.driver.rewinding import rewind
-from ridgeline.engine.driver.run import ApplicationRun
-from ridgeline.engine.driver.state_moves import check_states_of
-from ridgeline.engine.state.storage import DriverStorage, LocalStorage, MemoryStorage
+from ridgeline.api.support.files import is_local
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.checkpoint.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.planning import Planner
+from ridgeline.engine.driver.checkpoint.rewinding import rewind
+from ridgeline.engine.driver.checkpoint.state_moves import check_states_of
+from ridgeline.engine.driver.run.changes import APPLIED, Asked
+from ridgeline.engine.driver.run.run import ApplicationRun
+from ridgeline.engine.files.storage import DriverStorage, LocalStorage, MemoryStorage
 from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,
@@ -33,19 +33,19 @@ from ridgeline.measure.events import (
     WindowCommitted,
     WindowRetried,
 )
+from ridgeline.observe.event_lines import EventLines
+from ridgeline.observe.identity import own_host, run_info
+from ridgeline.observe.metric_tables import MetricTables
+from ridgeline.observe.plan_topology import planned_event
+from ridgeline.observe.watch import Watch
+from ridgeline.plan.change.replacing import Replace, replace_operators
+from ridgeline.plan.change.succession import succeed
 from ridgeline.plan.draft import Draft
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
-from ridgeline.plan.replacing import Replace, replace_operators
-from ridgeline.plan.succession import succeed
 from ridgeline.policies.deciding import Deciders
 from ridgeline.stram.changes import PlanChange
-from ridgeline.stram.event_lines import EventLines
-from ridgeline.stram.identity import own_host, run_info
-from ridgeline.stram.metric_tables import MetricTables
-from ridgeline.stram.topology import planned_event
-from ridgeline.stram.watch import Watch
 from ridgeline.testing.captured import Captured, tap
 from ridgeline.testing.clock import SteppingClock
 from ridgeline.testing.collector import Collector, collected

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 from pydantic import Field
 
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, did_you_mean, shorten
 from ridgeline.api.operator import Operator, port_schema
 from ridgeline.api.ports import InputPort
 from ridgeline.api.publisher import Publisher, PublisherContext
-from ridgeline.api.schema import Schema
 from ridgeline.testing.collector import Collector, CollectorSink, schema_of
 from ridgeline.testing.matching import Tolerance, changes, match, row_of
 

@@ -10,8 +10,8 @@ from typing import Any
 from ridgeline.api.attributes import OnError, ProcessingMode
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import ContainerAbortError, Failure, OperatorError, RidgelineError, did_you_mean
-from ridgeline.engine.worker.running import Handler
-from ridgeline.engine.worker.runtime import OperatorRuntime
+from ridgeline.engine.operator.progress import Handler
+from ridgeline.engine.operator.runtime import OperatorRuntime
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator

@@ -10,7 +10,7 @@ from ridgeline.cli.errors import CommandError
 from ridgeline.cli.running import flame_graphs, profile
 from ridgeline.cli.running.flame_graphs import INSTALL, FlameGraphs, find_py_spy
 from ridgeline.cli.running.profile import Profile
-from ridgeline.stram.topology import topology_of
+from ridgeline.observe.plan_topology import topology_of
 from support.cli import frames
 from support.cli.windows import make_plan, window
 from support.waiting import PATIENCE_SECONDS

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pytest
 
-from ridgeline.api.schema import Schema
+from ridgeline.api.columns.schema import Schema
 from ridgeline.cli.running.results import results
 from ridgeline.testing import CountSink, FirstLastSink
 from ridgeline.testing.collector import Collector

@@ -39,7 +39,7 @@ def test_what_operators_print_and_log(ridgeline_process, tmp_path):
     assert (users["operator"], users["partition"], users["window"]) == ("total", 0, 1)
     warnings = [line for line in lines if line["level"] == "WARNING" and line["logger"] != "users"]
     (skipped,) = [line for line in warnings if "runs again" not in line["message"]]
-    assert skipped["logger"] == "ridgeline.stram.event_lines"
+    assert skipped["logger"] == "ridgeline.observe.event_lines"
     assert (skipped["operator"], skipped["partition"], skipped["window"]) == ("total", 0, 2)
     messages = [line["message"] for line in lines if line not in warnings]
     assert sum(message.startswith("window ") for message in messages) == 5, "commits"

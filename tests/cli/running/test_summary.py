@@ -7,8 +7,8 @@ from rich.console import Console
 from ridgeline.cli.running.report import read_report
 from ridgeline.cli.running.summary import ended_line, print_summary, promises, summary
 from ridgeline.cli.settings import RunSettings, Service
-from ridgeline.engine.driver.launch import Outcome
-from ridgeline.engine.worker.log_channel import LogFormat, LogLevel, LogSettings
+from ridgeline.engine.driver.run.launch import Outcome
+from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSettings
 from ridgeline.measure.events import PromiseChanged, WindowCommitted
 from support.cli.windows import make_plan, watch_of, window
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ridgeline.api.errors import ApplicationKilledError
-from ridgeline.engine.driver.changes import Asked
+from ridgeline.engine.driver.run.changes import Asked
 from ridgeline.measure.events import ApplicationChanged, WindowCommitted, WindowPlanned, WindowStarted
 from ridgeline.stram.changes import Kill, Pause, PlanChange, Resume, Shutdown, What
 from support.engine.driven import WIDTH, Driven, Tick

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from ridgeline.engine.driver.journal import Journal
+from ridgeline.engine.driver.checkpoint.journal import Journal
+from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.state import keyed_segments
-from ridgeline.engine.state.storage import LocalStorage
 from ridgeline.testing import run_local
 
 TEXT = """

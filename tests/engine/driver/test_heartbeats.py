@@ -19,11 +19,11 @@ from ridgeline.engine.driver.heartbeats import MAXIMUM_BYTES, Heartbeats
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Peer
 from ridgeline.engine.exchange.sockets import Sockets
+from ridgeline.engine.process.heartbeat import encode
+from ridgeline.engine.slot.messages import Ended
+from ridgeline.engine.slot.messages import encode as encode_message
 from ridgeline.engine.worker import heartbeat_line
-from ridgeline.engine.worker.heartbeat import encode
 from ridgeline.engine.worker.heartbeat_line import HeartbeatLine
-from ridgeline.engine.worker.messages import Ended
-from ridgeline.engine.worker.messages import encode as encode_message
 from ridgeline.measure.encoding import to_dict
 from ridgeline.measure.events import ContainerHeartbeat, MessagesRefused, RunningOperator, WindowCommitted
 from ridgeline.testing import SteppingClock

@@ -18,7 +18,7 @@ from ridgeline import (
     Publisher,
     State,
 )
-from ridgeline.engine.state.storage import LocalStorage
+from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.operators import FileOutput
 from ridgeline.testing import run_local

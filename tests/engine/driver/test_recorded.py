@@ -15,8 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 from ridgeline.cli.main import app as command
+from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.execution_kind import Execution
-from ridgeline.engine.driver.planning import Planner
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.plan.planner import plan_application
 from ridgeline.testing import run_local

@@ -7,7 +7,13 @@ import pytest
 
 from ridgeline import RidgelineError
 from ridgeline.api.clock import SystemClock
-from ridgeline.engine.driver.slot_spark import CERTIFICATE, KEY, PATIENCE, SparkSlots, StoppedWaitingError
+from ridgeline.engine.driver.slots.spark_slots import (
+    CERTIFICATE,
+    KEY,
+    PATIENCE,
+    SparkSlots,
+    StoppedWaitingError,
+)
 from ridgeline.testing import SteppingClock
 from support.engine.certificates import certificate_and_key
 from support.waiting import wait_until

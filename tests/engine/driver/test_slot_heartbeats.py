@@ -14,7 +14,7 @@ from ridgeline.engine.exchange.address import ways_of
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Opened, Peer, Received
 from ridgeline.engine.exchange.sockets import Sockets
-from ridgeline.engine.worker import slot_task
+from ridgeline.engine.slot import task as slot_task
 from ridgeline.measure.events import ContainerHeartbeat, MessagesRefused, SlotJoined, SlotLost
 from ridgeline.testing import run_local
 from support.engine.applications import InputPort, Number, Sum

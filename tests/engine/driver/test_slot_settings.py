@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline import RidgelineError
-from ridgeline.engine.driver.slot_spark import certificate_of, port_range
+from ridgeline.engine.driver.slots.spark_slots import certificate_of, port_range
 from ridgeline.engine.exchange.tls import Certificate
 from support.engine.certificates import certificate_and_key
 

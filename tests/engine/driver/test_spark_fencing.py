@@ -5,7 +5,7 @@ import re
 import pytest
 
 from ridgeline.api.errors import FencedError
-from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from support.engine.applications import sum_application
 from support.engine.on_spark import run_on_spark
 
@@ -21,7 +21,7 @@ def sums(run):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A folder that the driver reaches through Hadoop's FileSystem, as it does HDFS."""
-    monkeypatch.setattr("ridgeline.engine.driver.launch.is_local", lambda uri: False)
+    monkeypatch.setattr("ridgeline.engine.driver.run.launch.is_local", lambda uri: False)
     return f"file:{tmp_path}/checkpoint"
 
 

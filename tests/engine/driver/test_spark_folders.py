@@ -19,7 +19,7 @@ from rich.console import Console
 
 from ridgeline import Application
 from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.driver.launch import Options, launch
+from ridgeline.engine.driver.run.launch import Options, launch
 from ridgeline.operators import FileOutput, SparkInput
 from ridgeline.plan.planner import plan_application
 from support.waiting import PATIENCE_SECONDS

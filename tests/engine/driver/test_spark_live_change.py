@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
+from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.execution_kind import Execution
-from ridgeline.engine.driver.planning import Planner
 from ridgeline.measure.events import ApplicationChanged
 from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition, SetProperty
 from ridgeline.plan.planner import plan_application

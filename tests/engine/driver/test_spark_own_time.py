@@ -10,10 +10,10 @@ import pytest
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort
 from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.measure.events import WindowCommitted
+from ridgeline.observe.plan_topology import planned_event
+from ridgeline.observe.watch import Watch
 from ridgeline.plan.planner import plan_application
 from ridgeline.policies.advice import advise
-from ridgeline.stram.topology import planned_event
-from ridgeline.stram.watch import Watch
 from ridgeline.testing import CollectorSink
 from support.engine.on_spark import run_on_spark
 

@@ -9,8 +9,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from ridgeline import Application
 from ridgeline.measure.events import SourceProgress, SparkTrigger, WindowCommitted, WindowPlanned
 from ridgeline.measure.latency.window_phases import phase_table
+from ridgeline.observe.plan_topology import topology_of
 from ridgeline.operators import SparkInput
-from ridgeline.stram.topology import topology_of
 from support.engine.applications import FailingSum, Number, Sum, sink
 from support.engine.on_spark import run_on_spark
 from support.engine.spark_sources import rate_application, two_spark_sources

@@ -14,7 +14,7 @@ import pytest
 
 from ridgeline import Application
 from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.driver.launch import Options, launch
+from ridgeline.engine.driver.run.launch import Options, launch
 from ridgeline.measure.events import OutputPublished, WindowCommitted
 from ridgeline.operators import FileOutput, SparkInput
 from ridgeline.plan.planner import plan_application

@@ -155,7 +155,7 @@ def test_input_that_has_nothing_ends_at_once(spark_context, tmp_path):
 
 def test_makes_a_checkpoint_folder_of_its_own(spark_context, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    from ridgeline.engine.driver.launch import Options, launch
+    from ridgeline.engine.driver.run.launch import Options, launch
     from ridgeline.plan.planner import plan_application
 
     reported = []

@@ -14,7 +14,7 @@ import pytest
 from pydantic import SecretBytes, SecretStr
 
 from ridgeline import Application, InputOperator, OperatorContext, OutputPort
-from ridgeline.engine.driver.launch import Options, launch
+from ridgeline.engine.driver.run.launch import Options, launch
 from ridgeline.operators import FileOutput
 from ridgeline.plan.planner import plan_application
 

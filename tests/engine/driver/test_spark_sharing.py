@@ -9,7 +9,7 @@ import pytest
 
 from ridgeline import Application, InputOperator, OutputPort, State, StickyPartitioner
 from ridgeline.api.balancing import BalancedPartitioner
-from ridgeline.engine.driver.planning import Planner
+from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.measure.events import SlotJoined, SlotLost
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.planner import plan_application

@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
+from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.execution_kind import Execution
-from ridgeline.engine.driver.planning import Planner
 from ridgeline.measure.events import SlotJoined, SlotLost
 from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition
 from ridgeline.plan.planner import plan_application

@@ -7,8 +7,8 @@ import pytest
 from pyspark import TaskContext
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.engine.driver.slot_jobs import SlotJobs
-from ridgeline.stram.needs import Need
+from ridgeline.engine.driver.slots.jobs import SlotJobs
+from ridgeline.stram.slot_resources import Need
 
 pytestmark = pytest.mark.spark
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import pytest
 
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
+from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.execution_kind import Execution
-from ridgeline.engine.driver.planning import Planner
 from ridgeline.measure.events import ApplicationChanged
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.planner import plan_application

@@ -190,7 +190,7 @@ def test_transform_that_fails_is_named(spark_context, tmp_path):
 
 def test_a_journal_behind_the_offset_log_is_refused(spark_context, tmp_path, monkeypatch):
     """Over Hadoop's FileSystem, where nothing notes after each commit how far the journal goes."""
-    monkeypatch.setattr("ridgeline.engine.driver.launch.is_local", lambda uri: False)
+    monkeypatch.setattr("ridgeline.engine.driver.run.launch.is_local", lambda uri: False)
     checkpoint = tmp_path / "checkpoint"
     folder = f"file:{checkpoint}"
     run_on_spark(rate_application(), spark_context, folder, windows=3)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from ridgeline import Application, InputPort, Operator
-from ridgeline.engine.driver.launch import Options
+from ridgeline.engine.driver.run.launch import Options
 from ridgeline.operators import SparkInput
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.measured import ServiceOptions, run_measured

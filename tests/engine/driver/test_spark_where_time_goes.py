@@ -5,9 +5,9 @@ import time
 import pytest
 
 from ridgeline.engine.driver.execution_kind import Execution
+from ridgeline.observe.plan_topology import planned_event
+from ridgeline.observe.watch import Watch
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram.topology import planned_event
-from ridgeline.stram.watch import Watch
 from support.engine.busy import BUSY, busy_application, really
 from support.engine.on_spark import run_on_spark
 

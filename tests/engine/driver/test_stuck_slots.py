@@ -9,8 +9,8 @@ import pytest
 
 from ridgeline.api.errors import OperatorError
 from ridgeline.measure.events import SlotLost
-from ridgeline.stram import overdue
-from ridgeline.stram.overdue import Overdue
+from ridgeline.stram import straggler as overdue
+from ridgeline.stram.straggler import Overdue
 from ridgeline.testing import run_local
 from support.engine.applications import Number, Sum
 from support.engine.in_slots import two_stages

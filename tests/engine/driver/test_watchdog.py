@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ridgeline.engine.driver.watchdog import Hangs, Worker
-from ridgeline.engine.worker import black_box
+from ridgeline.engine.process import black_box
 from ridgeline.measure.events import ContainerHeartbeat, RunningOperator
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest

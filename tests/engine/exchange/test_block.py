@@ -5,9 +5,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ridgeline.api.schema import Schema
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.times import NO_TIME, Span, Times
-from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange import block
 from ridgeline.engine.exchange.block import Block, Message, Reference
 

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from ridgeline import PartitionKeys, stable_hash
 from ridgeline.api.codec import ColumnCodec, FunctionCodec
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.partitioner import assign_keys
-from ridgeline.api.schema import Schema
-from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange.routing import Splitter
 from ridgeline.plan.container_spec import Route
 from ridgeline.plan.physical import RoundRobin

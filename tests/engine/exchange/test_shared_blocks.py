@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline.api.schema import Schema
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.times import NO_TIME, Span, Times
-from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange import block, shared_blocks
 from ridgeline.engine.exchange.block import Reference
 from ridgeline.engine.exchange.shared_blocks import LostBlockError, SharedPlace, SharedReader, SharedWriter

@@ -4,7 +4,7 @@ import pytest
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.spark.profiles import check_need, given_by, make_profile
-from ridgeline.stram.needs import Need
+from ridgeline.stram.slot_resources import Need
 
 CLUSTER, DYNAMIC = "spark://host:7077", {"spark.dynamicAllocation.enabled": "true"}
 

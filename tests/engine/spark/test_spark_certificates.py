@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from cryptography import x509
 
-from ridgeline.api.pickling import dumps
+from ridgeline.api.support.pickling import dumps
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.spark.certificates import make_certificate
 from support.engine.between import Between

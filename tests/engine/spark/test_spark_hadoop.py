@@ -3,8 +3,8 @@
 import pytest
 
 from ridgeline import CheckpointError
-from ridgeline.engine.driver.checkpoint import Checkpoint
-from ridgeline.engine.driver.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.spark.hadoop import HadoopStorage
 
 pytestmark = pytest.mark.spark

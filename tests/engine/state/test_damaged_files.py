@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.files.storage import DriverStorage, LocalStorage
 from ridgeline.engine.state import keyed_segments, state_files
-from ridgeline.engine.state.storage import DriverStorage, LocalStorage
 from ridgeline.testing import run_local
 from support.damage import KINDS, cases, names_file_and_remedy
 from support.engine.ledger import application

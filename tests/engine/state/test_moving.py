@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from ridgeline.api.balancing import BalancedPartitioner
 from ridgeline.api.codec import stable_hash
+from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.state import keyed_segments, segment_compaction
 from ridgeline.engine.state.integrity import FileCheck
-from ridgeline.engine.state.storage import LocalStorage
 from support.engine.moves import Moved, Uneven, partitions_of
 
 NAN = math.nan

@@ -9,9 +9,9 @@ from ridgeline import StateError
 from ridgeline.api.codec import stable_hash
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.state import ENDED, METRICS, WATERMARK
+from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.state import keyed_segments, state_files
 from ridgeline.engine.state.shared_segments import SharedSegments, both, either
-from ridgeline.engine.state.storage import LocalStorage
 from support.engine.moves import Moved, Uneven, partitions_of
 
 

@@ -3,9 +3,9 @@ import pickle
 import pytest
 
 from ridgeline import StateError
+from ridgeline.engine.files.sealed import checksum
+from ridgeline.engine.files.storage import LocalStorage, MemoryStorage
 from ridgeline.engine.state import state_files
-from ridgeline.engine.state.sealed import checksum
-from ridgeline.engine.state.storage import LocalStorage, MemoryStorage
 
 NAME = state_files.file_name(12, 3, 1, 0, "t5")
 SECTIONS = {1: {"total": (5,)}, 4: {"sums": (False, 0, {"a": 1}, ["b"])}}

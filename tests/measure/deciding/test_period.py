@@ -8,9 +8,9 @@ import pytest
 
 from ridgeline import Application, InputPort, Metric, Operator, OutputPort
 from ridgeline.measure.deciding.figures import OperatorFigures
+from ridgeline.observe.watch import Watch
 from ridgeline.plan import edits
 from ridgeline.policies import Repartition, StatsListener
-from ridgeline.stram.watch import Watch
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 

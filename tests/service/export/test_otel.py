@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from ridgeline import RidgelineError
-from ridgeline.engine.driver.launch import Options
+from ridgeline.engine.driver.run.launch import Options
 from ridgeline.measure.metrics import METRICS
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.export.otel import OtelExporter, otel_name

@@ -12,7 +12,7 @@ from ridgeline.measure.events import (
     WindowPlanned,
     WindowStarted,
 )
-from ridgeline.stram.watch import Watch
+from ridgeline.observe.watch import Watch
 from support.service.watched import Now, feed, serving, watched
 
 

@@ -17,11 +17,11 @@ from ridgeline.measure.events import (
     WindowPlanned,
     WindowStarted,
 )
+from ridgeline.observe.watch import Watch
 from ridgeline.service.http.answers import AggregationAnswer
 from ridgeline.service.http.endpoint import Endpoint
 from ridgeline.service.http.openapi import component_name, describe, openapi_path
 from ridgeline.service.http.web import create_app
-from ridgeline.stram.watch import Watch
 from ridgeline.testing import CollectorSink
 from support.service.watched import BASE, Payment, feed, payments, serving, watched
 

@@ -5,9 +5,9 @@ import socket
 from contextlib import contextmanager
 
 from ridgeline.measure.events import ApplicationEnded, WindowCommitted
+from ridgeline.observe.watch import Watch
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
-from ridgeline.stram.watch import Watch
 from support.measure import changing
 from support.service.watched import BASE, Now, feed, payments, serving, watched
 from support.waiting import PATIENCE_SECONDS

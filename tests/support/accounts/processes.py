@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.engine.worker import stacks
+from ridgeline.engine.process import stacks
 
 WIDTH = 160
 _STARTUP = Path(__file__).with_name("startup")

@@ -13,9 +13,9 @@ from ridgeline.measure.events import (
     WindowPlanned,
     WindowStarted,
 )
+from ridgeline.observe.plan_topology import planned_event
+from ridgeline.observe.watch import Watch
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram.topology import planned_event
-from ridgeline.stram.watch import Watch
 
 
 class Number(NamedTuple):

@@ -7,9 +7,9 @@ they had. A driver goes on after the changes that the checkpoint has.
 import sys
 from pathlib import Path
 
+from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.execution_kind import Execution
-from ridgeline.engine.driver.launch import Options, launch
-from ridgeline.engine.driver.planning import Planner
+from ridgeline.engine.driver.run.launch import Options, launch
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.operators import FileOutput
 from ridgeline.plan.edits import SetProperty

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from ridgeline import Application, Operator
+from ridgeline.engine.container.container import Container
 from ridgeline.engine.exchange.block import Message
+from ridgeline.engine.files.storage import MemoryStorage, Storage
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import CompactionTask, StateCompactor
 from ridgeline.engine.state.segment_files import SegmentFiles
-from ridgeline.engine.state.storage import MemoryStorage, Storage
-from ridgeline.engine.worker.container import Container
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest

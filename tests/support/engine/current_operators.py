@@ -2,7 +2,7 @@
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.context import OperatorContext
-from ridgeline.engine.worker.worker_output import CurrentOperator
+from ridgeline.engine.process.worker_output import CurrentOperator
 
 
 def _operator(name, partition):

@@ -9,14 +9,14 @@ from rich.console import Console
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, State
 from ridgeline.api.publisher import PublisherContext
-from ridgeline.engine.driver.checkpoint import Checkpoint
-from ridgeline.engine.driver.run import ApplicationRun
-from ridgeline.engine.driver.triggers import Limits, TickTrigger
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.run.run import ApplicationRun
+from ridgeline.engine.driver.run.triggers import Limits, TickTrigger
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import WindowCommitted, WindowPlanned, WindowStarted
 from ridgeline.measure.measurement import Measurement
+from ridgeline.observe.plan_topology import planned_event
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram.topology import planned_event
 from ridgeline.testing import CollectorSink, SteppingClock
 from ridgeline.testing.local_executor import LocalExecutor
 

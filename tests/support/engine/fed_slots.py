@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from ridgeline import Application
 from ridgeline.api.clock import SystemClock
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import SparkSource
-from ridgeline.api.schema import Schema
-from ridgeline.engine.worker.feed_task import FeedTask, feed
+from ridgeline.engine.slot.feed_task import FeedTask, feed
 from ridgeline.operators import SparkInput
 from support.engine.applications import Number, Sum, sink
 from support.engine.forked_slots import PROCESSES

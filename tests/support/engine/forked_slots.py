@@ -8,12 +8,10 @@ import pickle
 from ridgeline.api.clock import SystemClock
 from ridgeline.engine.exchange.network import STRAM, Peer
 from ridgeline.engine.exchange.sockets import Sockets
-from ridgeline.engine.worker.slot_task import join
+from ridgeline.engine.slot.task import join
 
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(
-    ["pytest", "pandas", "ridgeline.engine.worker.slot_task", "ridgeline.testing"]
-)
+PROCESSES.set_forkserver_preload(["pytest", "pandas", "ridgeline.engine.slot.task", "ridgeline.testing"])
 
 
 def slot(text, attempt):

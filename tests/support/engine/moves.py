@@ -20,7 +20,7 @@ from ridgeline import (
     State,
     Timers,
 )
-from ridgeline.api.cell import StateCell
+from ridgeline.api.cells.cell import StateCell
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import CompactionTask, StateCompactor, cells_of
 from ridgeline.engine.state.moving import MoveSource, move

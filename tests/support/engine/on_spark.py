@@ -3,7 +3,7 @@
 import contextlib
 
 from ridgeline.engine.driver.execution_kind import Execution, choose_execution
-from ridgeline.engine.driver.launch import Options, launch
+from ridgeline.engine.driver.run.launch import Options, launch
 from ridgeline.measure.events import OperatorWindow, WindowCommitted, WindowRetried
 from ridgeline.plan.planner import plan_application
 

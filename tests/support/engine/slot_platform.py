@@ -11,16 +11,16 @@ from rich.console import Console
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.publisher import PublisherContext
-from ridgeline.engine.driver.checkpoint import Checkpoint
-from ridgeline.engine.driver.planning import Planner
-from ridgeline.engine.driver.run import ApplicationRun
-from ridgeline.engine.driver.slot_executor import SlotExecutor
-from ridgeline.engine.driver.slot_jobs import JobEnded
-from ridgeline.engine.driver.triggers import Limits, TickTrigger
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.checkpoint.planning import Planner
+from ridgeline.engine.driver.run.run import ApplicationRun
+from ridgeline.engine.driver.run.triggers import Limits, TickTrigger
+from ridgeline.engine.driver.slots.executor import SlotExecutor
+from ridgeline.engine.driver.slots.jobs import JobEnded
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Peer
 from ridgeline.engine.exchange.sockets import Sockets
-from ridgeline.engine.state.storage import LocalStorage
+from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.changes import PlanChange

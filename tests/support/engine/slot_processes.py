@@ -9,14 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ridgeline import SystemClock
-from ridgeline.api.pickling import loads
+from ridgeline.api.support.pickling import loads
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Lost, Opened, Peer, Received
 from ridgeline.engine.exchange.sockets import Sockets
-from ridgeline.engine.state import state_files
-from ridgeline.engine.state.storage import LocalStorage
-from ridgeline.engine.worker import plan_distribution
-from ridgeline.engine.worker.messages import (
+from ridgeline.engine.files.storage import LocalStorage
+from ridgeline.engine.process import plan_distribution
+from ridgeline.engine.slot.messages import (
     Committed,
     End,
     Ended,
@@ -29,7 +28,8 @@ from ridgeline.engine.worker.messages import (
     decode,
     encode,
 )
-from ridgeline.engine.worker.slot_task import join
+from ridgeline.engine.slot.task import join
+from ridgeline.engine.state import state_files
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest

@@ -11,11 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from ridgeline.api.errors import Failure, OperatorError
-from ridgeline.api.pickling import loads
+from ridgeline.api.support.pickling import loads
 from ridgeline.engine.exchange.block import Block, Message
 from ridgeline.engine.exchange.network import STRAM, Lost, Opened, Peer, Received
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
-from ridgeline.engine.worker.messages import (
+from ridgeline.engine.process.plan_distribution import PlanFile
+from ridgeline.engine.slot.loop import SlotLoop
+from ridgeline.engine.slot.messages import (
     Committed,
     Ended,
     Failed,
@@ -27,9 +29,7 @@ from ridgeline.engine.worker.messages import (
     decode,
     encode,
 )
-from ridgeline.engine.worker.plan_distribution import PlanFile
-from ridgeline.engine.worker.slot import Slot
-from ridgeline.engine.worker.slot_loop import SlotLoop
+from ridgeline.engine.slot.slot import Slot
 from ridgeline.measure.events import ContainerWindow
 from ridgeline.plan.container_spec import ContainerSpec, Route
 from ridgeline.plan.protocol import WindowReport, WindowRequest

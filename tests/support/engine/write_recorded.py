@@ -44,7 +44,7 @@ def at_home(folder):
 
 def run(folder, kind):
     """Run the application up to the middle, with two changes and a recording."""
-    from ridgeline.engine.driver.journal import Journal
+    from ridgeline.engine.driver.checkpoint.journal import Journal
     from ridgeline.engine.state import keyed_segments
     from ridgeline.operators import FileOutput
     from support.engine.recorded import STOPPED_AFTER, Audit, application, write_lines

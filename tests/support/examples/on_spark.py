@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from ridgeline.engine.driver.launch import Options, launch
+from ridgeline.engine.driver.run.launch import Options, launch
 from ridgeline.plan.planner import plan_application
 from support.examples import (
     flights_case,

@@ -21,7 +21,7 @@ import polars as pl
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, RecordingLevel, State
 from ridgeline.api.errors import ContainerAbortError
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import Session, Sliding, Windowed, aggregate, session, sliding, tumbling
 from ridgeline.testing import CollectorSink, run_local
 

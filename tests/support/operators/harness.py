@@ -14,10 +14,10 @@ import pyarrow as pa
 from rich.console import Console
 
 from ridgeline.api import Clock, InputOperator, Operator, OperatorContext, Publisher, PublisherContext
+from ridgeline.api.cells.per_instance import OWN
 from ridgeline.api.errors import FencedError
 from ridgeline.api.operator import operator_type, port_schema, state_cells
-from ridgeline.api.per_instance import OWN
-from ridgeline.api.properties import check_properties
+from ridgeline.api.support.properties import check_properties
 
 
 class HandClock(Clock):

@@ -6,8 +6,8 @@ import sys
 import threading
 
 from ridgeline.api.errors import CheckpointError, FencedError
-from ridgeline.engine.driver.checkpoint import Checkpoint
-from ridgeline.engine.driver.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.spark.hadoop import HadoopStorage
 from ridgeline.engine.spark.session import start_context
 from support.jars import class_path
@@ -118,7 +118,7 @@ def run(context, uri, windows):
     One window is in flight, so that each has a commit of its own. How far it counts is a property that the
     first run is given, and the checkpoint keeps. Returns what it collected.
     """
-    from ridgeline.engine.driver.planning import Planner
+    from ridgeline.engine.driver.checkpoint.planning import Planner
     from ridgeline.plan import plan_application
     from support.engine.applications import sum_application
     from support.engine.on_spark import run_on_spark

@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 
 from ridgeline import Application
 from ridgeline.measure.events import WindowPlanned
-from ridgeline.stram.watch import Watch
+from ridgeline.observe.watch import Watch
 from ridgeline.testing import CollectorSink
 from support.service.watched import Balances, Now, Payment, Payments, events_of, feed
 

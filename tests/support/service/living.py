@@ -10,15 +10,15 @@ from rich.console import Console
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.publisher import PublisherContext
-from ridgeline.engine.driver.checkpoint import Checkpoint
-from ridgeline.engine.driver.planning import Planner
-from ridgeline.engine.driver.run import ApplicationRun
-from ridgeline.engine.state.storage import MemoryStorage
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.checkpoint.planning import Planner
+from ridgeline.engine.driver.run.run import ApplicationRun
+from ridgeline.engine.files.storage import MemoryStorage
+from ridgeline.observe.plan_topology import planned_event
+from ridgeline.observe.watch import Watch
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
-from ridgeline.stram.topology import planned_event
-from ridgeline.stram.watch import Watch
 from ridgeline.testing import CollectorSink
 from ridgeline.testing.collector import collected
 from ridgeline.testing.local_executor import LocalExecutor

@@ -18,11 +18,11 @@ from ridgeline import (
     metric,
 )
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, WindowCommitted
+from ridgeline.observe.plan_topology import planned_event
+from ridgeline.observe.watch import Watch
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
-from ridgeline.stram.topology import planned_event
-from ridgeline.stram.watch import Watch
 from ridgeline.testing import CollectorSink, SteppingClock, run_local
 from support.waiting import PATIENCE_SECONDS
 

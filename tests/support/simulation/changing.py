@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ridgeline.engine.driver.changes import APPLIED, ENDED, REFUSED, Asked
-from ridgeline.engine.driver.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.manifest import Manifest
+from ridgeline.engine.driver.run.changes import APPLIED, ENDED, REFUSED, Asked
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,

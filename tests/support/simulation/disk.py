@@ -10,7 +10,7 @@ from typing import NamedTuple
 from typing_extensions import Buffer
 
 from ridgeline.api.errors import CheckpointError
-from ridgeline.engine.state.storage import DriverStorage, LocalStorage
+from ridgeline.engine.files.storage import DriverStorage, LocalStorage
 from support.simulation.process import Process
 
 SECTOR = 512

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.publisher import PublisherContext
-from ridgeline.engine.driver.checkpoint import Checkpoint
-from ridgeline.engine.driver.manifest import Manifest
-from ridgeline.engine.driver.planning import Planner
-from ridgeline.engine.driver.rewinding import rewind, rewindable
-from ridgeline.engine.driver.run import ApplicationRun
-from ridgeline.engine.driver.slot_executor import SlotExecutor
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.checkpoint.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.planning import Planner
+from ridgeline.engine.driver.checkpoint.rewinding import rewind, rewindable
+from ridgeline.engine.driver.run.run import ApplicationRun
+from ridgeline.engine.driver.slots.executor import SlotExecutor
 from ridgeline.engine.exchange.network import STRAM, Peer
-from ridgeline.engine.worker.messages import Joined, encode
-from ridgeline.engine.worker.slot import Slot
-from ridgeline.engine.worker.slot_loop import SlotLoop
+from ridgeline.engine.slot.loop import SlotLoop
+from ridgeline.engine.slot.messages import Joined, encode
+from ridgeline.engine.slot.slot import Slot
 from ridgeline.measure.events import RunEvent, SlotSpeculated
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan

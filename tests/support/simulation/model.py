@@ -21,11 +21,11 @@ from ridgeline import (
 )
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError
+from ridgeline.engine.container.container import Container
 from ridgeline.engine.exchange.block import Message
+from ridgeline.engine.files.storage import Storage
+from ridgeline.engine.slot.messages import Host, Prepare
 from ridgeline.engine.state import state_files
-from ridgeline.engine.state.storage import Storage
-from ridgeline.engine.worker.container import Container
-from ridgeline.engine.worker.messages import Host, Prepare
 from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application

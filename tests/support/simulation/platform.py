@@ -8,22 +8,18 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.engine.driver import (
-    changing,
-    changing_run,
-    journal,
-    retention,
-    slot_changing,
-    slot_group,
-    watchdog,
-)
-from ridgeline.engine.driver.slot_executor import SlotExecutor
-from ridgeline.engine.driver.slot_jobs import JobEnded
+from ridgeline.engine.driver import watchdog
+from ridgeline.engine.driver.checkpoint import journal, retention
+from ridgeline.engine.driver.run import changing, changing_run
+from ridgeline.engine.driver.slots import changing as slot_changing
+from ridgeline.engine.driver.slots import group as slot_group
+from ridgeline.engine.driver.slots.executor import SlotExecutor
+from ridgeline.engine.driver.slots.jobs import JobEnded
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import Network
+from ridgeline.engine.process.plan_distribution import PlanFile
+from ridgeline.engine.process.plan_files import FOLDER
 from ridgeline.engine.state import state_files
-from ridgeline.engine.worker.plan_distribution import PlanFile
-from ridgeline.engine.worker.plan_files import FOLDER
 from ridgeline.operators import _file_publisher
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan

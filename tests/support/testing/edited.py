@@ -13,7 +13,7 @@ from random import Random
 from typing import NamedTuple
 
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
-from ridgeline.plan.editing import spec_of_operator
+from ridgeline.plan.change.editing import spec_of_operator
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ridgeline.api.masking import printable
+from ridgeline.api.support.masking import printable
 from ridgeline.cli.asking.changing import PANEL, App
 from ridgeline.cli.asking.commands import AsJson, Token, Url
 from ridgeline.cli.errors import reporting_errors

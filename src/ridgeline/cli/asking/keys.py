@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.api.masking import printable
+from ridgeline.api.support.masking import printable
 from ridgeline.cli.asking.changing import App
 from ridgeline.cli.asking.commands import AsJson, Token, Url
 from ridgeline.cli.errors import make_console, reporting_errors

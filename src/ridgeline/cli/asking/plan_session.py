@@ -15,7 +15,7 @@ from ridgeline.cli.asking.asked import Asker
 from ridgeline.cli.asking.changing import partitioner_of
 from ridgeline.cli.errors import CommandError, make_console, print_error
 from ridgeline.cli.units import plural
-from ridgeline.plan.edit_texts import edit_text
+from ridgeline.plan.change.edit_texts import edit_text
 from ridgeline.plan.edits import edit_of
 
 PROMPT = "logical-plan-change> "

@@ -12,7 +12,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ridgeline.api.masking import printable
+from ridgeline.api.support.masking import printable
 from ridgeline.cli.asking.commands import AsJson, Token, Url
 from ridgeline.cli.errors import CommandError, reporting_errors
 
@@ -150,7 +150,7 @@ def _cell(value: Any) -> str:
 
 
 def _seconds(text: str) -> float:
-    from ridgeline.api.duration import parse_duration
+    from ridgeline.api.support.duration import parse_duration
 
     try:
         return parse_duration(text)

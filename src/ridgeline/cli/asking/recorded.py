@@ -12,8 +12,8 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from ridgeline.api.errors import did_you_mean, shorten
-from ridgeline.api.files import resolve
-from ridgeline.api.masking import printable
+from ridgeline.api.support.files import resolve
+from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError
 
 

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.masking import printable_json
+from ridgeline.api.support.masking import printable_json
 from ridgeline.cli import errors
 from ridgeline.cli.asking.client import Client
 from ridgeline.cli.errors import CommandError

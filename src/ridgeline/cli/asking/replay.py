@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.text import Text
 
-from ridgeline.api.masking import printable
+from ridgeline.api.support.masking import printable
 from ridgeline.cli.asking.remote import make_console as make_output
 from ridgeline.cli.asking.remote import print_json
 from ridgeline.cli.errors import CommandError, make_console

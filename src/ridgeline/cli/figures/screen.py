@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from ridgeline.api.masking import printable
+from ridgeline.api.support.masking import printable
 from ridgeline.cli.figures.ages import sink_lines
 from ridgeline.cli.figures.backlog import sources_table
 from ridgeline.cli.figures.operators import operators_figures

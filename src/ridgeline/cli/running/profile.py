@@ -13,7 +13,7 @@ from rich.text import Text
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.figures.phases import phases_parts
 from ridgeline.cli.running.flame_graphs import INSTALL, FlameGraphs, find_py_spy
-from ridgeline.engine.state import trust
+from ridgeline.engine.files import trust
 from ridgeline.measure.events import ContainerWindow, RunEvent, WindowCommitted
 from ridgeline.measure.latency.window_phases import WindowPhases
 from ridgeline.measure.topology import Topology

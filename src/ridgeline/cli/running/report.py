@@ -24,7 +24,7 @@ AVERAGED = 10
 
 
 class RunAnswers(Protocol):
-    """Answers what a run's end shows: `ridgeline.stram.watch.Watch`, or a measurement as of some time."""
+    """Answers what a run's end shows: `ridgeline.observe.watch.Watch`, or a measurement as of some time."""
 
     def latency(self, window_id: int | None = None) -> LatencyAnswer:
         """As `/latency`."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from rich.text import Text
 
 from ridgeline.api.errors import shorten
-from ridgeline.api.masking import printable
 from ridgeline.api.publisher import Publisher
+from ridgeline.api.support.masking import printable
 from ridgeline.cli.units import count, plural
 from ridgeline.testing.collector import Collector
 from ridgeline.testing.sinks import FirstLast, ResultPublisher, result_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from ridgeline.api.clock import SystemClock
-from ridgeline.api.masking import printable
+from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import make_console
 from ridgeline.cli.output import Output, OutputGoneError
 from ridgeline.cli.running.live import LiveView
@@ -22,16 +22,16 @@ from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.units import plural
 from ridgeline.measure.changes import row_of, text_of
 from ridgeline.measure.events import ApplicationChanged, RunEvent, WindowCommitted, WindowRetried
+from ridgeline.observe.identity import own_host
+from ridgeline.observe.plan_topology import topology_of
 from ridgeline.plan.execution import Plan
-from ridgeline.stram.identity import own_host
-from ridgeline.stram.topology import topology_of
 
 if TYPE_CHECKING:
-    from ridgeline.engine.driver.launch import Outcome
-    from ridgeline.engine.driver.planning import Planner
-    from ridgeline.engine.driver.run import ApplicationRun
+    from ridgeline.engine.driver.checkpoint.planning import Planner
+    from ridgeline.engine.driver.run.launch import Outcome
+    from ridgeline.engine.driver.run.run import ApplicationRun
+    from ridgeline.observe.watch import Watch
     from ridgeline.service.measured import ServiceOptions
-    from ridgeline.stram.watch import Watch
 
 _WIDE = 160
 
@@ -99,7 +99,7 @@ class Run:
 
     def _launch(self) -> Outcome:
         """Run the plan with everything that the settings ask for. Blocks until it has ended."""
-        from ridgeline.engine.driver.launch import Options
+        from ridgeline.engine.driver.run.launch import Options
         from ridgeline.service.measured import run_measured
 
         settings = self._settings
@@ -196,7 +196,7 @@ class Run:
 
 def _tls(settings: RunSettings) -> dict[str, str]:
     """Spark's settings for the certificate that was named, if one was."""
-    from ridgeline.engine.driver.slot_spark import CERTIFICATE, KEY
+    from ridgeline.engine.driver.slots.spark_slots import CERTIFICATE, KEY
 
     files = {CERTIFICATE: settings.tls_cert, KEY: settings.tls_key}
     return {name: file for name, file in files.items() if file is not None}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from ridgeline.api.masking import printable
+from ridgeline.api.support.masking import printable
 from ridgeline.cli.running.report import Report, report_parts
 from ridgeline.cli.running.totals import totals_table
 from ridgeline.cli.settings import RunSettings
@@ -16,7 +16,7 @@ from ridgeline.cli.units import count, duration, plural
 from ridgeline.measure.answers.application import RunSummaryAnswer
 
 if TYPE_CHECKING:
-    from ridgeline.engine.driver.launch import Outcome
+    from ridgeline.engine.driver.run.launch import Outcome
 
 
 WIDEST = 100

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ridgeline.api.clock import Clock
-from ridgeline.api.masking import mask_text
+from ridgeline.api.support.masking import mask_text
 from ridgeline.cli.figures.path import short_path
 from ridgeline.cli.figures.running import running_line
 from ridgeline.cli.figures.verdict import verdict_line
@@ -24,7 +24,7 @@ _REASON = 240
 
 
 class RunMetrics(Protocol):
-    """Answers what a view shows of a run: `ridgeline.stram.watch.Watch`."""
+    """Answers what a view shows of a run: `ridgeline.observe.watch.Watch`."""
 
     def run(self) -> RunAnswer:
         """How far the run is, as of its last window."""

@@ -10,8 +10,8 @@ import threading
 from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.watchdog import Worker
 from ridgeline.engine.exchange.network import MALFORMED, Lost, Network, Received
+from ridgeline.engine.slot.messages import Heartbeat, MalformedError, decode_heartbeat
 from ridgeline.engine.worker.heartbeat_line import HeartbeatAddress
-from ridgeline.engine.worker.messages import Heartbeat, MalformedError, decode_heartbeat
 
 _SECONDS = 0.5
 _CLOSING_SECONDS = 5.0

@@ -14,7 +14,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.engine.driver.refusals import RefusalReports
 from ridgeline.engine.driver.watchdog import Worker
 from ridgeline.engine.exchange.network import LATE, MALFORMED, TOO_LARGE, TOO_MANY
-from ridgeline.engine.worker import stacks
+from ridgeline.engine.process import stacks
 from ridgeline.measure.encoding import from_dict
 from ridgeline.measure.events import ContainerHeartbeat, RunEvent, WindowCommitted
 from ridgeline.plan.execution import Plan

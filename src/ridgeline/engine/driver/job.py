@@ -15,22 +15,22 @@ from pyspark import SparkContext
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError
-from ridgeline.engine.driver.checkpoint import Checkpoint
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.heartbeat_port import HeartbeatPort
-from ridgeline.engine.driver.job_errors import cause, gone, is_clusters, job_text, worker_died
-from ridgeline.engine.driver.shared_folder import BlockSharing
-from ridgeline.engine.driver.source_batch import SourceBatch
+from ridgeline.engine.driver.slots.shared_folder import BlockSharing
+from ridgeline.engine.driver.slots.source_batch import SourceBatch
+from ridgeline.engine.driver.slots.spark_errors import cause, gone, is_clusters, job_text, worker_died
 from ridgeline.engine.driver.teardown import Process, tear_down, wanted
 from ridgeline.engine.driver.watchdog import Hangs, Watchdog
+from ridgeline.engine.operator.failures import Failed
+from ridgeline.engine.process import plan_distribution
+from ridgeline.engine.process.black_box import death_of, deaths
 from ridgeline.engine.spark.byte_rdds import ByteRdds, StageFunction
 from ridgeline.engine.spark.cluster import slots_to_come
 from ridgeline.engine.spark.java_object import JavaObject
 from ridgeline.engine.spark.shared_context import has_several_users
 from ridgeline.engine.spark.shuffles import Shuffles
 from ridgeline.engine.spark.worker_check import WorkerError, explain
-from ridgeline.engine.worker import plan_distribution
-from ridgeline.engine.worker.black_box import death_of, deaths
-from ridgeline.engine.worker.failures import Failed
 from ridgeline.engine.worker.stage import (
     PROPERTY,
     Task,

@@ -14,8 +14,8 @@ from typing import Any
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError, described, shorten
 from ridgeline.api.operator import Operator, operator_type
-from ridgeline.api.pickling import class_name, class_of
 from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.api.support.pickling import class_name, class_of
 from ridgeline.measure.events import OutputPublished
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import WindowReport

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Sequence
 
 from ridgeline.api.errors import Failure
 from ridgeline.api.operator import Operator
-from ridgeline.engine.worker import stacks
-from ridgeline.engine.worker.failures import Failed
+from ridgeline.engine.operator.failures import Failed
+from ridgeline.engine.process import stacks
 from ridgeline.plan.container_spec import ContainerSpec
 
 _ROUNDS = 3

@@ -3,7 +3,7 @@
 Three rules. A worker that is connected and has sent nothing for `heartbeat_timeout` is frozen: stopped, or in
 native code that holds Python's lock. An operator with a `callback_timeout` is stuck if its callback processes
 no tuple and emits none for that long. Its worker still sends heartbeats. In slots a container is stuck that
-does not end a window for its `timeout_window_count`, whether heartbeats come or not (`stram/overdue.py`).
+does not end a window for its `timeout_window_count`, whether heartbeats come or not (`stram/straggler.py`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import NamedTuple
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure
-from ridgeline.engine.worker import stacks
-from ridgeline.engine.worker.black_box import Turn, turn_of
+from ridgeline.engine.process import stacks
+from ridgeline.engine.process.black_box import Turn, turn_of
 from ridgeline.measure.events import ContainerHeartbeat
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import WindowRequest
-from ridgeline.stram.overdue import Overdue
+from ridgeline.stram.straggler import Overdue
 
 _LOOK_SECONDS = 1.0
 _DEAF_SECONDS = 5.0

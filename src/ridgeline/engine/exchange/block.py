@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ridgeline.api.schema import Schema
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.times import Microseconds, Times
-from ridgeline.api.tuples import Tuples
 
 PIECE_BYTES = 1 << 20
 """About so much goes through Spark at once."""

@@ -8,10 +8,10 @@ from itertools import islice
 
 import pyarrow as pa
 
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import RidgelineError, described, shorten
-from ridgeline.api.schema import Schema
 from ridgeline.api.times import Times
-from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange.block import OpenedTimes, opened_times
 from ridgeline.plan.physical import Encoding
 

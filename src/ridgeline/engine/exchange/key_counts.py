@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ridgeline.api.codec import FunctionCodec, Hashes, StreamCodec
-from ridgeline.api.tuples import Tuples
+from ridgeline.api.columns.tuples import Tuples
 from ridgeline.plan.protocol import KeyCounts
 
 MOST_SAMPLED = 2_048

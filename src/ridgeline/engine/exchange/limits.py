@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 
 from ridgeline.api.clock import Clock
-from ridgeline.api.masking import printable
+from ridgeline.api.support.masking import printable
 from ridgeline.engine.exchange.frames import MAXIMUM_BYTES
 from ridgeline.engine.exchange.network import REASONS
 from ridgeline.engine.exchange.streams import SILENT_SECONDS

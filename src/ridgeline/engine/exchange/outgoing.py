@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ridgeline.api.tuples import Tuples
+from ridgeline.api.columns.tuples import Tuples
 from ridgeline.engine.exchange import coded
 from ridgeline.engine.exchange.block import Block, Message, PackedTimes, Payload, encode, encode_times
 from ridgeline.engine.exchange.key_counts import KeyCounters

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ridgeline.api.codec import Hashes
+from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.times import Positions
-from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange.dealing import Dealing
 from ridgeline.engine.exchange.key_counts import KeyCounters
 from ridgeline.plan.container_spec import Route

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.tuples import Tuples
 from ridgeline.engine.exchange.block import (
     OpenedTimes,
     PackedTimes,

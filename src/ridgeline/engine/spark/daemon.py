@@ -22,12 +22,12 @@ from zipimport import zipimporter
 import pyspark.daemon
 import pyspark.worker
 
-import ridgeline.engine.worker.slot_task
+import ridgeline.engine.slot.task
 import ridgeline.engine.worker.stage  # noqa: F401
 from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.process.log_channel import open_worker_channel
+from ridgeline.engine.process.worker_output import mark_output
 from ridgeline.engine.spark.seeding import seed_after_fork, watched_seeds
-from ridgeline.engine.worker.log_channel import open_worker_channel
-from ridgeline.engine.worker.worker_output import mark_output
 
 _ENDING_SECONDS = 5.0
 _LOOK_SECONDS = 0.1

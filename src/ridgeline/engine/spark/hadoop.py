@@ -11,8 +11,8 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 
 from ridgeline.api.errors import CheckpointError
-from ridgeline.api.masking import mask_text
-from ridgeline.engine.state.storage import DriverStorage
+from ridgeline.api.support.masking import mask_text
+from ridgeline.engine.files.storage import DriverStorage
 
 _CONDITIONAL = "fs.option.create.conditional.overwrite"
 """Hadoop's option to create a file only if it does not exist. The store checks it; S3A from 3.4.2 on."""

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.masking import mask_text
+from ridgeline.api.support.masking import mask_text
 
 DEBUG = "RIDGELINE_DEBUG"
 _FEWEST_FILES = 512

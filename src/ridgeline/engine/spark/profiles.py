@@ -10,7 +10,7 @@ from pyspark.resource import ExecutorResourceRequests, ResourceProfileBuilder, T
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.spark.cluster import is_dynamic, is_local
 from ridgeline.engine.spark.java_object import JavaObject
-from ridgeline.stram.needs import NEEDS, Need
+from ridgeline.stram.slot_resources import NEEDS, Need
 
 _GPU = "gpu"
 _GPUS_OF_EXECUTOR = "spark.executor.resource.gpu.amount"

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 import ridgeline
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine import accept_pandas_3
+from ridgeline.engine.files import trust
+from ridgeline.engine.process import log_channel
+from ridgeline.engine.process.hidden_modules import hint
 from ridgeline.engine.spark.class_archive import archive_options
 from ridgeline.engine.spark.cluster import (
     LOG_LEVEL,
@@ -31,9 +34,6 @@ from ridgeline.engine.spark.java_end import guard
 from ridgeline.engine.spark.java_failure import HeldOutput, check_open_files, why
 from ridgeline.engine.spark.s3 import s3a_from_environment
 from ridgeline.engine.spark.submitted import submitted
-from ridgeline.engine.state import trust
-from ridgeline.engine.worker import log_channel
-from ridgeline.engine.worker.hidden_modules import hint
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.driver import run_description
+from ridgeline.engine.driver.checkpoint import run_description
 from ridgeline.engine.spark.cluster import is_local
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from ridgeline.api.cell import Change, StateCell
+from ridgeline.api.cells.cell import Change, StateCell
 from ridgeline.api.operator import operator_type
 from ridgeline.api.state import PLATFORM, KeyedCell, ValueCell
 from ridgeline.engine.state import state_files

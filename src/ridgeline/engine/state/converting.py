@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ridgeline.api.cell import Change, StateCell
+from ridgeline.api.cells.cell import Change, StateCell
+from ridgeline.api.columns.schema import Schema, holds_pickles
 from ridgeline.api.errors import StateError, described
-from ridgeline.api.pickling import Reader, dumps
-from ridgeline.api.schema import Schema, holds_pickles
 from ridgeline.api.state import KeyedCell
+from ridgeline.api.support.pickling import Reader, dumps
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of, write_cells
 from ridgeline.engine.state.keyed_columns import Column, Leaf, VaryingLeaf, encode, kind_of
@@ -28,9 +28,9 @@ from ridgeline.engine.state.keyed_segments import Part, SegmentsChange
 from ridgeline.engine.state.segment_compaction import Entries, Merge
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.versions import attach
+from ridgeline.plan.change.state_schemas import Conversion, Replacement, defaults_of
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
-from ridgeline.plan.state_schemas import Conversion, Replacement, defaults_of
 
 _KEPT = frozenset({"_waiting", "_slides", "kept"})
 _WRITTEN_IN_PYTHON = 1 << 9

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ridgeline.api.pickling import loads, pickled_classes
+from ridgeline.api.support.pickling import loads, pickled_classes
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.keyed_columns import VaryingLeaf
 from ridgeline.engine.state.keyed_segments import SegmentsChange
 from ridgeline.engine.state.segment_files import SegmentFiles
-from ridgeline.plan.state_shapes import class_names
+from ridgeline.plan.change.state_shapes import class_names
 
 
 def held_in(files: SegmentFiles, name: str, key: str) -> Mapping[str, tuple[str, ...]]:

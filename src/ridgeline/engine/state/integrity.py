@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ridgeline.api.errors import StateError
+from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.segment_files import SegmentFiles
-from ridgeline.engine.state.storage import LocalStorage
 from ridgeline.plan.protocol import StateVersion
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ridgeline.api.pickling import dumps, loads
+from ridgeline.api.support.pickling import dumps, loads
 
 Places = npt.NDArray[Any]
 """Positions of entries, as integers."""

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.api.keyed_overlay import KeyedBase, Mask
-from ridgeline.api.keyed_state import Held, KeyedCell
-from ridgeline.api.keyed_table import NumberTable
+from ridgeline.api.cells.keyed_overlay import KeyedBase, Mask
+from ridgeline.api.cells.keyed_state import Held, KeyedCell
+from ridgeline.api.cells.keyed_table import NumberTable
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.engine.state import keyed_hash
 from ridgeline.engine.state.keyed_columns import EXACT, Places, Values, encode, kind_of, numbers, zero

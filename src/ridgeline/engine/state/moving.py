@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ridgeline.api.cell import Change, StateCell, differs
+from ridgeline.api.cells.cell import Change, StateCell, differs
+from ridgeline.api.cells.state_division import StateMoves, divide
 from ridgeline.api.errors import StateError, described
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import Partitioner, PartitionKeys, StickyPartitioner
 from ridgeline.api.state import ENDED, METRICS, WATERMARK, KeyedCell, ValueCell
-from ridgeline.api.state_division import StateMoves, divide
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of, write_cells
 from ridgeline.engine.state.keyed_moves import KeyedMove, KeyedSource

@@ -5,10 +5,10 @@ from __future__ import annotations
 from weakref import WeakValueDictionary
 
 from ridgeline.api.errors import StateError
+from ridgeline.engine.files.local_tier import LocalTier, folder_of
+from ridgeline.engine.files.storage import Storage
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.keyed_segments import Segment
-from ridgeline.engine.state.local_tier import LocalTier, folder_of
-from ridgeline.engine.state.storage import Storage
 from ridgeline.plan.protocol import StateVersion
 
 

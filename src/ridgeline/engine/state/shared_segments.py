@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ridgeline.api.cells.keyed_overlay import Mask
 from ridgeline.api.codec import Hashes, hash_column, stable_hash
-from ridgeline.api.keyed_overlay import Mask
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.engine.state import keyed_hash
 from ridgeline.engine.state.keyed_columns import FixedLeaf, Leaf, Places, VaryingLeaf

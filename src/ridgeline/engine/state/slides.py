@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-from ridgeline.api.cell import Change, StateCell
+from ridgeline.api.cells.cell import Change, StateCell
 
 SLIDES = "_slides"
 """The name under which a slider keeps them beside the states that it declares."""

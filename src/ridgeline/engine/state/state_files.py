@@ -19,11 +19,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ridgeline.api.cell import Change
+from ridgeline.api.cells.cell import Change
 from ridgeline.api.errors import StateError, UntrustedError
-from ridgeline.api.pickling import Classes, dumps, dumps_parts, loads
-from ridgeline.engine.state.sealed import checksum
-from ridgeline.engine.state.storage import Storage
+from ridgeline.api.support.pickling import Classes, dumps, dumps_parts, loads
+from ridgeline.engine.files.sealed import checksum
+from ridgeline.engine.files.storage import Storage
 from ridgeline.plan.protocol import StateVersion
 
 FOLDER = "state"

@@ -11,12 +11,12 @@ from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
 
-from ridgeline.api.cell import StateCell
-from ridgeline.api.nan import one_nan
+from ridgeline.api.cells.cell import StateCell
+from ridgeline.api.columns.nan import one_nan
 from ridgeline.api.state import KeyedCell, ValueCell
+from ridgeline.engine.files.storage import Storage
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.keyed_segments import SegmentsChange
-from ridgeline.engine.state.storage import Storage
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ridgeline.api.cell import StateCell
+from ridgeline.api.cells.cell import StateCell
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.keyed_segments import Segment, Segments, SegmentsChange
 from ridgeline.engine.state.segment_files import SegmentFiles

@@ -13,8 +13,8 @@ from ridgeline.api.clock import Clock
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Lost, Opened, Peer
 from ridgeline.engine.exchange.sockets import Sockets
-from ridgeline.engine.worker.heartbeat import HeartbeatSender
-from ridgeline.engine.worker.messages import Heartbeat, encode
+from ridgeline.engine.process.heartbeat import HeartbeatSender
+from ridgeline.engine.slot.messages import Heartbeat, encode
 
 _TIMEOUT_SECONDS = 2.0
 _GREATEST_PAUSE_SECONDS = 60.0

@@ -24,15 +24,16 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyspark import TaskContext
 
-from ridgeline.api import files
-from ridgeline.api.pickling import dumps
+from ridgeline.api.support import files
+from ridgeline.api.support.pickling import dumps
+from ridgeline.engine.container import source_rows
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
-from ridgeline.engine.worker import plan_distribution, process_start, source_rows
-from ridgeline.engine.worker.black_box import victims
-from ridgeline.engine.worker.failures import NOT_RUN, Failed, InputLostError, failure_of
+from ridgeline.engine.operator.failures import NOT_RUN, Failed, InputLostError, failure_of
+from ridgeline.engine.process import plan_distribution, process_start
+from ridgeline.engine.process.black_box import victims
+from ridgeline.engine.slot.hosting import CLOCK, Hosted, Specs, end_orderly
 from ridgeline.engine.worker.heartbeat_line import HeartbeatAddress, sender_of
-from ridgeline.engine.worker.hosted import CLOCK, Hosted, Specs, end_orderly
 from ridgeline.plan.protocol import WindowRequest
 
 PROPERTY = "ridgeline.window.secret"

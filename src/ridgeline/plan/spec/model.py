@@ -9,7 +9,7 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from ridgeline.api.errors import Fault, did_you_mean
-from ridgeline.api.masking import shown
+from ridgeline.api.support.masking import shown
 
 _UNKNOWN = "there is no key"
 _TAGS = {"text", "mapping", "one", "several"}

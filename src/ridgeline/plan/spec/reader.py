@@ -12,8 +12,8 @@ from ridgeline.api.application import AddedAttributes, Application
 from ridgeline.api.errors import Fault, ValidationError, described, did_you_mean
 from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator, operator_type
+from ridgeline.plan.build.property_values import decoded
 from ridgeline.plan.origins import with_origins
-from ridgeline.plan.properties import decoded
 from ridgeline.plan.spec.deciders import make_decider, make_promise
 from ridgeline.plan.spec.form import Document
 from ridgeline.plan.spec.guide_form import from_guide

@@ -17,7 +17,7 @@ from typing import Any
 
 import pydantic
 
-from ridgeline.api.masking import is_secret_type, secrets_in
+from ridgeline.api.support.masking import is_secret_type, secrets_in
 from ridgeline.plan.spec.imports import ImportPathError, import_path, path_of
 
 IMPORT, ENVIRONMENT, JSON = "$import", "$env", "$json"

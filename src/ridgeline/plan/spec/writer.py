@@ -12,7 +12,7 @@ from ridgeline.api.application import AddedModule, AddedOperator, AddedStream, A
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import REQUIRED, Operator, operator_type
 from ridgeline.api.partitioner import Partitioner
-from ridgeline.api.properties import property_types
+from ridgeline.api.support.properties import property_types
 from ridgeline.plan.spec.deciders import write_decider, write_promise
 from ridgeline.plan.spec.form import Document, Form
 from ridgeline.plan.spec.imports import path_of

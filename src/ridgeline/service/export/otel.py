@@ -14,13 +14,13 @@ from urllib.parse import urlsplit
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.measure.metric import Kind, Metric
+from ridgeline.observe import identity
 from ridgeline.service.export.readings import Distribution, Readings, Sample
-from ridgeline.stram import identity
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricsData
 
-    from ridgeline.stram.watch import Watch
+    from ridgeline.observe.watch import Watch
 
 _UNITS = {"seconds": "s", "bytes": "By"}
 _NANOSECONDS = 1_000_000_000

@@ -15,7 +15,7 @@ from ridgeline.measure.metrics import METRICS
 from ridgeline.service.export.readings import Distribution, Readings, Sample
 
 if TYPE_CHECKING:
-    from ridgeline.stram.watch import Watch
+    from ridgeline.observe.watch import Watch
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Of the text format, which every scraper understands."""

@@ -17,11 +17,11 @@ from ridgeline.measure.answers.windows import CriticalPathAnswer
 from ridgeline.measure.metric import Metric
 from ridgeline.measure.metrics import BY_NAME, METRICS
 from ridgeline.measure.registry.labels import STATES, VERDICTS
+from ridgeline.observe import identity
 from ridgeline.service.export.own_metrics import own_metrics
-from ridgeline.stram import identity
 
 if TYPE_CHECKING:
-    from ridgeline.stram.watch import Scrape, Watch
+    from ridgeline.observe.watch import Scrape, Watch
 
 Labels = tuple[str, ...]
 

@@ -13,9 +13,9 @@ from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.service.http.bodies import AnswerError, read_object
 
 if TYPE_CHECKING:
-    from ridgeline.engine.driver.run import ApplicationRun
+    from ridgeline.engine.driver.run.run import ApplicationRun
+    from ridgeline.observe.watch import Watch
     from ridgeline.plan.execution import Plan
-    from ridgeline.stram.watch import Watch
 
 
 __all__ = ["Answer", "AnswerError", "Asked", "Call", "Endpoint", "Handler", "Parameter", "found"]

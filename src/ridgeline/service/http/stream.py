@@ -21,7 +21,7 @@ from ridgeline.service.http.connections import most_connections
 from ridgeline.service.http.encoding import to_json
 
 if TYPE_CHECKING:
-    from ridgeline.stram.watch import Watch
+    from ridgeline.observe.watch import Watch
 
 KEEP_ALIVE_SECONDS = 15.0
 _OVER = {"FINISHED", "STOPPED", "FAILED"}

@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.application import FrameAnswer
+from ridgeline.observe import identity
 from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
 from ridgeline.service.http.answers import HealthAnswer, IndexAnswer
 from ridgeline.service.http.changing import changing_endpoints
@@ -28,11 +29,10 @@ from ridgeline.service.http.guard import Guard
 from ridgeline.service.http.openapi import describe
 from ridgeline.service.http.querying import querying_endpoints
 from ridgeline.service.http.stream import Frames, most_clients
-from ridgeline.stram import identity
 
 if TYPE_CHECKING:
+    from ridgeline.observe.watch import Watch
     from ridgeline.plan.execution import Plan
-    from ridgeline.stram.watch import Watch
 
 _LARGEST_BODY = 1_000_000
 BODY_SECONDS = 30.0

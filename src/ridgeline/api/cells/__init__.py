@@ -1,0 +1,1 @@
+"""Cells: what declared state is for one operator instance."""

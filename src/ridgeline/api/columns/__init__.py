@@ -1,0 +1,1 @@
+"""Schemas and columns: tuples as Arrow data and back."""

@@ -1,0 +1,145 @@
+"""Checks for nulls that the declared types do not allow, in what operators emit and in what files hold.
+
+Where there is no null, a check costs a look at the null count of each array.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ridgeline.api.columns.record import record_fields, without_none
+
+if TYPE_CHECKING:
+    from ridgeline.api.columns.schema import Schema
+
+Rows = npt.NDArray[np.int64]
+
+
+class MisplacedNullError(ValueError):
+    """A null in a column that is not optional.
+
+    `field`: the column's name (`address.street`). `row`: the row index in the batch. `remedy`: how to allow
+    nulls.
+    """
+
+    def __init__(self, field: str, row: int, kind: Any) -> None:
+        self.field, self.row, self.remedy = field, row, _remedy(kind)
+        super().__init__(f"field `{field}` is null, which its type does not allow: {self.remedy}")
+
+
+def refuse_nulls(schema: Schema, batch: pa.RecordBatch) -> None:
+    """Raise MisplacedNullError for the first null in the first column that must not have one.
+
+    A field of a NamedTuple or dataclass may be null if its type is a union with None. A field of a
+    `pyarrow.Schema` may be null if it is nullable.
+    """
+    if schema.takes_no_null and batch.drop_null().num_rows == batch.num_rows:
+        return  # one call for all columns: it returns the batch itself
+    for place, column in enumerate(schema.columns):
+        if not column.takes_null:
+            array = batch.column(place)
+            if array.null_count or column.nested:
+                check_nulls(array, column.declared, column.name)
+
+
+def check_nulls(array: pa.Array, declared: object, name: str) -> None:
+    """Raise MisplacedNullError for the first null in the array or within its values that must not be there.
+
+    `declared`: the column's Python type, or its Arrow field.
+    """
+    if _has_nulls(array):
+        _check(array, declared, name, None)
+
+
+def optional_columns(schema: Schema) -> set[str]:
+    """The columns that may be null."""
+    return {column.name for column in schema.columns if is_optional(column.declared)}
+
+
+def is_optional(declared: object) -> bool:
+    """True if a column of this Python type or Arrow field may be null."""
+    if isinstance(declared, pa.Field):
+        return bool(declared.nullable)
+    return typing.get_origin(declared) in (typing.Union, types.UnionType) and type(None) in typing.get_args(
+        declared
+    )
+
+
+def _has_nulls(array: pa.Array) -> bool:
+    """True if the array has a null, or perhaps one within its values, by its null counts alone."""
+    if array.null_count:
+        return True
+    kind = array.type
+    if not pa.types.is_nested(kind):
+        return False
+    if pa.types.is_struct(kind):
+        return any(_has_nulls(array.field(number)) for number in range(kind.num_fields))
+    if pa.types.is_map(kind):
+        return _has_nulls(array.items)
+    return hasattr(kind, "value_field") and _has_nulls(array.values)
+
+
+def _check(array: pa.Array, declared: object, name: str, rows: Rows | None) -> None:
+    """Check one column and what is nested in it.
+
+    `rows[i]`: the row of the batch to which `array[i]` belongs; None: row `i`.
+    """
+    kind = without_none(declared)
+    if array.null_count:
+        null = pc.is_null(array).to_numpy(zero_copy_only=False)
+        if not is_optional(declared):
+            place = int(np.argmax(null))
+            raise MisplacedNullError(name, place if rows is None else int(rows[place]), kind)
+        if not pa.types.is_nested(array.type):
+            return
+        rows = np.flatnonzero(~null) if rows is None else rows[~null]
+        array = array.drop_null()
+    if pa.types.is_nested(array.type):
+        _check_inside(array, kind, name, rows)
+
+
+def _check_inside(array: pa.Array, kind: Any, name: str, rows: Rows | None) -> None:
+    """`_check` the fields of a struct, the values of a map, or the items of a list."""
+    inner = kind.type if isinstance(kind, pa.Field) else kind
+    if pa.types.is_struct(array.type):
+        fields = (
+            {field.name: field for field in inner} if isinstance(inner, pa.DataType) else record_fields(inner)
+        )
+        for number, (part, declared) in enumerate(fields.items()):
+            _check(pc.struct_field(array, number), declared, f"{name}.{part}", rows)
+        return
+    if pa.types.is_map(array.type):
+        declared, what = (
+            inner.item_field if isinstance(inner, pa.DataType) else typing.get_args(inner)[1],
+            "{}",
+        )
+        array = pa.ListArray.from_arrays(array.offsets, array.items)
+    else:
+        declared, what = (
+            inner.value_field if isinstance(inner, pa.DataType) else typing.get_args(inner)[0],
+            "[]",
+        )
+    lengths = pc.list_value_length(array).to_numpy(zero_copy_only=False).astype(np.int64)
+    _check(
+        array.flatten(),
+        declared,
+        name + what,
+        np.repeat(np.arange(len(array)) if rows is None else rows, lengths),
+    )
+
+
+def _remedy(kind: Any) -> str:
+    """How to allow nulls in a field of this Python type or Arrow field."""
+    if isinstance(kind, pa.Field):
+        return "declare it nullable"
+    if isinstance(kind, pa.DataType):
+        return "declare it nullable, in a `pyarrow.Schema`"
+    name = kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
+    return f"declare it optional, such as `{name} | None`"

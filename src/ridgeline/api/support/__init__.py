@@ -1,0 +1,1 @@
+"""What the rest of the API needs and no author imports."""

@@ -1,0 +1,95 @@
+"""File systems of pyarrow by path or URI: local disk, `file:`, `s3:`/`s3a:`, `hdfs:`, `gs:`, `abfs:`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from urllib.parse import unquote, urlsplit
+
+import pyarrow.fs
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.masking import mask_text
+
+_ALIASES = {"s3a": "s3", "s3n": "s3"}
+_s3: dict[str, object] = {}
+
+
+def s3_settings() -> dict[str, object]:
+    """The arguments for pyarrow's S3FileSystem in this process, secrets included.
+
+    Empty: the AWS_* variables of the environment decide.
+    """
+    return dict(_s3)
+
+
+def use_s3(settings: Mapping[str, object]) -> None:
+    """Set the arguments for pyarrow's S3FileSystem that `resolve` uses in this process from now on."""
+    _s3.clear()
+    _s3.update(settings)
+
+
+def is_local(uri: str) -> bool:
+    """True for a plain path or a `file:` URI."""
+    scheme = urlsplit(uri).scheme
+    return len(scheme) <= 1 or scheme == "file"  # one letter: a Windows drive
+
+
+def local_path(uri: str) -> str:
+    """Convert a plain path or `file:` URI into an absolute path."""
+    path = unquote(urlsplit(uri).path) if uri.startswith("file:") else uri
+    return os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111  plain strings here
+
+
+def sync_folder(path: str) -> None:
+    """Let the names in a folder of the local disk outlive a power cut. Raises OSError."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def sync_above(path: str) -> None:
+    """Let the name of a folder outlive a power cut, and those of the folders that it lies in.
+
+    It does not matter who made them: another process may have died before it could do that. Folders in which
+    this user can make nothing, and those beyond a mount, are left alone. Raises OSError.
+    """
+    while not os.path.ismount(path):
+        path = os.path.dirname(path)  # noqa: PTH120
+        if not os.access(path, os.R_OK | os.W_OK):
+            return
+        sync_folder(path)
+
+
+def resolve(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
+    """Return the file system of a path or URI, and the path in it.
+
+    Raises RidgelineError if pyarrow cannot reach it.
+    """
+    if is_local(uri):
+        return pyarrow.fs.LocalFileSystem(), local_path(uri)
+    scheme = urlsplit(uri).scheme
+    try:
+        if _ALIASES.get(scheme, scheme) == "s3" and not urlsplit(uri).query and "@" not in uri:
+            return _resolve_s3(uri)
+        filesystem, path = pyarrow.fs.FileSystem.from_uri(_ALIASES.get(scheme, scheme) + uri[len(scheme) :])
+    except (OSError, ValueError, pyarrow.ArrowException) as error:
+        remedy = (
+            "give a path, or a URI such as `file:`, `s3a:` or `hdfs:` whose client libraries are installed"
+        )
+        msg = f"`{mask_text(uri)}` cannot be reached: {mask_text(str(error))}; {remedy}"
+        raise RidgelineError(msg) from error
+    return filesystem, path
+
+
+def _resolve_s3(uri: str) -> tuple[pyarrow.fs.FileSystem, str]:
+    parts = urlsplit(uri)
+    settings = {"allow_delayed_open": True, **_s3}  # a small file is one request, not three
+    placed = "endpoint_override" in settings or any(
+        map(os.environ.get, ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION"))
+    )
+    if "region" not in settings and not placed:
+        settings["region"] = pyarrow.fs.resolve_s3_region(parts.netloc)
+    return pyarrow.fs.S3FileSystem(**settings), f"{parts.netloc}{parts.path}"

@@ -1,0 +1,242 @@
+"""Texts of values that are safe to show: secrets are masked, control characters escaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, get_args
+
+import pydantic
+
+from ridgeline.api.errors import shorten
+from ridgeline.api.support.secret_names import is_secret
+
+MASK = "***"
+_LONGEST_TEXT = 100_000
+"""Length, in characters, to which a `repr` is cut before it is searched for secrets."""
+_SECRET_TYPES = (pydantic.SecretStr, pydantic.SecretBytes, pydantic.Secret)
+
+_NAME = re.compile(
+    r"(?<![\w.$-])"
+    r"(?P<name>(?:(?:account|access|api|private|secret|shared|shared access|signing)[ ])?[\w.$-]++)"
+    r"(?:\\*['\"])?[ \t]*(?:=>|[=:])[ \t]*",
+    re.IGNORECASE,
+)
+"""A name of one or two words, in quotes or not, and the sign that a value follows."""
+_QUOTED = (
+    r"[bu]?(?P<quote>\\*['\"])(?P<inner>(?:(?!(?P=quote))(?:\\.|.))*)"  # to the end of the line if it was cut
+)
+_BRACKETS = r"\{[^}\n]*\}?|\[[^\]\n]*\]?|[\w.]*\([^)\n]*\)?"
+_VALUE = re.compile(
+    rf"(?!\.\.\.)(?:{_QUOTED}|(?P<bare>{_BRACKETS}|[^\s;'\"]*[^\s;'\",.)\]}}]))", re.IGNORECASE
+)
+_QUERY_VALUE = re.compile(r"[^\s&;#'\"]+")
+_HEADER = re.compile(
+    r"\b((?:proxy-)?authorization|(?:set-)?cookie)(\\*['\"]?\s*[:=]\s*)(\\*['\"]?)([^'\"\r\n\\]+)",
+    re.IGNORECASE,
+)
+_OPTION = re.compile(r"(?<!\S)(--?[A-Za-z][\w.-]*+)([ \t]+)(?!-)(\S+)")
+_SQL = re.compile(r"\b(password|identified by)(\s+)(?:'[^'\n]*'?|\"[^\"\n]*\"?)", re.IGNORECASE)
+_ELEMENT = re.compile(r"<([\w.:-]++)>([^<]+)</")
+_BEARER = re.compile(
+    r"\b(bearer|basic(?=\s+[\w+/-]*(?:=|\d|(?-i:[a-z][A-Z]))))(\s+)[\w.~+/=-]+", re.IGNORECASE
+)
+_PEM = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL)
+_FORMS = re.compile(
+    r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[\w-]{35}|ya29\.[\w-]{20,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}"
+    r"|xox[abeprs]-[\w-]{10,}|sk_live_\w{10,}|dapi[0-9a-f]{32}|eyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*)"
+)
+"""Tokens that are known by their form, of AWS, Google, GitHub, GitLab, Slack, Stripe, Databricks; JWTs."""
+_URL_USER = re.compile(r"\w://[^\s/:'\"]{0,500}+:")
+_URL_REST = re.compile(r"[^\s'\"<>]{0,500}")
+_PORT = re.compile(r"\d+(?:[/?#,]|$)")
+_PLAIN_USER = re.compile(
+    r"(?<![\w/@:+.*-])((?!(?:mailto|e?-?mail|from|to|cc|user|username|login|sip|acct|xmpp):)[A-Za-z_][\w.+-]*+:)"
+    r"(?!//)(?!\d+[/?#,])(?:(?!://)[^\s'\"]){0,500}[^\s'\"/:]@(?=[\w\[/])(?!sha256:)",
+    re.IGNORECASE,
+)
+"""`user:password@host` without a scheme."""
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"}
+_CONTROLS |= {ord("\r"): "\\r", ord("\b"): "\\b"}
+_CONTROLS |= {
+    code: f"\\u{code:04x}"
+    for code in (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF)
+}
+# Halves of surrogate pairs, which cannot be sent to a terminal.
+_CONTROLS |= {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
+_JSON_CONTROLS = {code: f"\\u{code:04x}" for code in _CONTROLS if code >= ord(" ")}
+
+
+def mask(name: str, value: object) -> Any:  # noqa: PLR0911  a case each
+    """Mask the secrets in the value of a property or option.
+
+    Returns `***` if its name is a secret's; otherwise the value with the secrets in it masked. Lists, tuples
+    and mappings keep their form. Other objects become the text of their `repr`.
+
+    >>> mask("options", {"user": "ann", "password": "x", "nothing": None})
+    {'user': 'ann', 'password': '***', 'nothing': None}
+    >>> mask("fs.s3a.access.key", "AKIA"), mask("partition_key", "symbol"), mask("max_tokens", 100)
+    ('***', 'symbol', 100)
+    """
+    if isinstance(value, _SECRET_TYPES):
+        return MASK
+    if isinstance(value, dict):
+        return {
+            mask_text(key) if isinstance(key, str) else key: mask(_within(name, key), part)
+            for key, part in value.items()
+        }
+    if type(value) in {list, tuple, set, frozenset}:
+        return _parts(name, value)
+    if value is None or isinstance(value, bool) or value in ("", b""):
+        return value
+    if is_secret(name):
+        return MASK
+    if isinstance(value, (int, float)):
+        return value
+    return mask_text(value if isinstance(value, str) else shorten(value, _LONGEST_TEXT))
+
+
+def _parts(name: str, value: Any) -> Any:
+    """`mask` of a collection. The first part of a pair names the second: `("Authorization", "Bearer x")`."""
+    parts = list(value)
+    if len(parts) == 2 and isinstance(parts[0], str) and is_secret(parts[0]):  # noqa: PLR2004  a pair
+        parts = [parts[0], mask(parts[0], parts[1])]
+    else:
+        parts = [mask(name, part) for part in parts]
+    return tuple(parts) if isinstance(value, tuple) else parts
+
+
+def shown(name: str, value: object) -> str:
+    """A property's or option's value in an error text: its shortened `repr` without secrets.
+
+    `name` may be the path of a part of a property, as pydantic writes it: `options.password.str`.
+
+    >>> shown("limit", -1), shown("password", "x"), shown("options.pass.str", "x")
+    ('-1', "'***'", "'***'")
+    """
+    masked = (
+        MASK
+        if any(map(is_secret, name.split("."))) and isinstance(value, (str, bytes))
+        else mask(name, value)
+    )
+    is_text = isinstance(masked, str) and not isinstance(value, (str, bytes)) and masked != MASK
+    return shorten(_AsItIs(masked) if is_text else masked)
+
+
+class _AsItIs(str):
+    """A text whose `repr` is itself."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def is_secret_type(kind: Any) -> bool:
+    """True if values of a type are or contain secrets: `SecretStr`, `dict[str, SecretStr] | None`."""
+    return (isinstance(kind, type) and issubclass(kind, _SECRET_TYPES)) or any(
+        map(is_secret_type, get_args(kind))
+    )
+
+
+def _within(name: str, key: object) -> str:
+    """The name of a part of a mapping.
+
+    In a mapping with a secret's name, such as `credentials`, every part is secret unless its own name is
+    harmless.
+    """
+    return f"{name}.{key}" if is_secret(name) else str(key)
+
+
+def secrets_in(name: str, value: Any) -> Iterator[str | bytes]:
+    """The texts within a value that `mask` would mask."""
+    if isinstance(value, _SECRET_TYPES):
+        yield from secrets_in("secret", value.get_secret_value())
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            yield from secrets_in(_within(name, key), part)
+    elif type(value) in {list, tuple, set, frozenset}:
+        for part, masked in zip(value, _parts(name, value), strict=True):
+            yield from secrets_in("secret" if masked == MASK else name, part)
+    elif isinstance(value, (str, bytes)) and (
+        is_secret(name) or (isinstance(value, str) and mask_text(value) != value)
+    ):
+        yield value
+
+
+def mask_text(text: str) -> str:
+    """Mask the secrets in a text: values after a secret's name, and tokens known by their form.
+
+    Finds `password=x`, `"apiKey": "x"`, `--token x`, `Authorization: ...`, `?sig=x`, private keys and tokens
+    of well-known services. Finds the password in `scheme://user:x@host`, even if it contains `@`. Takes time
+    linear in the text's length.
+
+    >>> mask_text("jdbc:postgresql://ann:p@ss@db/sales?sslpassword=y&ssl=true")
+    'jdbc:postgresql://ann:***@db/sales?sslpassword=***&ssl=true'
+    >>> mask_text("Authorization: Basic YW5uOng=")
+    'Authorization: ***'
+    """
+    text = _PEM.sub(rf"\1{MASK}\2", text)
+    text = _HEADER.sub(rf"\1\2\3{MASK}", text)
+    text = _spans_hidden(text, _URL_USER, _password_in_url)
+    text = _PLAIN_USER.sub(rf"\1{MASK}@", text)
+    text = _spans_hidden(text, _NAME, _named_value)
+    text = _OPTION.sub(lambda found: f"{found[1]}{found[2]}{MASK}" if is_secret(found[1]) else found[0], text)
+    text = _SQL.sub(rf"\1\2{MASK}", text)
+    text = _ELEMENT.sub(lambda found: f"<{found[1]}>{MASK}</" if is_secret(found[1]) else found[0], text)
+    text = _BEARER.sub(rf"\1\2{MASK}", text)
+    return _FORMS.sub(MASK, text)
+
+
+def printable(text: str) -> str:
+    r"""Escape the characters by which a text could control a terminal; newlines and tabs stay.
+
+    Escapes control characters, bidirectional marks and halves of surrogate pairs.
+
+    >>> printable("a\x1b[2Jb\r\u202ec")
+    'a\\x1b[2Jb\\r\\u202ec'
+    """
+    return text if text.isprintable() else text.translate(_CONTROLS)
+
+
+def printable_json(document: str) -> str:
+    """Escape the control characters that JSON allows unescaped; the document's meaning stays the same."""
+    return document.translate(_JSON_CONTROLS)
+
+
+def _spans_hidden(
+    text: str, head: re.Pattern[str], span_of: Callable[[str, re.Match[str]], tuple[int, int]]
+) -> str:
+    """Mask the span that `span_of` returns for each match of `head`, unless it is empty."""
+    parts, done, found = [], 0, head.search(text)
+    while found is not None:
+        start, end = span_of(text, found)
+        if end > start:
+            parts += [text[done:start], MASK]
+            done = end
+        found = head.search(text, end)
+    return "".join([*parts, text[done:]])
+
+
+def _named_value(text: str, found: re.Match[str]) -> tuple[int, int]:
+    """The span of the value after a name, without quotes; empty if the name is not a secret's."""
+    start = found.end()
+    if not is_secret(found["name"]):
+        return start, start
+    if found.start() > 0 and text[found.start() - 1] in "?&":
+        value = _QUERY_VALUE.match(text, start)
+        return (start, value.end()) if value is not None else (start, start)
+    value = _VALUE.match(text, start)
+    return value.span("inner" if value["bare"] is None else "bare") if value is not None else (start, start)
+
+
+def _password_in_url(text: str, found: re.Match[str]) -> tuple[int, int]:
+    """The span of the password after `scheme://user:`; empty if there is none.
+
+    A password may contain `@`, and `/` if there is no `@` before it.
+    """
+    start = found.end()
+    found_rest = _URL_REST.match(text, start)
+    rest = found_rest[0] if found_rest is not None else ""
+    authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
+    if "@" in authority:
+        return start, start + authority.rindex("@")
+    return start, start if _PORT.match(rest) else start + max(0, rest.rfind("@"))

@@ -1,0 +1,141 @@
+"""The properties of operators: their types, and the validation of their values."""
+
+from __future__ import annotations
+
+import collections.abc
+import copy
+import types
+import typing
+import warnings
+import weakref
+from typing import Any
+
+import pydantic
+import typing_extensions
+
+from ridgeline.api.errors import did_you_mean
+from ridgeline.api.operator import REQUIRED, Operator, operator_type
+from ridgeline.api.support.masking import MASK, is_secret_type
+
+
+def property_types(cls: type[Operator]) -> dict[str, Any]:
+    """The annotated types of an operator's properties, resolved.
+
+    Raises NameError for a type that cannot be resolved.
+    """
+    names = [name for name in operator_type(cls).properties if name != "context"]
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return {name: hints[name] for name in names}
+
+
+_MODELS: weakref.WeakKeyDictionary[type, tuple[dict[str, Any], type[pydantic.BaseModel]]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def _model(cls: type[Operator]) -> tuple[dict[str, Any], type[pydantic.BaseModel]]:
+    """The types of an operator's properties, and the model that checks them. Computed once per class.
+
+    Raises NameError for a type that cannot be resolved.
+    """
+    if cls not in _MODELS:
+        declared = operator_type(cls).properties
+        hints = property_types(cls)
+        fields: dict[str, Any] = {
+            name: (kind, ... if declared[name] is REQUIRED else declared[name])
+            for name, kind in hints.items()
+        }
+        config = pydantic.ConfigDict(arbitrary_types_allowed=True, protected_namespaces=())
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", "Field name .* shadows", UserWarning
+            )  # `schema` and the like are good names of properties
+            try:
+                model = pydantic.create_model(cls.__name__, __config__=config, **fields)
+            except pydantic.errors.PydanticUserError:
+                fields = {name: (_checked(kind, config), value) for name, (kind, value) in fields.items()}
+                model = pydantic.create_model(cls.__name__, __config__=config, **fields)
+            _MODELS[cls] = hints, model
+    return _MODELS[cls]
+
+
+def _checked(kind: Any, config: pydantic.ConfigDict) -> Any:
+    """A type as pydantic checks it; `Any`, which is not checked, if it cannot check this one."""
+    kind = _typed_dict(kind)
+    try:
+        pydantic.create_model("Property", __config__=config, value=(kind, ...))
+    except pydantic.errors.PydanticUserError:
+        return Any
+    return kind
+
+
+def _typed_dict(kind: Any) -> Any:
+    """The same type with those TypedDicts that pydantic takes: before Python 3.12 not those of `typing`."""
+    if typing_extensions.is_typeddict(kind):
+        hints = typing_extensions.get_type_hints(kind, include_extras=True)
+        required = typing_extensions.Required
+        optional = typing_extensions.NotRequired
+        fields = {
+            name: (required if name in kind.__required_keys__ else optional)[_typed_dict(_bare(part))]
+            for name, part in hints.items()
+        }
+        return typing_extensions.TypedDict(kind.__name__, fields)  # type: ignore[operator]
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return typing.Annotated[(_typed_dict(arguments[0]), *arguments[1:])]
+    made = tuple(map(_typed_dict, arguments))
+    if made == arguments or origin in (typing.Literal, collections.abc.Callable):
+        return kind
+    union = origin in (typing.Union, types.UnionType)
+    return typing.Union[made] if union else origin[made]  # noqa: UP007  of what was found
+
+
+def _bare(kind: Any) -> Any:
+    """A type without `Required` and `NotRequired`."""
+    wrappers = (typing_extensions.Required, typing_extensions.NotRequired)
+    return typing.get_args(kind)[0] if typing.get_origin(kind) in wrappers else kind
+
+
+def check_properties(operator: Operator) -> tuple[dict[str, Any], list[tuple[str, object, str]]]:
+    """Validate all properties: their values, and faults as (property, value, rule).
+
+    Strings are converted, as on a command line. If there is a fault of a value, no values are returned.
+    """
+    declared = operator_type(type(operator))
+    values = vars(operator)
+    given = values.get("_given", {})
+    faults = [
+        (
+            name,
+            value,
+            f"there is no such property; {did_you_mean(name, set(declared.properties) - {'context'})}",
+        )
+        for name, value in given.items()
+        if name not in declared.properties and name != "context"
+    ]
+    try:
+        hints, model = _model(type(operator))
+    except NameError as error:
+        return {}, [*faults, ("", None, f"the types of its properties cannot be resolved: {error}")]
+    current = {name: values[name] for name in hints if name in values}
+    try:
+        checked = model(**current)
+    except pydantic.ValidationError as error:
+        for problem in error.errors():
+            name = ".".join(map(str, problem["loc"])) or "properties"
+            rule = problem["msg"][0].lower() + problem["msg"][1:]
+            if problem["type"] == "missing":
+                faults.append((name, REQUIRED, "is required"))
+            else:
+                faults.append(
+                    (
+                        name,
+                        MASK if is_secret_type(hints.get(str(problem["loc"][0]))) else problem["input"],
+                        rule,
+                    )
+                )
+        return {}, faults
+    validated = {name: getattr(checked, name) for name in hints}
+    probe = copy.copy(operator)
+    vars(probe).update(validated)
+    return validated, [*faults, *probe.property_faults()]

@@ -1,0 +1,1 @@
+"""One container: its operators, window by window, in topological order."""

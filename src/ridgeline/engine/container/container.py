@@ -1,0 +1,619 @@
+"""A container: the operators that one task runs together, window-at-a-time in topological order.
+
+It does not know who runs it. The whole contract: `run` a window on these messages, messages out and a report;
+`committed`; `close`.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+import pyarrow as pa
+
+from ridgeline.api.attributes import ProcessingMode
+from ridgeline.api.clock import Clock, Timeline
+from ridgeline.api.columns.tuples import Tuples
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.errors import OperatorError, StateError
+from ridgeline.api.operator import SparkSource
+from ridgeline.api.state import ValueCell
+from ridgeline.api.support.loops import delayed_classes, has_delayed
+from ridgeline.api.support.pickling import Classes
+from ridgeline.engine.container.feeding import FedRows, count_reading
+from ridgeline.engine.container.inbox import receive, tags_of
+from ridgeline.engine.container.recording import record
+from ridgeline.engine.container.retained import going_on
+from ridgeline.engine.container.samples import last_tuples
+from ridgeline.engine.container.unwritable import unwritable
+from ridgeline.engine.exchange.block import Message
+from ridgeline.engine.exchange.outgoing import Emitted, Outgoing, Routes
+from ridgeline.engine.exchange.shared_blocks import SharedPlace
+from ridgeline.engine.files.storage import Storage
+from ridgeline.engine.operator.chain import Chain, Ran, Relay, chains
+from ridgeline.engine.operator.controls import Controls, ControlTuples, Entering, controls_to_send
+from ridgeline.engine.operator.inspecting import Inspect
+from ridgeline.engine.operator.runtime import OperatorRuntime
+from ridgeline.engine.operator.skipping import Skips
+from ridgeline.engine.operator.timers import Ends
+from ridgeline.engine.operator.watermarks import Marks, Watermark, marks_to_send
+from ridgeline.engine.process.worker_output import CurrentOperator, enter_operator, leave_operator
+from ridgeline.engine.state import state_files, versions
+from ridgeline.engine.state.segment_files import SegmentFiles
+from ridgeline.engine.state.slides import SLIDES, SlidesCell
+from ridgeline.engine.state.undo import Undo
+from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow, SourceTaken
+from ridgeline.plan.change.state_shapes import class_names
+from ridgeline.plan.container_spec import ContainerSpec, hears_commits
+from ridgeline.plan.physical import PhysicalOperator
+from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
+
+_HOST = socket.gethostname()
+
+
+def _nobody(_request: WindowRequest, _operator: int) -> None:
+    """Does not hear whose turn it is."""
+
+
+def _no_runner() -> None:
+    """Nobody waits for inputs."""
+
+
+class Container:
+    """The operators of one spec.
+
+    Not thread-safe. State in memory is a cache. `run` brings it to the version that the request names, or
+    goes on with what the window before has left.
+    """
+
+    def __init__(
+        self,
+        spec: ContainerSpec,
+        storage: Storage,
+        clock: Clock,
+        run_id: str,
+        host: str = _HOST,
+        inspect: Inspect | None = None,
+    ) -> None:
+        self._host = host
+        self._storage = storage
+        self._files = SegmentFiles(storage, run_id)
+        self._run_id = run_id
+        self._epoch = 0
+        self._clock = clock
+        self._inspect = inspect
+        self._versions: dict[int, StateVersion | None] = {}
+        """What each operator's cells hold, None if unknown: at least the segments and the last name."""
+        self._undo: dict[int, Undo] = {}
+        self._held: int | None = None
+        """The window after which all operators' cells are, None after a failure."""
+        self._finished: frozenset[int] = frozenset()
+        """The inputs that have finished up to this window."""
+        self._failed = False
+        """Whether the last attempt has failed here."""
+        self._untidy: list[BaseException] = []
+        """What `deactivate` and `teardown` have raised after failures."""
+        self._operators: dict[int, OperatorRuntime] = {}
+        self._turns: dict[int, CurrentOperator] = {}
+        self._marks: Marks = {}
+        """The watermarks of the window that runs, of own operators and of those that send to them."""
+        self._ends = Ends(spec.ends)
+        self._controls: Controls = {}
+        """The control tuples of the window that runs, of own operators and of those that send to them."""
+        self._now: tuple[int, int, float] | None = None
+        self.on_turn: Callable[[WindowRequest, int], None] = _nobody
+        """Called with the operator in turn (physical id) before its callbacks; quick, and raises nothing."""
+        self.on_wake: Callable[[], None] = _no_runner
+        """Called when an input says that it has something to emit, by any thread."""
+        self.near: Collection[int] = ()
+        """The containers that get tuples as they are, since they live in the same process."""
+        self._assemble(spec, {})
+
+    def _assemble(self, spec: ContainerSpec, stays: Mapping[int, OperatorRuntime]) -> None:
+        """Have the operators of a spec: those that stay, and others made anew."""
+        self.spec = spec
+        self._routes = Routes(spec)
+        self._read_by_others = {route.source for route in spec.routes if route.container != spec.id}
+        self._operators = {one.id: stays.get(one.id) or self._make(one) for one in spec.operators}
+        for operator, runtime in self._operators.items():
+            if runtime.watermark is not None:
+                runtime.watermark.producers = spec.watermarks[operator]
+            entering = map(Entering._make, spec.entering.get(operator, ()))
+            runtime.controls = ControlTuples(operator, runtime.operator, entering, self._controls)
+        self._chains = chains(spec, self._operators)
+
+    def _make(self, operator: PhysicalOperator) -> OperatorRuntime:
+        """An operator that is not set up yet, without its state."""
+        spec = self.spec
+        context = OperatorContext(
+            application=spec.application,
+            name=operator.name,
+            operator_id=operator.id,
+            partition=operator.partition,
+            partitions=operator.partitions,
+            clock=self._clock,
+            run_id=self._run_id,
+            staging=f"{self._storage.uri}/staging",
+            window_seconds=spec.window_seconds,
+            attributes=operator.attributes,
+            port_attributes=operator.ports,
+            keys=operator.keys,
+        )
+        context.on_wake = self._wake
+        watermark = Watermark(operator.id, self._marks) if operator.id in spec.watermarks else None
+        level, inspect = spec.recording_level, self._inspect
+        runtime = OperatorRuntime(operator, context, level, inspect, watermark, self._ends)
+        name = operator.title.removesuffix(f"[{operator.partition}]")
+        self._turns[operator.id] = CurrentOperator(name, context)
+        self._versions[operator.id] = ()
+        self._undo[operator.id] = Undo(runtime.cells)
+        return runtime
+
+    def change(self, spec: ContainerSpec) -> list[BaseException]:
+        """Be the container of another spec, after a change of the plan; no window runs.
+
+        Operators that go on keep instance, connections and state. Others are torn down, or made anew. The
+        next request must name the states. Returns what `deactivate` and `teardown` have raised.
+        """
+        if self._failed:
+            self._let_go()
+        going = going_on(self.spec, spec)
+        errors = self._stop(one for name, one in self._operators.items() if name not in going)
+        stays = {operator: self._operators[operator] for operator in going}
+        for operator in self._operators.keys() - going.keys():
+            for known in (self._turns, self._versions, self._undo):
+                known.pop(operator, None)
+        self._held = None
+        self._marks.clear()
+        self._controls.clear()
+        self._ends.follow(spec.ends)
+        self._assemble(spec, stays)
+        for operator, properties in going.items():
+            if stays[operator].go_on(next(one for one in spec.operators if one.id == operator), properties):
+                errors += self._stop([stays[operator]])
+        return errors
+
+    def _wake(self) -> None:
+        self.on_wake()
+
+    def run(
+        self,
+        request: WindowRequest,
+        messages: Sequence[Message],
+        batches: Iterable[pa.RecordBatch],
+        tag: str,
+        task_attempt: int = 0,
+        task_began: float | None = None,
+        place: SharedPlace | None = None,
+        *,
+        ended: bool = False,
+    ) -> tuple[dict[int, Message], WindowReport]:
+        """Run a window: messages for the consuming containers (by id; all of them get one) and the report.
+
+        `ended`: the caller has END_WINDOW of all producers and sends it to all consumers. So messages without
+        blocks are left out, those that come and those that go, and the report names nothing as `seen`.
+
+        `tag` is unique to the task that runs it. `task_attempt` counts those of the task within STRAM's
+        attempt. `task_began` is when the task entered Python (wall clock). `place` is where blocks may lie by
+        reference. Raises OperatorError for a failing callback or a block that is lost. Raises StateError or
+        OSError for state that cannot be read or written, or that is not held though the request has none.
+        After an error nothing of the attempt counts, and the next request must name the states.
+        """
+        request = self._continued(request)
+        own_tag = f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}"
+        outgoing = Outgoing(self._routes, own_tag, place, self.near, request.key_bits)
+        try:
+            tags = {} if ended else tags_of(self.spec, messages, request.window_id)
+            report = self._run(request, messages, batches, outgoing, tag, task_attempt, task_began)
+            report.task_attempt, report.seen, report.keys = task_attempt, tags, outgoing.key_counts()
+        except BaseException:
+            self._failed = True
+            outgoing.discard()
+            raise
+        finally:
+            self._now = None
+            leave_operator()
+        self._held = request.window_id
+        if finished := {one.window.operator for one in report.operators if one.window.finished}:
+            self._finished |= finished
+        marks = marks_to_send(self._marks, self._read_by_others)
+        over = self._ends.ended & self._read_by_others
+        controls = controls_to_send(self._controls, self._read_by_others)
+        return outgoing.messages(tag, marks, over, controls, to_all=not ended), report
+
+    def _continued(self, request: WindowRequest) -> WindowRequest:
+        """Check that it can go on from here; returns the request with all inputs that have finished.
+
+        Raises StateError, and OperatorError of the `teardown` of an input.
+        """
+        held, self._held = self._held, None  # until the window has ended well
+        if request.states is not None:
+            self._finished = request.finished
+            if self._failed or (held is not None and held >= request.window_id):
+                self._let_go()
+            return request
+        if held != request.window_id - 1:
+            found = "no state" if held is None else f"the state after window {held}"
+            what = f"container {self.spec.id} holds {found}; it was to go on with window {request.window_id}"
+            msg = f"{what}; the window is run again from the last commit"
+            raise StateError(msg)
+        self._finished |= request.finished
+        return request if self._finished == request.finished else replace(request, finished=self._finished)
+
+    def _run(
+        self,
+        request: WindowRequest,
+        messages: Sequence[Message],
+        batches: Iterable[pa.RecordBatch],
+        outgoing: Outgoing,
+        tag: str,
+        task_attempt: int,
+        task_began: float | None,
+    ) -> WindowReport:
+        """Run all operators of an attempt in topological order, write their state, and fill the report in."""
+        timeline = Timeline(self._clock)
+        began = timeline.now()
+        window = ContainerWindow(
+            at=0.0,
+            window_id=request.window_id,
+            attempt=request.attempt,
+            container=self.spec.id,
+            host=self._host,
+            pid=os.getpid(),
+            task=tag,
+            task_began=began if task_began is None else task_began,
+            began=began,
+            restored=0.0,
+            ran=0.0,
+            written=0.0,
+            received=0.0,
+        )
+        report = WindowReport(window)
+        self._now = (request.window_id, request.attempt, began)
+        self._epoch = request.epoch
+        for runtime in self._operators.values():
+            runtime.running.wait()
+        before = {
+            runtime.spec.id: self._restore(runtime, request.states, request.window_id)
+            for runtime in self._operators.values()
+        }
+        window.restored = timeline.now()
+        delivered = receive(self.spec, messages, request.window_id)
+        self._marks.clear()
+        self._ends.ended.clear()
+        self._controls.clear()
+        for message in messages:
+            self._marks.update(message.marks)
+            self._ends.ended.update(message.ended)
+            self._controls.update(message.controls)
+        changes: dict[int, state_files.CellChanges] = {}
+        for runtime in self._operators.values():
+            runtime.context.container_attempt = f"e{request.epoch}r{request.attempt}{tag}"
+            runtime.context.attempt = request.attempt + task_attempt
+        ended = window.restored
+        for chain in self._chains:
+            if chain.relays(request, delivered):
+                turns: Iterable[Ran] = self._relayed(chain, request, delivered, timeline)
+            else:
+                turns = self._in_turn(chain, request, batches, delivered, timeline)
+            for runtime, ran in zip(chain.operators, turns, strict=True):
+                own = ran.report.window
+                if not own.dropped:
+                    self._route(runtime, request, ran, delivered, outgoing, timeline)
+                routed = timeline.now()
+                self._note_changes(runtime, ran.report, changes)
+                written = timeline.now()
+                own.container, own.host = window.container, window.host
+                own.began, own.ended = ended if ran.began is None else ran.began, written - ran.later
+                own.wait_seconds = max(0.0, own.began - window.restored)
+                own.transfer_seconds = max(0.0, own.ended - own.began - own.compute_seconds)
+                own.state_seconds = written - routed
+                if runtime.watermark is not None:
+                    runtime.watermark.report(own, runtime.context)
+                if isinstance(batches, FedRows) and isinstance(runtime.operator, SparkSource):
+                    count_reading(batches, own, window)
+                if not own.dropped:
+                    own.ages = tuple(runtime.ages(own.ended))
+                ended = own.ended
+                report.operators.append(ran.report)
+        window.ran = timeline.now()
+        self._write(request, tag, changes, report)
+        for operator_report in report.operators:
+            operator = operator_report.window.operator
+            self._versions[operator] = _followed(before[operator], operator_report, request)
+        window.bytes_out = outgoing.size_bytes
+        window.written = timeline.now()
+        return report
+
+    def heartbeat(self) -> ContainerHeartbeat | None:
+        """What it is doing now, None if it runs no window.
+
+        May be called from any thread at any moment; `at` and `sent` are its clock.
+        """
+        running = self._now
+        if running is None:
+            return None
+        window_id, attempt, began = running
+        operators = tuple(runtime.running.figures() for runtime in self._operators.values())
+        now = self._clock.wall()
+        return ContainerHeartbeat(
+            now, self.spec.id, self._host, os.getpid(), now, window_id, attempt, began, operators
+        )
+
+    def taken(self) -> Iterator[SourceTaken]:
+        """How far its input operators are, which know that and are in no window. From any thread."""
+        for runtime in list(self._operators.values()):
+            if (said := runtime.taken()) is not None:
+                yield said
+
+    def committed(self, window_id: int, states: Mapping[int, StateVersion] | None) -> None:
+        """Call `committed` of the operators that override it.
+
+        `states`: the versions after the window, which are restored first. None: later windows may have run,
+        and state stays as the last of them left it. Raises OperatorError.
+        """
+        present = window_id if self._held is None or states is not None else self._held
+        for runtime in self._operators.values():
+            if hears_commits(runtime.spec):
+                version = self._versions[runtime.spec.id]
+                if states is not None:
+                    version = states.get(runtime.spec.id, ())
+                    self._held = None
+                    self._restore(runtime, states, window_id + 1)
+                enter_operator(self._turns[runtime.spec.id])
+                try:
+                    runtime.committed(window_id, present)
+                finally:
+                    leave_operator()
+                self._versions[runtime.spec.id] = version
+
+    def close(self) -> None:
+        """`deactivate` and `teardown` all operators.
+
+        The first OperatorError is raised after all have been torn down, also one of an earlier `teardown`.
+        """
+        errors, self._untidy = self._untidy, []
+        errors += self._stop(self._operators.values())
+        if errors:
+            raise errors[0]
+
+    def _let_go(self) -> None:
+        """It goes back: operators that hold connections begin anew, and so does the one that failed.
+
+        What they had sent and received belongs to attempts that are void. `setup` follows once the state is
+        restored. What fails in it is reported at the end: nothing is lost by it.
+        """
+        self._failed = False
+        self._untidy += self._stop(
+            runtime for runtime in self._operators.values() if runtime.failed or runtime.holds_connections
+        )
+        del self._untidy[1:]  # the first is what is reported
+
+    def _stop(self, runtimes: Iterable[OperatorRuntime]) -> list[BaseException]:
+        """`deactivate` and `teardown` some operators, whatever some raise; returns what they did."""
+        errors: list[BaseException] = []
+        for runtime in runtimes:
+            enter_operator(self._turns[runtime.spec.id])
+            try:
+                runtime.stop()
+            except BaseException as error:  # noqa: BLE001  the caller's
+                errors.append(error)
+            finally:
+                leave_operator()
+        return errors
+
+    # State --------------------------------------------------------------------------------------------------
+
+    def _restore(
+        self, runtime: OperatorRuntime, states: Mapping[int, StateVersion] | None, window_id: int
+    ) -> StateVersion:
+        """Bring an operator's state to the version before a window; leave it as it is if `states` is None.
+
+        Returns the version, of one that is left at least the segments and the last name.
+        """
+        operator_id = runtime.spec.id
+        held = self._versions[operator_id]
+        wanted = held if states is None else states.get(operator_id, ())
+        self._versions[operator_id] = None  # unknown until the window has ended well
+        if runtime.cells and wanted is not None and held != wanted:
+            undo = self._undo[operator_id]
+            touched = undo.touched_since(window_id, wanted)
+            undo.restoring()
+            owner = self.spec.tails.get(operator_id, runtime.spec)
+            try:
+                versions.restore(self._files, owner, runtime.cells, wanted, held, self._epoch, touched)
+            except StateError as error:
+                error.operator = runtime.spec.title
+                raise
+            undo.restored(wanted, window_id)
+        self._undo[operator_id].begins(wanted or (), window_id)
+        return wanted or ()
+
+    def _note_changes(
+        self,
+        runtime: OperatorRuntime,
+        report: OperatorReport,
+        changes: dict[int, state_files.CellChanges],
+    ) -> None:
+        """Collect what an operator changed, and note what the report says of it."""
+        changed = runtime.changes()
+        if isinstance(held := runtime.cells.get(SLIDES), SlidesCell):
+            report.window.held_bytes = held.size_bytes
+        report.delays = has_delayed(runtime.operator)
+        self._undo[runtime.spec.id].ran(report.window.window_id, changed)
+        if changed:
+            changes[runtime.spec.id] = changed
+            report.replaces = len(changed) == len(runtime.cells) and all(
+                isinstance(cell, ValueCell) for cell in runtime.cells.values()
+            )
+
+    def _write(
+        self,
+        request: WindowRequest,
+        tag: str,
+        changes: Mapping[int, state_files.CellChanges],
+        report: WindowReport,
+    ) -> None:
+        """Hand over what the operators changed, and report its name.
+
+        If it is small it travels in the report, to be written with the commit, else it becomes a state file.
+        """
+        name = state_files.file_name(
+            request.window_id, self.spec.id, request.epoch, request.attempt, f"{self._run_id}-{tag}"
+        )
+        try:
+            sections = {
+                self._operators[operator].spec.state_key: of_operator
+                for operator, of_operator in changes.items()
+            }
+            classes: dict[str, Classes] = {}
+            data, sizes = state_files.encode(name, sections, classes) if sections else (b"", {})
+        except Exception as error:
+            owners = {operator: self._operators[operator].spec for operator in changes}
+            raise unwritable(self.spec.application, owners, changes, request.window_id, error) from error
+        if len(data) > state_files.SMALL_BYTES:
+            state_files.write(self._storage, name, data)
+        elif data:
+            report.small_change = name, data
+        for operator_report in report.operators:
+            operator = operator_report.window.operator
+            if operator in changes:
+                operator_report.change = name
+                found = classes.get(self._operators[operator].spec.state_key, {})
+                operator_report.changed = {
+                    state: class_names(found.get(state, ())) for state in changes[operator]
+                }
+                if delayed := class_names(delayed_classes(self._operators[operator].operator)):
+                    operator_report.changed = {**operator_report.changed, "kept": delayed}
+                operator_report.window.state_bytes = sizes[self._operators[operator].spec.state_key]
+
+    # Tuples -------------------------------------------------------------------------------------------------
+
+    def _begin_turn(self, request: WindowRequest, runtime: OperatorRuntime) -> None:
+        """An operator's callbacks are about to run."""
+        self.on_turn(request, runtime.spec.id)
+        enter_operator(self._turns[runtime.spec.id])
+
+    def _in_turn(
+        self,
+        chain: Chain,
+        request: WindowRequest,
+        batches: Iterable[pa.RecordBatch],
+        delivered: Emitted,
+        timeline: Timeline,
+    ) -> Iterator[Ran]:
+        """Run operators one after the other, each when what the one before has emitted is routed."""
+        for runtime in chain.operators:
+            self._begin_turn(request, runtime)
+            began = timeline.now()
+            yield Ran(*self._run_operator(runtime, request, batches, delivered, timeline), began)
+
+    def _relayed(
+        self, chain: Chain, request: WindowRequest, delivered: Emitted, timeline: Timeline
+    ) -> list[Ran]:
+        """Run operators together, each batch through all of them before the next. Raises OperatorError."""
+        relay = Relay(chain, timeline, partial(self._begin_turn, request))
+        for runtime in chain.operators:
+            self._begin_turn(request, runtime)
+            runtime.start()
+        return relay.run(request, _taken(chain.operators[0], delivered))
+
+    def _run_operator(
+        self,
+        runtime: OperatorRuntime,
+        request: WindowRequest,
+        batches: Iterable[pa.RecordBatch],
+        delivered: Emitted,
+        timeline: Timeline,
+    ) -> tuple[OperatorReport, dict[str, list[Tuples]]]:
+        """Run one operator. One with AT_MOST_ONCE that fails loses its window only."""
+        inputs = _taken(runtime, delivered)
+        try:
+            runtime.start()
+            report, emitted = self._run_callbacks(runtime, request, inputs, batches, timeline)
+        except OperatorError as error:
+            if runtime.spec.attributes["processing_mode"] is not ProcessingMode.AT_MOST_ONCE:
+                raise
+            if runtime.cells and request.states is None:
+                raise  # it cannot go back; the next attempt can
+            self._start_over(runtime, request)
+            report = runtime.lose(request)
+            report.window.tuples_in = {port: sum(map(len, parts)) for port, parts in inputs.items()}
+            report.window.queue = sum(report.window.tuples_in.values())
+            report.window.dropped = str(error.failure)
+            emitted = {}
+        if request.records:
+            tag = runtime.context.container_attempt
+            report.recorded = record(runtime.spec, request, {**inputs, **emitted}, self._storage.write, tag)
+        return report, emitted
+
+    def _route(
+        self,
+        runtime: OperatorRuntime,
+        request: WindowRequest,
+        ran: Ran,
+        delivered: Emitted,
+        outgoing: Outgoing,
+        timeline: Timeline,
+    ) -> None:
+        """Route what an operator has emitted."""
+        if request.tails:
+            asked = {
+                port: count
+                for (operator, port), count in request.tails.items()
+                if operator == runtime.spec.id
+            }
+            ran.report.tails = {
+                port: last_tuples(ran.emitted.get(port, ()), count) for port, count in asked.items()
+            }
+        began = timeline.now()
+        runtime.route(outgoing, ran.emitted, delivered)
+        ran.report.window.encode_seconds = timeline.now() - began
+
+    def _run_callbacks(
+        self,
+        runtime: OperatorRuntime,
+        request: WindowRequest,
+        inputs: Mapping[str, Sequence[Tuples]],
+        batches: Iterable[pa.RecordBatch],
+        timeline: Timeline,
+    ) -> tuple[OperatorReport, dict[str, list[Tuples]]]:
+        """Run one operator; one that leaves out tuples on which it fails again and again, until none is left.
+
+        Raises OperatorError.
+        """
+        skips = Skips() if runtime.skips_tuples else None
+        while True:
+            try:
+                return runtime.run(request, inputs, batches, timeline, skips)
+            except OperatorError:
+                if skips is None or not skips.run_again():
+                    raise
+                if runtime.cells and request.states is None:
+                    raise  # it cannot go back; the next attempt can
+                self._start_over(runtime, request)
+
+    def _start_over(self, runtime: OperatorRuntime, request: WindowRequest) -> None:
+        """Bring an operator's state back to the window before."""
+        self._versions[runtime.spec.id] = None
+        self._restore(runtime, request.states, request.window_id)
+
+
+def _taken(runtime: OperatorRuntime, delivered: Emitted) -> dict[str, list[Tuples]]:
+    """What came for an operator, by port; nobody else holds it any more."""
+    return {port: delivered.pop((runtime.spec.id, port), []) for port in runtime.spec.inputs}
+
+
+def _followed(before: StateVersion, report: OperatorReport, request: WindowRequest) -> StateVersion:
+    """The version that a report makes of the one before; of one that was not asked for, what is needed of it.
+
+    A container that goes on window by window would else hold the names of all of them.
+    """
+    if report.replaces:
+        return (report.change,)
+    if not report.change:
+        return before
+    return (*(state_files.segments_of(before) if request.states is None else before), report.change)

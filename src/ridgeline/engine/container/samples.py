@@ -1,0 +1,114 @@
+"""The last tuples of a stream, on demand: containers hand them over with the report of one window."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.tuples import Tuples
+from ridgeline.api.errors import did_you_mean
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.protocol import WindowReport, WindowRequest
+
+Port = tuple[int, str]
+"""A physical operator's id and the name of one of its output ports."""
+
+
+def ports_of_stream(plan: Plan, name: str) -> tuple[list[Port], Schema]:
+    """The ports of all partitions that a stream, or a logical `"operator.port"`, comes from, and its schema.
+
+    Raises KeyError.
+    """
+    for stream in plan.logical.streams:
+        if name in {stream.name, str(stream.source)}:
+            own = [op for op in plan.physical.operators if op.name == stream.source.operator]
+            sliders = [op for op in own if op.slider and op.port == stream.source.port]
+            found = [(op.id, port) for op in sliders for port in op.outputs]
+            return found or [(op.id, stream.source.port) for op in own if not op.unifier], stream.schema
+    known = [name for stream in plan.logical.streams for name in (stream.name, str(stream.source))]
+    msg = (
+        f"there is no stream `{name}`, nor an output port of that name with one; {did_you_mean(name, known)}"
+    )
+    raise KeyError(msg)
+
+
+def last_tuples(parts: Sequence[Tuples], count: int) -> bytes:
+    """The last `count` tuples that a port emitted in a window, as an Arrow IPC stream; b"" for none."""
+    batches: list[pa.RecordBatch] = []
+    for part in reversed(parts):
+        if count > 0 and len(part):
+            batches.insert(0, part.last(count).batch)
+            count -= batches[0].num_rows
+    if not batches:
+        return b""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+@dataclass(eq=False)
+class Question:
+    """One request for tails: the first committed window in which one of the ports emitted sets `answered`."""
+
+    ports: frozenset[Port]
+    count: int
+    answered: threading.Event = field(default_factory=threading.Event)
+    found: list[bytes] = field(default_factory=list)
+
+
+class Tails:
+    """The questions that wait for a window.
+
+    Asked from any thread; costs a window nothing while there are none.
+    """
+
+    def __init__(self) -> None:
+        self._questions: list[Question] = []
+        self._lock = threading.Lock()
+
+    def ask(self, ports: Iterable[Port], count: int) -> Question:
+        """From the next attempt at a window on."""
+        question = Question(frozenset(ports), count)
+        with self._lock:
+            self._questions = [*self._questions, question]
+        return question
+
+    def forget(self, question: Question) -> None:
+        """Nobody waits for it any more."""
+        with self._lock:
+            self._questions = [other for other in self._questions if other is not question]
+
+    def asked(self, request: WindowRequest) -> WindowRequest:
+        """The request, with what is to be handed over."""
+        questions = self._questions
+        if not questions:
+            return request
+        wanted: dict[Port, int] = {}
+        for question in questions:
+            for port in question.ports:
+                wanted[port] = max(question.count, wanted.get(port, 0))
+        return replace(request, tails=wanted)
+
+    def take(self, reports: Iterable[WindowReport]) -> None:
+        """A window is committed: answer with what its reports hold."""
+        questions = self._questions
+        if not questions:
+            return
+        found: Mapping[Port, bytes] = {
+            (operator.window.operator, port): tail
+            for report in reports
+            for operator in report.operators
+            for port, tail in operator.tails.items()
+            if tail
+        }
+        for question in questions:
+            question.found = [found[port] for port in sorted(question.ports) if port in found]
+            if question.found:
+                self.forget(question)
+                question.answered.set()

@@ -1,0 +1,1 @@
+"""The checkpoint, on the driver: its journal, what it keeps, repairs and compacts."""

@@ -1,0 +1,254 @@
+"""The checkpoint folder: its owner, its journal, and which of its files may be purged.
+
+- `run.json`: application, run id (see `run_description`)
+- `lock`: held by the driver that runs (local disks)
+- `epochs/<n>`: one file per driver that has owned the folder; the greatest number is the owner
+- `journal/<n>`: the committed windows, one record each (see `journal`): a record that is synced is the commit
+- `committed/`: notes of how far the journal goes; shows when it is lost (see `witness`)
+- `state/<file>`: state files (see `state_files`)
+- `plans/`, `staging/`, `spark/`: what workers need of the plan, output that waits for its commit, Spark's
+  offset log (see `spark_log`)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import socket
+import uuid
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from ridgeline.api.errors import CheckpointError, FencedError, OperatorError, RidgelineError
+from ridgeline.engine.container import recording
+from ridgeline.engine.driver.checkpoint import journal
+from ridgeline.engine.driver.checkpoint import sync_marker as witness
+from ridgeline.engine.driver.checkpoint.journal import Journal
+from ridgeline.engine.driver.checkpoint.kept_properties import NOTHING_KEPT, KeptProperties
+from ridgeline.engine.driver.checkpoint.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.retention import Retention
+from ridgeline.engine.driver.checkpoint.run_description import identify
+from ridgeline.engine.files.folder_lock import FolderLock
+from ridgeline.engine.files.storage import DriverStorage, LocalStorage, explain
+from ridgeline.engine.state import state_files
+
+_EPOCHS = "epochs"
+_EPOCH = re.compile(r"\d{8}")
+_FOLDERS = (
+    journal.FOLDER,
+    witness.FOLDER,
+    _EPOCHS,
+    state_files.FOLDER,
+    "plans",
+    "staging",
+    "spark",
+    recording.FOLDER,
+)
+_NO_CHANGES: Mapping[str, bytes] = MappingProxyType({})
+
+
+class Checkpoint:
+    """A checkpoint folder that this driver owns.
+
+    Raises CheckpointError if the folder cannot be owned, FencedError once another driver owns it.
+    """
+
+    def __init__(self, storage: DriverStorage, application: str, *, beside: bool = False) -> None:
+        """`beside`: files that are not needed any more are removed in a thread."""
+        self.storage = storage
+        self._lock: FolderLock | None = None
+        self._journal: Journal | None = None
+        self._retention: Retention | None = None
+        try:
+            with _explained(storage.uri):
+                storage.prepare(_FOLDERS)
+                if isinstance(storage, LocalStorage):
+                    self._lock = storage.lock()
+                self.run_id = identify(storage, application)
+                self._take_over()
+                self._retention = Retention(storage, self.epoch, self._written, beside=beside)
+        except BaseException:
+            self.close()
+            raise
+
+    def _take_over(self) -> None:
+        """Own the folder, read the journal, and seal it: what drivers before write from then on is void."""
+        # Before the journal: drivers seal it before containers write their first state file.
+        states = [name for name in self.storage.names(state_files.FOLDER) if state_files.is_state(name)]
+        self.epoch = self._take_epoch(0)
+        while True:
+            self._journal = Journal(self.storage, self.run_id, appends=self._lock is not None)
+            self.check_owner()  # after reading: a driver that is fenced off must not seal
+            if self._journal.epoch >= self.epoch:  # the files of epochs were lost
+                self.epoch = self._take_epoch(self._journal.epoch)
+            self._refuse_lost_windows(states)
+            if self._journal.seal(self.epoch):
+                return
+
+    def _take_epoch(self, least: int) -> int:
+        """Own the folder under a number greater than all before, and than `least`."""
+        owner = f"process {os.getpid()} on {socket.gethostname()} {uuid.uuid4().hex}\n".encode()
+        epoch, owned, twice = least, False, False
+        while not owned:
+            epoch = max(self._greatest_epoch(), epoch) + 1
+            if journal.create(self.storage, _epoch_name(epoch), owner):
+                twice = self.storage.create(_epoch_name(epoch), owner)
+                owned = (
+                    self._greatest_epoch() == epoch
+                )  # else a later driver has removed our file, or one that stood in our way
+        if twice:
+            what = "its file system creates a file that exists already"
+            result = "two drivers could commit the same window"
+            what = f"{what}, so {result}"
+            msg = f"checkpoint folder `{self.storage.uri}`: {what}; give a `--checkpoint` on another one"
+            raise CheckpointError(msg)
+        self.storage.delete(
+            [
+                f"{_EPOCHS}/{name}"
+                for name in self.storage.names(_EPOCHS)
+                if _EPOCH.fullmatch(name) and int(name) < epoch
+            ]
+        )
+        return epoch
+
+    def _greatest_epoch(self) -> int:
+        return max((int(name) for name in self.storage.names(_EPOCHS) if _EPOCH.fullmatch(name)), default=0)
+
+    def _refuse_lost_windows(self, states: list[str]) -> None:
+        """Raise CheckpointError if the journal goes on after where it ends now."""
+        last = self._written.last.window_id if self._written.last else -1
+        known = self._written.witness.window_id
+        newest = max(states, key=state_files.epoch_of, default="")
+        found = f"window {known} was committed" if known > last else ""
+        if not found and newest and state_files.epoch_of(newest) > self._written.epoch:
+            found = f"`{state_files.FOLDER}/{newest}` is of a later driver"
+        if found:
+            end = f"its journal ends with window {last}" if last >= 0 else "its journal is empty"
+            remedy = "restore the whole folder from one copy, or give another `--checkpoint`"
+            cause = f"`{journal.FOLDER}` was emptied or is an older copy"
+            msg = f"checkpoint folder `{self.storage.uri}`: {found}, but {end}: {cause}; {remedy}"
+            raise CheckpointError(msg)
+
+    @property
+    def _kept(self) -> Retention:
+        assert self._retention is not None  # noqa: S101  made at the start
+        return self._retention
+
+    @property
+    def _written(self) -> Journal:
+        assert self._journal is not None  # noqa: S101  made at the start
+        return self._journal
+
+    # Windows ------------------------------------------------------------------------------------------------
+
+    def last(self) -> Manifest | None:
+        """The last committed window, None before the first."""
+        return self._written.last
+
+    @property
+    def committed(self) -> int:
+        """The number of the last committed window, -1 before the first."""
+        last = self.last()
+        return -1 if last is None else last.window_id
+
+    def properties(self) -> KeptProperties:
+        """What the last committed window keeps of what the application was given from outside."""
+        last = self.last()
+        return NOTHING_KEPT if last is None else last.properties
+
+    def kept(self) -> Iterator[Manifest]:
+        """The windows that are kept and can be read, newest first. Raises OSError."""
+        return (window.manifest for window in self._kept.windows())
+
+    def commit(self, manifest: Manifest, changes: Mapping[str, bytes] = _NO_CHANGES) -> Mapping[str, str]:
+        """Commit a window: write its record and sync it, once.
+
+        `changes`: small changes of state, by the names that the manifest's versions have for them. Returns
+        their committed names, by which they can be read from now on.
+
+        Raises FencedError if another driver owns the folder now or has committed the window, CheckpointError
+        if it cannot be written.
+        """
+        with _explained(self.storage.uri):
+            last = self._written.last
+            if last is not None and last.window_id >= manifest.window_id:
+                raise self._committed_by_another(manifest.window_id)
+            written = self._written.append(manifest, changes)
+            self.check_owner()  # after the record is there: a driver that takes over then has read it
+            if written is None:
+                raise self._committed_by_another(manifest.window_id)
+        window, names = written
+        self._written.note()
+        self._kept.committed(window)
+        return names
+
+    def _committed_by_another(self, window_id: int) -> FencedError:
+        what = f"window {window_id} was committed to `{self.storage.uri}` by another driver"
+        return FencedError(f"{what}; this one stops, nothing is lost")
+
+    def check_owner(self) -> None:
+        """Raises FencedError if another driver owns the folder by now, OSError if it cannot be read."""
+        if self._greatest_epoch() != self.epoch:
+            what = f"checkpoint folder `{self.storage.uri}` was taken over by another driver"
+            msg = f"{what}; this one stops, nothing is lost"
+            raise FencedError(msg)
+
+    def cause_of(self, error: OperatorError) -> RidgelineError:
+        """Why a run ends: another driver owns the folder and removes files of this one, or the error."""
+        fenced = self.taken_over(error)
+        if fenced is None:
+            return error
+        fenced.__cause__ = error
+        return fenced
+
+    def taken_over(self, error: Exception) -> FencedError | None:
+        """The cause of an error if another driver owns the folder, and so removes files of this one."""
+        if isinstance(error, FencedError):
+            return None
+        try:
+            self.check_owner()
+        except FencedError as fenced:
+            return fenced
+        except Exception:  # noqa: BLE001  it cannot be read any more; the error counts
+            return None
+        return None
+
+    # What is kept -------------------------------------------------------------------------------------------
+
+    def expect(self, stem: str) -> None:
+        """Keep state files whose names begin with `stem` until a window names one, or `give_up`."""
+        self._kept.expect(stem)
+
+    def give_up(self, stem: str) -> None:
+        """No window will name these files: let the next purge remove them."""
+        self._kept.give_up(stem)
+
+    def purge(self, windows_kept: int) -> None:
+        """After a commit: remove what is not needed any more, see `Retention.purge`."""
+        self._kept.purge(windows_kept)
+
+    def close(self) -> None:
+        """Release the folder."""
+        if self._retention is not None:
+            self._retention.close()
+        if self._journal is not None:
+            self._journal.close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+def _epoch_name(epoch: int) -> str:
+    return f"{_EPOCHS}/{epoch:08d}"
+
+
+class _explained(contextlib.AbstractContextManager[None]):  # noqa: N801  used like a function
+    """Raises CheckpointError in place of the operating system's errors."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError) and not isinstance(error, CheckpointError):
+            raise CheckpointError(explain(self._uri, error)) from error

@@ -1,0 +1,299 @@
+"""Plan an application with the properties that its checkpoint keeps, above its own, below those given now."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ridgeline.api.errors import CheckpointError, Fault, ValidationError, shorten
+from ridgeline.api.support.files import is_local
+from ridgeline.api.support.masking import mask_text
+from ridgeline.engine.driver.checkpoint.differences import same
+from ridgeline.engine.driver.checkpoint.journal import Journal
+from ridgeline.engine.driver.checkpoint.kept_properties import NOTHING_KEPT, KeptProperties
+from ridgeline.engine.driver.checkpoint.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.run_description import described
+from ridgeline.engine.files.storage import DriverStorage, LocalStorage
+from ridgeline.plan.change.edit_texts import edit_text
+from ridgeline.plan.change.shorter_edits import shortened
+from ridgeline.plan.draft import listed
+from ridgeline.plan.edits import (
+    AddOperator,
+    Edit,
+    RemoveOperator,
+    RenameOperator,
+    ReplaceOperator,
+    SetAttribute,
+    SetProperty,
+    edit_of,
+    edit_to_json,
+)
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.secret_properties import holds_secret
+from ridgeline.plan.transition import Transition, transition
+
+RESET = "`--reset-properties` takes the application's own"
+_LONGEST_VALUE = 60
+
+MakePlan = Callable[[Mapping[str, object], Sequence[Edit], Sequence[Edit]], Plan]
+"""Plans an application with kept properties and kept edits below what this run is given, and edits above."""
+RESET_CHANGES = "`--reset-changes` leaves it out"
+
+
+def read_last(storage: DriverStorage, application: str) -> Manifest | None:
+    """The last window of a checkpoint, without owning it; None without one.
+
+    Raises CheckpointError if it is damaged or another application's, OSError.
+    """
+    run_id = described(storage, application)
+    return None if run_id is None else Journal(storage, run_id, appends=False).last
+
+
+class Planner:
+    """Plans an application with the properties that its checkpoint keeps.
+
+    `make` plans with them. `given`: the properties that this run was given, which win and are kept from now
+    on. `known`: names of properties that are given in any other way. `reset`: leave the kept ones out, and
+    forget them with the first window. `reset_changes`: leave out what changes of the running application have
+    made of its plan. `dropped`: operators whose state is not wanted any more. `renamed`: new names of
+    operators, by those under which their state was written.
+
+    `first` plans before the checkpoint is owned, `settled` once it is.
+    """
+
+    def __init__(
+        self,
+        make: MakePlan,
+        given: Mapping[str, object],
+        *,
+        known: Callable[[], Collection[str]] = dict,
+        reset: bool = False,
+        reset_changes: bool = False,
+        dropped: Collection[str] = (),
+        renamed: Mapping[str, str] | None = None,
+    ) -> None:
+        self._make = make
+        self._given = given
+        self._known = known
+        self._reset = reset
+        self._reset_changes = reset_changes
+        self._dropped = dropped
+        self._renamed: Mapping[str, str] = renamed or {}
+        self._taken_over: int | None = None
+        """The window whose states `dropped` and `renamed` are about."""
+        self._found = NOTHING_KEPT
+        self._edits: tuple[Edit, ...] = ()
+        """Those that the checkpoint keeps."""
+        self._made: tuple[Edit, ...] = ()
+        """Those of changes in this run."""
+        self._noted: tuple[Edit, ...] = ()
+        """The same, without the values of new operators that no checkpoint keeps."""
+        self._plan: Plan | None = None
+        self.kept = NOTHING_KEPT
+        """What the windows of this run keep."""
+        self.kept_edits: tuple[Mapping[str, Any], ...] = ()
+        """The edits that the windows of this run keep."""
+
+    def first(self, checkpoint: str | DriverStorage | None, application: str) -> Plan:
+        """The plan with what a checkpoint keeps, as far as that can be read before Spark is started.
+
+        Raises ValidationError with all faults, CheckpointError.
+        """
+        last: Manifest | None = None
+        if isinstance(checkpoint, str):
+            checkpoint = LocalStorage(checkpoint) if is_local(checkpoint) else None
+        if checkpoint is not None:
+            with contextlib.suppress(OSError):  # who opens it says why
+                last = read_last(checkpoint, application)
+        return self.settled(last)
+
+    def settled(self, last: Manifest | None) -> Plan:
+        """The plan with what the last window keeps; made anew only if it keeps something else than before.
+
+        Raises ValidationError with all faults, CheckpointError if a secret must be given anew.
+        """
+        found = NOTHING_KEPT if self._reset or last is None else last.properties.beside(self._given)
+        edits: tuple[Edit, ...] = ()
+        if last is not None:
+            edits = tuple(map(edit_of, last.edits))
+        if self._reset_changes:
+            found, edits = _before(edits, found), ()
+        known = same(found.picture(), self._found.picture()) and edits == self._edits
+        if self._plan is None or self._made or not known:
+            self._made = self._noted = ()  # the checkpoint has those that were committed
+            self._plan = self._planned(found, edits)
+            self._found, self._edits = found, edits
+            self._note_edits()
+            withheld = [name for name, value in self._given.items() if self._is_withheld(name, value)]
+            self.kept = found.joined(self._given, withheld)
+        return self._plan
+
+    def taken_over(self, window_id: int) -> tuple[Collection[str], Mapping[str, str]]:
+        """Whose states of a window are not wanted, and new names of operators by those in that window.
+
+        Both are about the window that the first driver begins after. A later one of the same run, which goes
+        on from a window of its own, has nothing to drop or rename.
+        """
+        if self._taken_over is None:
+            self._taken_over = window_id
+        return (self._dropped, self._renamed) if window_id == self._taken_over else ((), {})
+
+    @property
+    def asked(self) -> tuple[Collection[str], Mapping[str, str]]:
+        """What `taken_over` gives for the first window that it is asked for."""
+        return self._dropped, self._renamed
+
+    def changed(self, plan: Plan, edits: Sequence[Edit]) -> Transition:
+        """What more edits make of a plan of this run. Raises ValidationError with all faults.
+
+        Edits that no checkpoint can keep are among them: a value of an attribute that has no JSON form.
+        """
+        faults = [fault for edit in edits for fault in _not_kept(edit)]
+        if faults:
+            raise ValidationError(plan.logical.application, faults)
+        return transition(plan, self._make(self._found.values, self._edits, (*self._made, *edits)), edits)
+
+    def keep(self, edits: Sequence[Edit], plan: Plan | None = None) -> Callable[[], None]:
+        """The plan is that with these edits from now on. Returns what takes that back.
+
+        `plan`: what they have made, which knows the secrets among the properties of new operators.
+        """
+        before = self._made, self._noted, self.kept, self.kept_edits
+        self._made = tuple(shortened((*self._made, *edits)))
+        logical = None if plan is None else plan.logical
+        for edit in edits:
+            noted, withheld = self._without_secrets(edit, logical)
+            self._noted = tuple(shortened((*self._noted, noted)))
+            match edit:
+                case SetProperty(operator, name, value):
+                    key = f"{operator}.{name}"
+                    secret = [key] if self._is_withheld(key, value, logical) else []
+                    self.kept = self.kept.joined({key: value}, secret)
+                case RemoveOperator(operator) | ReplaceOperator(operator, _):
+                    self.kept = self.kept.without(operator)
+                case RenameOperator(operator, new):
+                    self.kept = self.kept.without(new).renamed(operator, new)
+            self.kept = self.kept.joined(dict.fromkeys(withheld), withheld)
+        self._note_edits()
+
+        def take_back() -> None:
+            self._made, self._noted, self.kept, self.kept_edits = before
+
+        return take_back
+
+    def _note_edits(self) -> None:
+        """Work out the edits that windows keep: all but those of properties, which are kept as properties."""
+        edits = shortened((*self._edits, *self._noted))
+        self.kept_edits = tuple(edit_to_json(edit) for edit in edits if not isinstance(edit, SetProperty))
+
+    def _without_secrets(self, edit: Edit, logical: LogicalPlan | None) -> tuple[Edit, list[str]]:
+        """An edit without the properties of a new operator that no checkpoint keeps, and their names."""
+        if not isinstance(edit, AddOperator | ReplaceOperator):
+            return edit, []
+        given = edit.spec.get("properties")
+        properties: Mapping[str, object] = given if isinstance(given, Mapping) else {}
+        keys = {name: f"{edit.name}.{name}" for name in properties}
+        withheld = [name for name, key in keys.items() if self._is_withheld(key, properties[name], logical)]
+        if not withheld:
+            return edit, []
+        left = {name: value for name, value in properties.items() if name not in withheld}
+        noted = replace(edit, spec={**edit.spec, "properties": left})
+        return noted, [keys[name] for name in withheld]
+
+    @property
+    def going_on(self) -> str:
+        """What the plan goes on with that the checkpoint keeps, in one line; "" for nothing."""
+        lines = []
+        if self._found.values:
+            texts = [f"{name}={_shown(value)}" for name, value in self._found.values.items()]
+            lines.append(f"goes on with properties of the run before: {', '.join(texts)} ({RESET})")
+        if self._edits:
+            texts = list(map(edit_text, self._edits))
+            lines.append(f"goes on with changes of runs before: {'; '.join(texts)} ({RESET_CHANGES})")
+        return "\n".join(lines)
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """The kept properties that the plan goes on with, as texts."""
+        return {name: _shown(value) for name, value in self._found.values.items()}
+
+    def _planned(self, found: KeptProperties, edits: Sequence[Edit]) -> Plan:
+        """Plan with what is kept. Faults that it causes say so."""
+        missing = [name for name in found.withheld if name not in self._known()]
+        if missing:
+            what = "which the run before was given and the checkpoint does not keep"
+            again = " ".join(f"-D {name}=..." for name in missing)
+            msg = (
+                f"{listed(missing)}: a secret, or no JSON value, {what}; give it anew (`{again}`), or {RESET}"
+            )
+            raise CheckpointError(msg)
+        try:
+            return self._make(found.values, edits, ())
+        except ValidationError as error:
+            if not (edits or found.values):
+                raise
+            kept = "the checkpoint keeps it from the run before"
+            remedies: dict[Fault, str] = {}
+            if found.values:
+                remedy = f"{kept}: `-D` gives another value, {RESET}"
+                remedies |= dict.fromkeys(self._gone(error, {}, edits), remedy)
+            if edits:
+                remedy = f"{kept}: {RESET_CHANGES}"
+                remedies |= dict.fromkeys(self._gone(error, found.values, ()), remedy)
+            faults = [
+                replace(fault, remedy=f"{fault.remedy}; {remedies[fault]}") if fault in remedies else fault
+                for fault in error.faults
+            ]
+            raise ValidationError(error.application, faults) from None
+
+    def _gone(
+        self, error: ValidationError, values: Mapping[str, object], edits: Sequence[Edit]
+    ) -> list[Fault]:
+        """The faults that are not there with these kept values and edits instead."""
+        try:
+            self._make(values, edits, ())
+        except ValidationError as other:
+            return [fault for fault in error.faults if fault not in other.faults]
+        return list(error.faults)
+
+    def _is_withheld(self, name: str, value: object, logical: LogicalPlan | None = None) -> bool:
+        """True for what no checkpoint keeps: secrets, and what has no JSON form."""
+        assert self._plan is not None  # noqa: S101  made just before
+        try:
+            is_json = same(json.loads(json.dumps(value)), value)
+        except (TypeError, ValueError, RecursionError):
+            is_json = False
+        return not is_json or holds_secret(logical or self._plan.logical, name, value)
+
+
+def _not_kept(edit: Edit) -> Iterator[Fault]:
+    """A fault for an edit whose value has no JSON form, where the checkpoint keeps the edit itself."""
+    if isinstance(edit, SetAttribute):
+        try:
+            json.dumps(edit.value)
+        except (TypeError, ValueError, RecursionError):
+            where = ".".join(part for part in (edit.operator, edit.port, edit.attribute) if part)
+            what = f"no checkpoint can keep {shorten(edit.value)} of a change: it has no JSON form"
+            remedy = 'give plain data; of a partitioner `{"class": ..., "properties": ...}`'
+            yield Fault(where, what, remedy)
+
+
+def _before(edits: Sequence[Edit], kept: KeptProperties) -> KeptProperties:
+    """What is kept of the operators that an application has without edits, by their names in it."""
+    for edit in reversed(edits):
+        match edit:
+            case AddOperator(name, _) | ReplaceOperator(name, _):
+                kept = kept.without(name)
+            case RenameOperator(name, new):
+                kept = kept.renamed(new, name)
+    return kept
+
+
+def _shown(value: object) -> str:
+    """A value in a line of text."""
+    text = mask_text(value if isinstance(value, str) else json.dumps(value))
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."

@@ -1,0 +1,152 @@
+"""Rewinds a checkpoint: the run starts again from a window that is kept.
+
+The rewind is one record of the journal. It repeats what was durable as of the old window, under a number
+later than all that were committed, so numbers only grow. Before that record is there, nothing has changed.
+After it, outputs carry out what the record says of them, at this start or at the next one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import CheckpointError, RidgelineError
+from ridgeline.api.publisher import PublisherContext
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.checkpoint.journal import Journal
+from ridgeline.engine.driver.checkpoint.left_outputs import TakingBack, take_back_left
+from ridgeline.engine.driver.checkpoint.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.run_description import any_run
+from ridgeline.engine.driver.outputs import Outputs
+from ridgeline.engine.files.storage import DriverStorage
+from ridgeline.engine.state.integrity import FileCheck
+from ridgeline.engine.state.segment_files import SegmentFiles
+from ridgeline.plan.execution import Plan
+
+
+def rewind(
+    checkpoint: Checkpoint,
+    plan: Plan,
+    window_id: int,
+    clock: Clock,
+    context: Callable[[str], PublisherContext],
+    settled: Callable[[Manifest], Plan] | None = None,
+    check: Callable[[Plan, Manifest], None] | None = None,
+) -> Manifest:
+    """Let the run that a checkpoint holds go on from after a kept window; returns what is durable now.
+
+    `plan`: that of the last committed window. `settled`: gives the plan as of another one, which it may have
+    been changed since. `check`: raises if that plan cannot go on with the states of that window. Nothing is
+    done for the last window itself. Raises CheckpointError if the window cannot be gone back to,
+    RidgelineError if an output cannot take back what it has shown since. Nothing has changed then.
+    """
+    last = checkpoint.last()
+    kept = rewindable(checkpoint)
+    target = next((manifest for manifest in kept if manifest.window_id == window_id), None)
+    if last is None or target is None:
+        raise _not_kept(checkpoint, window_id, [manifest.window_id for manifest in kept])
+    if target.window_id == last.window_id:
+        return last
+    _check(checkpoint, target, last)
+    outputs = going = Outputs(plan, clock)
+    if list(target.edits) != list(last.edits):
+        plan = plan if settled is None else settled(target)
+        going = Outputs(plan, clock)
+    back = TakingBack(_void(target, checkpoint.kept()), outputs, going)
+    back.check()
+    if check is not None:
+        check(plan, target)
+    at = _number(plan, target.window_id, last.window_id)
+    try:
+        take_back_left(outputs.plan, last, context)
+        outputs.open(context, last.publishers, last.window_id)
+        outputs.publish_again(last.window_id, last.publishers)
+        publishers, left = back.prepare(context, at)
+    finally:
+        outputs.abandon()
+    rewound = replace(
+        target,
+        window_id=at,
+        epoch=checkpoint.epoch,
+        publishers=publishers,
+        rewound_to=window_id,
+        left=tuple(left),
+    )
+    checkpoint.commit(rewound)
+    return rewound
+
+
+def rewindable(checkpoint: Checkpoint) -> list[Manifest]:
+    """The windows that the run can start again from, newest first; all their state files are whole."""
+    return _whole(checkpoint.storage, checkpoint.run_id, checkpoint.kept())
+
+
+def look(storage: DriverStorage) -> list[Manifest]:
+    """The same of a folder that this process does not own; a driver may be at work in it.
+
+    Raises CheckpointError if the folder holds no run or is damaged, OSError.
+    """
+    run_id = any_run(storage)
+    journal = Journal(storage, run_id, appends=False)
+    return _whole(storage, run_id, (window.manifest for window in journal.pictures()))
+
+
+def _whole(storage: DriverStorage, run_id: str, kept: Iterable[Manifest]) -> list[Manifest]:
+    check = FileCheck(SegmentFiles(storage, run_id), thoroughly=True)
+    return [
+        manifest
+        for manifest in _not_left(kept)
+        if not any(check.fault(version) for version in manifest.states.values())
+    ]
+
+
+def _not_left(kept: Iterable[Manifest]) -> Iterator[Manifest]:
+    """The kept windows without those that a rewind has left behind: their output was taken back."""
+    left, before = math.inf, math.inf
+    for manifest in kept:
+        if manifest.window_id > left or manifest.window_id >= before:
+            continue
+        yield manifest
+        before = manifest.window_id
+        if manifest.rewound_to is not None:
+            left = min(left, manifest.rewound_to)
+
+
+def _check(checkpoint: Checkpoint, target: Manifest, last: Manifest) -> None:
+    """Raise CheckpointError if something else than states and outputs would have to go back."""
+    what = f"cannot rewind `{checkpoint.storage.uri}` to window {target.window_id}"
+    if target.offsets is not None or last.offsets is not None:
+        why = "its Spark sources have a log of their own, which only goes forward"
+        msg = f"{what}: {why}; start anew with another `--checkpoint`"
+        raise CheckpointError(msg)
+
+
+def _void(target: Manifest, kept: Iterable[Manifest]) -> list[Manifest]:
+    """The windows that would be void, newest first, and the target after them."""
+    windows: list[Manifest] = []
+    for manifest in _not_left(kept):
+        windows.append(manifest)
+        if manifest.window_id == target.window_id:
+            break
+    return windows
+
+
+def _number(plan: Plan, target: int, last: int) -> int:
+    """The next number that is at the same place in the application windows of all operators."""
+    names = ("application_window_count", "slide_by_window_count")
+    counts = (operator.attributes[name] or 1 for operator in plan.logical.operators for name in names)
+    period = math.lcm(*counts)
+    return last + 1 + (target - last - 1) % period
+
+
+def _not_kept(checkpoint: Checkpoint, window_id: int, kept: list[int]) -> RidgelineError:
+    found = "it has none yet"
+    if kept:
+        found = f"it can be rewound to {', '.join(map(str, reversed(kept)))}"
+    more = "the attribute `windows_kept` says how many are kept"
+    return CheckpointError(
+        f"checkpoint folder `{checkpoint.storage.uri}` cannot be rewound to window {window_id}: "
+        f"{found}; {more}"
+    )

@@ -1,0 +1,75 @@
+"""`run.json`: the application of a checkpoint folder, and its run's id, which is in the names of outputs."""
+
+from __future__ import annotations
+
+import uuid
+
+from ridgeline.api.errors import CheckpointError
+from ridgeline.engine.files.sealed import seal, unseal
+from ridgeline.engine.files.storage import DriverStorage
+
+NAME = "run.json"
+_FORMAT = 4
+_FOLDERS = ("journal", "committed", "epochs", "state", "spark/offsets", "spark/commits")
+"""Where a run writes after its description: if one of these holds a file, there was a description."""
+
+
+def identify(storage: DriverStorage, application: str) -> str:
+    """The id of the run that a folder holds; of a new run in a fresh folder.
+
+    Raises CheckpointError if the folder is another application's, or its description is damaged or missing,
+    OSError.
+    """
+    what = f"`{storage.uri}/{NAME}`"
+    found = _read(storage)
+    if found is None:
+        left = next((f"{folder}/{name}" for folder in _FOLDERS for name in storage.names(folder)), None)
+        found = _read(storage)  # another driver may have begun meanwhile
+        if left and found is None:
+            remedy = "restore it from a copy of this folder, or give another `--checkpoint`"
+            found_run = f"the folder holds a run (`{left}`), whose id names its outputs"
+            msg = f"{what} is missing, but {found_run}; {remedy}"
+            raise CheckpointError(msg)
+    run = {"format": _FORMAT, "application": application, "run_id": uuid.uuid4().hex[:8]}
+    created = found is None and storage.create(NAME, seal("run", NAME, run))
+    if not created:
+        storage.settle([NAME])  # who made it may have died before a power cut could not undo that
+    return _run_id(storage, application, found or storage.read(NAME))
+
+
+def described(storage: DriverStorage, application: str) -> str | None:
+    """The id of the run that a folder holds, None of a folder that is described as no run's.
+
+    Raises as `identify`.
+    """
+    found = _read(storage)
+    return None if found is None else _run_id(storage, application, found)
+
+
+def any_run(storage: DriverStorage) -> str:
+    """The id of the run that a folder holds, of whatever application. Raises CheckpointError, OSError."""
+    found = _read(storage)
+    if found is None:
+        msg = f"`{storage.uri}` holds no run: there is no `{NAME}` in it; give the folder of a checkpoint"
+        raise CheckpointError(msg)
+    return str(unseal("run", NAME, found, f"`{storage.uri}/{NAME}`", _FORMAT)["run_id"])
+
+
+def _run_id(storage: DriverStorage, application: str, found: bytes) -> str:
+    try:
+        run = unseal("run", NAME, found, f"`{storage.uri}/{NAME}`", _FORMAT)
+    except CheckpointError as error:
+        msg = f"{error}, or give another `--checkpoint`"
+        raise CheckpointError(msg) from None
+    if run["application"] != application:
+        owner = f"belongs to application `{run['application']}`; this is `{application}`"
+        msg = f"checkpoint folder `{storage.uri}` {owner}; give another `--checkpoint`"
+        raise CheckpointError(msg)
+    return str(run["run_id"])
+
+
+def _read(storage: DriverStorage) -> bytes | None:
+    try:
+        return storage.read(NAME)
+    except FileNotFoundError:
+        return None

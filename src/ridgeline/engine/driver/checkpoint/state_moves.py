@@ -1,0 +1,317 @@
+"""What a plan begins with of what the windows before have left: states move to where it wants them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import count
+from typing import Any
+
+from ridgeline.api.errors import CheckpointError, StateError, ValidationError
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.checkpoint.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.planning import Planner
+from ridgeline.engine.files.storage import TrialStorage, explain
+from ridgeline.engine.state import state_files
+from ridgeline.engine.state.converting import convert
+from ridgeline.engine.state.holding import held_in
+from ridgeline.engine.state.moving import MoveSource, move
+from ridgeline.engine.state.segment_files import SegmentFiles
+from ridgeline.plan.change.divisions import redivided
+from ridgeline.plan.change.state_moves import StatePlan, check_boundary, check_dropped, plan_states
+from ridgeline.plan.change.state_schemas import Comparison, Conversion, Schemas, held_states
+from ridgeline.plan.draft import listed
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.physical import PhysicalOperator
+from ridgeline.plan.protocol import StateVersion
+
+_log = logging.getLogger(__name__)
+_NOTHING: Mapping[str, str] = {}
+_NUMBERS = count(1)
+"""One for each state that this process moves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """States and finished inputs, by physical id. `stems`: of the files that were written for states.
+
+    `publishers`: their states, by the names of operators in the plan. `other`: the window before was of
+    another version of the application. `schemas`: what the states hold.
+    """
+
+    states: Mapping[int, StateVersion]
+    finished: frozenset[int] = frozenset()
+    moved: frozenset[int] = frozenset()
+    stems: tuple[str, ...] = ()
+    publishers: Mapping[str, object] = field(default_factory=dict)
+    other: bool = False
+    schemas: Mapping[str, Any] = field(default_factory=dict)
+
+
+NOTHING = Beginning({})
+
+
+def check_states(plan: Plan, checkpoint: Checkpoint, planner: Planner | None) -> None:
+    """Refuse a start that would lose a state or read it as another one, before Spark is started.
+
+    Raises CheckpointError.
+    """
+    last = checkpoint.last()
+    if last is not None:
+        _planned(plan, checkpoint, last, *_asked(planner, last))
+
+
+def check_states_of(plan: Plan, checkpoint: Checkpoint, planner: Planner | None, window: Manifest) -> None:
+    """As `check_states`, of a window to which the run is about to be rewound. Raises CheckpointError."""
+    asked = ((), _NOTHING) if planner is None else planner.asked
+    _planned(plan, checkpoint, window, *asked)
+
+
+def _asked(planner: Planner | None, last: Manifest) -> tuple[Collection[str], Mapping[str, str]]:
+    """Whose states are not wanted, and new names."""
+    return ((), _NOTHING) if planner is None else planner.taken_over(last.window_id)
+
+
+def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Planner | None) -> Beginning:
+    """What a run begins with after a window, perhaps of another version of the application.
+
+    Raises CheckpointError or StateError if a state would be lost, cannot move, or is of other classes.
+    """
+    found, conversions = _planned(plan, checkpoint, last, *_asked(planner, last))
+    known = {one.state_key: one.id for one in plan.physical.operators}
+    stays = all(known.get(key) == found.stays.get(key, -1) for key in last.states)
+    same = stays and not (found.moves or found.ends or found.renamed or any(conversions.by_base.values()))
+    try:
+        begin = moved(plan, checkpoint, last, found, conversions)
+    except StateError as error:
+        others = redivided(plan, _divided(last, found.renamed))
+        if not others:
+            raise
+        what = f"{listed(sorted(others))}: another partitioner or key than in the checkpoint"
+        remedy = "go on with the one before, or drop the state (`--drop-state`)"
+        msg = f"{error}; {what}; {remedy}"
+        raise StateError(msg) from error
+    if not last.schemas and any(last.states.values()):
+        begin = replace(begin, schemas=_noted(plan, checkpoint, begin))
+    return replace(begin, other=not same)
+
+
+def _noted(plan: Plan, checkpoint: Checkpoint, begin: Beginning) -> Mapping[str, Any]:
+    """What states hold that a version of Ridgeline wrote which did not note it: as their code says now.
+
+    So later starts compare all of it, not only what has changed since. This start has nothing to compare
+    with, which is a line of the log.
+    """
+    files = SegmentFiles(checkpoint.storage, checkpoint.run_id)
+    schemas = Schemas(plan.physical.operators)
+    for target, version in begin.states.items():
+        operator = plan.physical.operator(target)
+        for name in version:
+            with contextlib.suppress(StateError, OSError):  # who needs it says so, and may repair it
+                if not state_files.is_segment(name):
+                    schemas.note(_base(operator.state_key), held_in(files, name, operator.state_key))
+    _log.warning(
+        "%s: an earlier version of Ridgeline wrote this state, and did not note the fields of its classes. "
+        "If they have changed places since, go on with the code that wrote it for one start",
+        listed(sorted({plan.physical.operator(target).name for target in begin.states})),
+        extra={"application": plan.logical.application},
+    )
+    return schemas.picture
+
+
+def _planned(
+    plan: Plan,
+    checkpoint: Checkpoint,
+    last: Manifest,
+    dropped: Collection[str],
+    renamed: Mapping[str, str],
+) -> tuple[StatePlan, Conversions]:
+    """What becomes of the states of a window. Raises CheckpointError."""
+    _check_dropped(plan, checkpoint, last, dropped)
+    try:
+        divided = _divided(last, renamed)
+        found = plan_states(last.states, plan, dropped=dropped, renamed=renamed, divided=divided)
+        check_boundary(found, plan, last.window_id + 1)
+        return found, conversions_of(plan, last, found)
+    except ValidationError as error:
+        faults = "; ".join(str(fault) for fault in error.faults)
+        where = f"checkpoint folder `{checkpoint.storage.uri}`"
+        msg = f"{where} is of another version of the application: {faults}"
+        raise CheckpointError(msg) from None
+
+
+def _divided(last: Manifest, renamed: Mapping[str, str]) -> dict[str, str]:
+    return {renamed.get(name, name): text for name, text in last.divided.items()}
+
+
+def _check_dropped(plan: Plan, checkpoint: Checkpoint, last: Manifest, dropped: Collection[str]) -> None:
+    """Raise CheckpointError if a state is to be dropped that nothing has."""
+    bases = {_base(key) for key in last.states}
+    others = {_base(key) for key in last.finished} | {*last.publishers}
+    for base in bases:
+        others |= {f"{base}.{state}" for state in held_states(last.schemas, base)}
+        if not last.schemas:  # kept by an older version, which did not write down what states there are
+            others |= {name for name in dropped if name.startswith(f"{base}.")}
+    try:
+        check_dropped(dropped, last.states, others, plan)
+    except ValidationError as error:
+        faults = "; ".join(str(fault) for fault in error.faults)
+        msg = f"checkpoint folder `{checkpoint.storage.uri}`: {faults}"
+        raise CheckpointError(msg) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Conversions:
+    """How states become those of a plan, by the first part of their keys in the window before.
+
+    `schemas`: what they hold then.
+    """
+
+    by_base: Mapping[str, Conversion]
+    schemas: Mapping[str, Any]
+
+
+def conversions_of(plan: Plan, last: Manifest, found: StatePlan, *, live: bool = False) -> Conversions:
+    """Compare what the states of a window hold with what a plan declares. `live`: while it runs.
+
+    Raises ValidationError with a fault for each state that would be lost or read as another one.
+    """
+    targets = {_base(key): target for key, target in found.stays.items()}
+    for one in found.moves:
+        for key in one.sources:
+            targets.setdefault(_base(key), one.targets[0])
+    comparison = Comparison(
+        last.schemas, plan.physical.operators, found.dropped, found.renamed, last.window_id + 1, live=live
+    )
+    by_base = {
+        base: comparison.compare(base, plan.physical.operator(target)) for base, target in targets.items()
+    }
+    if comparison.faults:
+        raise ValidationError(plan.logical.application, comparison.faults)
+    schemas = {"states": comparison.states} if comparison.states else {}
+    return Conversions(by_base, schemas)
+
+
+def _base(key: str) -> str:
+    return key.rsplit("/", 2)[0]
+
+
+def moved(
+    plan: Plan,
+    checkpoint: Checkpoint | _Trial,
+    last: Manifest,
+    found: StatePlan,
+    conversions: Conversions | None = None,
+) -> Beginning:
+    """Move the states that a window has left to a plan, or leave them as they are.
+
+    Files that are written for it are kept until a window names them, or they are given up. Raises StateError,
+    ValidationError as `conversions_of`, CheckpointError if they cannot be written.
+    """
+    if conversions is None:
+        conversions = conversions_of(plan, last, found, live=True)
+    states = {target: last.states[key] for key, target in found.stays.items() if key in last.states}
+    files = SegmentFiles(checkpoint.storage, checkpoint.run_id)
+    stems: list[str] = []
+    changed: set[int] = set()
+
+    def stem(operator: PhysicalOperator) -> str:
+        name = state_files.moved_stem(last.window_id, operator.id, checkpoint.epoch, next(_NUMBERS))
+        checkpoint.expect(name)
+        stems.append(name)
+        return name
+
+    def converted(key: str, operator: PhysicalOperator) -> StateVersion:
+        version, conversion = last.states.get(key, ()), conversions.by_base.get(_base(key))
+        if not conversion:
+            return version
+        return convert(files, key, version, operator, conversion, partial(stem, operator))
+
+    try:
+        for key, target in found.stays.items():
+            if key in last.states and conversions.by_base.get(_base(key)):
+                states[target] = converted(key, plan.physical.operator(target))
+                changed.add(target)
+        for one in found.moves:
+            targets = [plan.physical.operator(target) for target in one.targets]
+            sources = [MoveSource(key, converted(key, targets[0])) for key in one.sources]
+            versions = move(files, sources, targets, stem, one.before)
+            states.update(versions)
+            changed.update(one.targets)
+    except OSError as error:
+        give_up(checkpoint, stems)
+        raise CheckpointError(explain(checkpoint.storage.uri, error)) from error
+    except BaseException:
+        give_up(checkpoint, stems)
+        raise
+    finished = _finished(last.finished, plan, found)
+    publishers = {
+        found.renamed.get(name, name): state
+        for name, state in last.publishers.items()
+        if not found.is_dropped(name)
+    }
+    return Beginning(
+        states, finished, frozenset(changed), tuple(stems), publishers, schemas=conversions.schemas
+    )
+
+
+class _Trial:
+    """A checkpoint of which nothing is written: for what `moved` would do."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.storage = TrialStorage(checkpoint.storage)
+        self.run_id = checkpoint.run_id
+        self.epoch = checkpoint.epoch
+
+    def expect(self, stem: str) -> None:
+        """It is gone with this."""
+
+    def give_up(self, stem: str) -> None:
+        """It is gone with this."""
+
+
+def check_moves(plan: Plan, checkpoint: Checkpoint, found: StatePlan) -> None:
+    """Raise what `moved` would as of the last commit; nothing is written.
+
+    Any thread may call it, beside windows: files that are gone meanwhile are those of an older window.
+    """
+    while (last := checkpoint.last()) is not None:
+        try:
+            moved(plan, _Trial(checkpoint), last, found)
+        except (CheckpointError, StateError):
+            if checkpoint.last() is not last:
+                continue
+            raise
+        return
+
+
+def give_up(checkpoint: Checkpoint | _Trial, stems: Iterable[str]) -> None:
+    """No window will name these files."""
+    for stem in stems:
+        checkpoint.give_up(stem)
+
+
+def _finished(keys: Iterable[str], plan: Plan, found: StatePlan) -> frozenset[int]:
+    """The inputs that have finished. One with other partitions has if all partitions before had."""
+    before: dict[str, set[int]] = {}
+    partitions: dict[str, int] = {}
+    for key in keys:
+        name, partition, count = key.rsplit("/", 2)
+        if found.is_dropped(name):
+            continue
+        name = found.renamed.get(name, name)
+        before.setdefault(name, set()).add(int(partition))
+        partitions[name] = int(count)
+    return frozenset(
+        operator.id
+        for operator in plan.physical.operators
+        if not operator.unifier and operator.name in before
+        if (
+            operator.partition in before[operator.name]
+            if operator.partitions == partitions[operator.name]
+            else len(before[operator.name]) == partitions[operator.name]
+        )
+    )

@@ -1,0 +1,1 @@
+"""A run, on the driver: from its launch to its end."""

@@ -1,0 +1,412 @@
+"""Run an application on Spark from beginning to end."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.api.errors import CheckpointError
+from ridgeline.api.operator import SparkSource
+from ridgeline.api.publisher import PublisherContext
+from ridgeline.api.support.files import is_local, local_path, use_s3
+from ridgeline.api.support.masking import mask_text
+from ridgeline.engine.driver.checkpoint.compactions import Compactions
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.checkpoint.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.planning import Planner
+from ridgeline.engine.driver.checkpoint.rewinding import rewind
+from ridgeline.engine.driver.checkpoint.state_moves import check_states, check_states_of
+from ridgeline.engine.driver.checkpoint.temporary import remove_temporary, temporary_checkpoint
+from ridgeline.engine.driver.execution import WindowExecutor
+from ridgeline.engine.driver.execution_kind import Execution, choose_execution, without_effect_in_jobs
+from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
+from ridgeline.engine.driver.run.committing import CommitBeside
+from ridgeline.engine.driver.run.reporter import Observe
+from ridgeline.engine.driver.run.run import ApplicationRun
+from ridgeline.engine.driver.slots.spark_errors import SparkGoneError, gone, has_ended
+from ridgeline.engine.files.storage import DriverStorage, LocalStorage
+from ridgeline.engine.process.garbage import collect_after, short_pauses
+from ridgeline.engine.process.plan_distribution import installed_modules
+from ridgeline.engine.spark.s3 import s3_settings
+from ridgeline.engine.spark.session import PRELOAD, quieten_executors, start_context
+from ridgeline.engine.spark.shared_context import borrow, give_back
+from ridgeline.engine.spark.worker_check import WorkerCheck
+from ridgeline.plan.execution import Plan
+from ridgeline.stram.placement import RESERVED_CORES, most_slots
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+
+_SECRET_BYTES = 32
+
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run: `windows` is the number of windows after which this run stops.
+
+    `checkpoint` None makes a fresh folder. It is removed at the end if there is nothing to continue: all
+    inputs have finished, or no window was committed. `execution` None or a name: see `choose_execution`.
+    `from_window`: start again from this window, which the checkpoint keeps.
+    """
+
+    master: str = "local[*]"
+    conf: Mapping[str, str] = field(default_factory=dict)
+    checkpoint: str | None = None
+    windows: int | None = None
+    execution: Execution | str | None = None
+    from_window: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended. `ended`: all inputs had finished. `checkpoint`: the folder to go on from."""
+
+    windows_committed: int
+    last_window: int
+    ended: bool
+    checkpoint: str
+
+
+def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of these
+    plan: Plan,
+    options: Options,
+    *,
+    observe: Observe | None = None,
+    stop: threading.Event | None = None,
+    console: Console | None = None,
+    clock: Clock | None = None,
+    context: SparkContext | None = None,
+    started: Callable[[ApplicationRun], None] | None = None,
+    heartbeats: Heartbeats | None = None,
+    settle: Callable[[], bool] | None = None,
+    planner: Planner | None = None,
+) -> Outcome:
+    """Run a plan on Spark until its inputs have finished, `windows` are committed or `stop` is set; blocks.
+
+    `observe` gets every event, `started(run)` is called before the first window. `context` is a
+    SparkContext to use (it stays); else that of this process is shared, or one started and stopped.
+    `heartbeats`: takes what containers send while a window takes long (nothing at recording level OFF); the
+    watchdog needs it. `settle`: as for `ApplicationRun`. `planner`: has made the plan, and makes it anew if
+    the checkpoint keeps other properties than it had found; without one the run keeps none. Raises
+    RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint continues.
+    """
+    clock = clock or SystemClock()
+    stop = stop or threading.Event()
+    console = console or Console()
+    _is_in_slots(plan, options)  # refused before anything else
+    uri = options.checkpoint or temporary_checkpoint(plan.logical.application)
+    uri = local_path(uri) if is_local(uri) else uri
+    own_context = context is None
+    checkpoint: Checkpoint | None = None
+    run: ApplicationRun | None = None
+    orderly = False
+    try:
+        if is_local(uri):  # refused before Spark is started for it
+            checkpoint = Checkpoint(LocalStorage(uri), plan.logical.application, beside=True)
+            plan = _settled(planner, plan, checkpoint)
+            if options.from_window is None:
+                check_states(plan, checkpoint, planner)
+        if context is None:
+            context = _start_spark(plan, options, uri)
+        check = (
+            None
+            if _is_on_driver(context)
+            else WorkerCheck(context, uri if is_local(uri) else None, console.print)
+        )
+        use_s3(s3_settings(context))
+        if checkpoint is None:
+            checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
+            plan = _settled(planner, plan, checkpoint)
+        opened = _publisher_contexts(plan.logical.application, checkpoint, context, clock, console)
+        plan = _rewound(options.from_window, planner, plan, checkpoint, clock, opened)
+        executor = (_slot_executor if _is_in_slots(plan, options) else _job_executor)(
+            context, plan, checkpoint, clock, observe, heartbeats, stop
+        )
+        run = _open_run(plan, checkpoint, opened, clock, observe, executor, settle, planner)
+        _prepare(run, plan, options)
+        first = run.next_window
+        if check is not None:
+            check.wait(stop)
+            quieten_executors(context)
+        if started:
+            started(run)
+        with short_pauses():
+            collect_after(reports=len(plan.physical.operators))
+            _drive(run, context, clock, stop, options.windows)
+        orderly = True
+        return Outcome(run.next_window - first, run.master.committed, run.ended, uri)
+    except Exception as error:
+        if checkpoint is not None and (fenced := checkpoint.taken_over(error)) is not None:
+            raise fenced from error
+        lost = None if context is None else gone(context, error)
+        if lost is None or isinstance(error, SparkGoneError):
+            raise
+        raise lost from None
+    finally:
+        try:
+            _end(run, checkpoint, context, orderly=orderly, stops=own_context)
+        finally:
+            if options.checkpoint is None and (
+                run is None or run.master.committed < 0 or (orderly and run.ended)
+            ):
+                remove_temporary(uri)
+
+
+def _is_in_slots(plan: Plan, options: Options) -> bool:
+    """Whether containers live in slots. Raises RidgelineError."""
+    return choose_execution(options.execution, plan) is Execution.SLOTS
+
+
+def _settled(planner: Planner | None, plan: Plan, checkpoint: Checkpoint) -> Plan:
+    """The plan with the properties that the checkpoint, which is owned now, keeps. Raises RidgelineError."""
+    if planner is None:
+        return plan
+    plan = planner.settled(checkpoint.last())
+    if planner.going_on:
+        _log.info("%s", planner.going_on, extra={"application": plan.logical.application})
+    return plan
+
+
+def _rewound(
+    window_id: int | None,
+    planner: Planner | None,
+    plan: Plan,
+    checkpoint: Checkpoint,
+    clock: Clock,
+    context: Callable[[str], PublisherContext],
+) -> Plan:
+    """The plan as of the window to which the run is rewound, if to one. Raises RidgelineError."""
+    if window_id is None:
+        return plan
+    settled = planner.settled if planner else None
+
+    def check(other: Plan, window: Manifest) -> None:
+        check_states_of(other, checkpoint, planner, window)
+
+    rewound = rewind(checkpoint, plan, window_id, clock, context, settled, check)
+    _log.info(
+        "rewound to window %d, which is window %d now",
+        window_id,
+        rewound.window_id,
+        extra={"application": plan.logical.application},
+    )
+    return _settled(planner, plan, checkpoint)
+
+
+def _start_spark(plan: Plan, options: Options, uri: str) -> SparkContext:
+    """The SparkContext of this process, or a new one as the plan needs it. Raises RidgelineError."""
+    conf = {f"spark.executorEnv.{PRELOAD}": ",".join(installed_modules(plan)), **options.conf}
+    slots = most_slots(plan) if _is_in_slots(plan, options) else 0
+    start = partial(
+        start_context,
+        plan.logical.application,
+        options.master,
+        conf,
+        streaming=any(isinstance(operator.operator, SparkSource) for operator in plan.logical.operators),
+        local_checkpoint=is_local(uri),
+        widest=slots + RESERVED_CORES
+        if slots
+        else max(len(stage.containers) for stage in plan.execution.stages),
+        slots=slots,
+    )
+    return borrow(options.master, options.conf, start)
+
+
+def _end(
+    run: ApplicationRun | None,
+    checkpoint: Checkpoint | None,
+    context: SparkContext | None,
+    *,
+    orderly: bool,
+    stops: bool,
+) -> None:
+    """Close what has been opened. Failures are suppressed if Spark's process has ended, which is reported."""
+    if context is None:
+        if checkpoint is not None:
+            checkpoint.close()
+        return
+    with contextlib.suppress(Exception) if has_ended(context) else contextlib.nullcontext():
+        try:
+            if run is not None:
+                run.close(orderly=orderly)
+            elif checkpoint is not None:
+                checkpoint.close()
+        finally:
+            if stops:
+                give_back(context)
+
+
+def _prepare(run: ApplicationRun, plan: Plan, options: Options) -> None:
+    """Say what has no effect."""
+    ignored = "" if _is_in_slots(plan, options) else without_effect_in_jobs(plan)
+    if ignored:
+        run.warn(-1, ignored)
+
+
+def _is_on_driver(context: SparkContext) -> bool:
+    """True if workers are children of the driver, with its environment."""
+    return re.match(r"local(\[|$)", str(context.master)) is not None
+
+
+def _hadoop_storage(uri: str, context: SparkContext) -> DriverStorage:
+    """The storage of a checkpoint that is not on a local disk.
+
+    Raises CheckpointError if it cannot be reached.
+    """
+    from ridgeline.engine.spark.hadoop import HadoopStorage
+
+    try:
+        return HadoopStorage(uri, context)
+    except CheckpointError:
+        raise
+    except Exception as error:
+        cause = getattr(error, "java_exception", error)
+        remedy = "Spark needs the file system's client (`--conf spark.jars.packages=...`)"
+        msg = f"checkpoint folder `{mask_text(uri)}` cannot be reached: {mask_text(str(cause))}; {remedy}"
+        raise CheckpointError(msg) from error
+
+
+def _job_executor(
+    context: SparkContext,
+    plan: Plan,
+    checkpoint: Checkpoint,
+    clock: Clock,
+    _observe: Observe | None,
+    heartbeats: Heartbeats | None,
+    stop: threading.Event,
+) -> WindowExecutor:
+    """Each window is a Spark job."""
+    from ridgeline.engine.driver.heartbeat_port import HeartbeatPort
+    from ridgeline.engine.driver.job import SparkExecutor
+    from ridgeline.engine.driver.slots.spark_slots import SparkSlots, patience_of
+
+    _log.info("each window is a Spark job", extra={"application": plan.logical.application})
+    seconds, port = heartbeat_seconds(plan), None
+    if heartbeats is not None and seconds is not None:
+        secret = secrets.token_bytes(_SECRET_BYTES)
+        network = SparkSlots(context, checkpoint.epoch, clock).open_network(secret)
+        port = HeartbeatPort(network, secret, heartbeats, seconds)
+    return SparkExecutor(
+        context,
+        plan,
+        checkpoint,
+        clock,
+        port,
+        patience_seconds=patience_of(context.getConf()),
+        stop=stop,
+    )
+
+
+def _slot_executor(
+    context: SparkContext,
+    plan: Plan,
+    checkpoint: Checkpoint,
+    clock: Clock,
+    observe: Observe | None,
+    heartbeats: Heartbeats | None,
+    stop: threading.Event,
+) -> WindowExecutor:
+    """Containers live in slots."""
+    from ridgeline.engine.driver.slots.executor import SlotExecutor
+    from ridgeline.engine.driver.slots.spark_slots import SparkSlots
+
+    _log.info("containers live in slots", extra={"application": plan.logical.application})
+    return SlotExecutor(
+        SparkSlots(context, checkpoint.epoch, clock, stop),
+        plan,
+        checkpoint.storage,
+        checkpoint.run_id,
+        checkpoint.epoch,
+        clock=clock,
+        observe=observe or (lambda _event: None),
+        heartbeats=heartbeats,
+    )
+
+
+def _publisher_contexts(
+    application: str, checkpoint: Checkpoint, context: SparkContext, clock: Clock, console: Console
+) -> Callable[[str], PublisherContext]:
+    """What publishers may use, by operator."""
+
+    def publisher_context(operator: str) -> PublisherContext:
+        return PublisherContext(
+            application=application,
+            operator=operator,
+            run_id=checkpoint.run_id,
+            clock=clock,
+            console=console,
+            staging=f"{checkpoint.storage.uri}/staging",
+            spark=lambda: _session(context),
+            epoch=checkpoint.epoch,
+            check_owner=checkpoint.check_owner,
+            committed=checkpoint.committed,
+        )
+
+    return publisher_context
+
+
+def _open_run(
+    plan: Plan,
+    checkpoint: Checkpoint,
+    context: Callable[[str], PublisherContext],
+    clock: Clock,
+    observe: Observe | None,
+    executor: WindowExecutor,
+    settle: Callable[[], bool] | None,
+    planner: Planner | None,
+) -> ApplicationRun:
+    """Make the run; opens the publishers. `launch` calls it and closes the run, and with it the executor."""
+    several = executor.capacity > 1 and plan.logical.attributes["windows_in_flight"] > 1
+    committer = CommitBeside(executor.wake) if several else None  # one waits for its commit anyway
+    return ApplicationRun(
+        plan,
+        checkpoint,
+        executor,
+        clock,
+        context,
+        observe,
+        Compactions.in_background,
+        settle,
+        committer=committer,
+        planner=planner,
+    )
+
+
+def _drive(
+    run: ApplicationRun, context: SparkContext, clock: Clock, stop: threading.Event, windows: int | None
+) -> None:
+    """Run windows by the trigger that the plan needs, until a limit is reached; blocks."""
+    from ridgeline.engine.driver.run.triggers import Limits, QueryTrigger, TickTrigger
+    from ridgeline.engine.driver.slots.spark_slots import StoppedWaitingError
+
+    limits = Limits(run, windows, stop)
+    if limits.reached:
+        return
+    with contextlib.suppress(StoppedWaitingError):  # no window has begun
+        if any(isinstance(operator.operator, SparkSource) for operator in run.plan.logical.operators):
+            QueryTrigger(run, _session(context), f"{run.checkpoint.storage.uri}/spark", clock).drive(limits)
+        else:
+            TickTrigger(run, clock, stop).drive(limits)
+
+
+def _session(context: SparkContext) -> SparkSession:
+    """The SparkSession of a SparkContext, made at the first use."""
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    return SparkSession(context) if active is None else active

@@ -1,0 +1,106 @@
+"""What a run tells its subscribers: events, in the thread and the order in which they happen."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Container, Iterable
+from dataclasses import replace
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import Failure
+from ridgeline.engine.driver.run.changes import Asked, changed_event
+from ridgeline.engine.driver.run.window import Window
+from ridgeline.measure.events import OutputPublished, RunEvent, SourceTaken, StateWarning
+from ridgeline.observe.clock_steps import ClockSteps
+from ridgeline.observe.own_metrics import MetricAggregation
+from ridgeline.observe.reporting import report_events, taken_events
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.protocol import WindowReport
+
+_MOMENT_SECONDS = 0.2
+Observe = Callable[[RunEvent], None]
+"""Takes the events of a run, in the thread in which they happen. Must be quick and raise nothing."""
+
+
+class Reporter:
+    """The events of one run. `tell` takes any of them."""
+
+    def __init__(self, plan: Plan, clock: Clock, observe: Observe | None) -> None:
+        self.tell: Observe = observe or (lambda _event: None)
+        self._clock = clock
+        self._steps = ClockSteps(clock.wall(), clock.monotonic())
+        self._early: list[StateWarning] | None = []
+        self._taken: deque[tuple[float, SourceTaken]] = deque()
+        """What inputs have taken, until it is told or their window is committed."""
+        self.follow(plan)
+
+    def follow(self, plan: Plan) -> None:
+        """The run has another plan from now on."""
+        self._plan = plan
+        self._metrics = MetricAggregation(plan.physical.operators)
+
+    @property
+    def begun(self) -> bool:
+        """True once the first window has begun: subscribers know the run then."""
+        return self._early is None
+
+    def begin(self) -> None:
+        """The first window begins: tell what was held back before."""
+        early, self._early = self._early, None
+        for warning in early or ():
+            self.tell(warning)
+
+    def window(self, window_id: int, window: Window, published: Iterable[OutputPublished]) -> None:
+        """A window is published: its containers and operators, what outputs show now, then its times."""
+        at = window.timeline.now()
+        for event in report_events(window.reports, at, self._metrics):
+            self.tell(event)
+        self.published(published)
+        self.tell(window.event(window_id, at))
+
+    def reported(self, report: WindowReport) -> None:
+        """A container has run its part of a window."""
+        now = self._clock.monotonic()
+        self._taken.extend((now, event) for event in taken_events(report))
+
+    def tell_taken(self, under_way: Container[int]) -> None:
+        """Tell what inputs have taken into windows that take longer than a moment."""
+        now = self._clock.monotonic()
+        while self._taken and now - self._taken[0][0] >= _MOMENT_SECONDS:
+            _, event = self._taken.popleft()
+            if event.window_id in under_way:
+                self.tell(replace(event, at=self._clock.wall()))
+
+    def look_at_clock(self) -> None:
+        """Warn if somebody has set the clock."""
+        if text := self._steps.look(self._clock.wall(), self._clock.monotonic()):
+            self.warn(-1, text)
+
+    def published(self, events: Iterable[OutputPublished]) -> None:
+        """What readers have come to see."""
+        for event in events:
+            self.tell(event)
+
+    def change(self, asked: Asked, held_seconds: float = 0.0) -> None:
+        """A change was asked for, or has come to its end."""
+        self.tell(changed_event(asked, self._clock.wall(), self._plan.version, held_seconds))
+
+    def warn(self, operator: int, text: str) -> None:
+        """A fault in the checkpoint was put right. `operator`: physical id of the one concerned.
+
+        Warnings from before the first window are held back until it begins.
+        """
+        warning = StateWarning(self._clock.wall(), operator, text)
+        if self._early is None:
+            self.tell(warning)
+        else:
+            self._early.append(warning)
+
+    def teardown_failed(self, failure: Failure) -> None:
+        """`deactivate` or `teardown` of an operator has failed at the end."""
+        operators = self._plan.physical.operators
+        ids = [one.id for one in operators if failure.operator in (one.name, one.title)]
+        operator = ids[min(failure.partition, len(ids) - 1)] if ids else -1
+        where = f"operator `{failure.operator}` (partition {failure.partition})"
+        text = f"{where}: `{failure.callback}` failed: {failure.error}; no result is lost"
+        self.tell(StateWarning(self._clock.wall(), operator, text))

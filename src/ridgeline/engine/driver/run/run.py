@@ -1,0 +1,403 @@
+"""One run of an application: reports events to the master and carries out its instructions."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ridgeline.api.clock import Timeline
+from ridgeline.api.errors import (
+    CheckpointError,
+    OperatorError,
+)
+from ridgeline.api.publisher import Publisher
+from ridgeline.engine.driver.checkpoint.manifest import Manifest, SourceOffsets, digest
+from ridgeline.engine.driver.run.changing_run import ChangingRun
+from ridgeline.engine.driver.run.window import Window
+from ridgeline.measure.events import (
+    StateCompacted,
+    WindowPlanned,
+    WindowRetried,
+    WindowStarted,
+)
+from ridgeline.plan.protocol import WindowReport
+from ridgeline.stram.changes import (
+    BeginRecording,
+    EndRecording,
+    RefuseChange,
+    ResumeRecording,
+)
+from ridgeline.stram.compaction import (
+    AwaitCompaction,
+    Compact,
+    CompactionInstruction,
+    DiscardCompaction,
+    GiveUpCompaction,
+    ReportCompaction,
+    WarnOfState,
+)
+from ridgeline.stram.control import (
+    CheckStates,
+    Commit,
+    CommitDue,
+    ContainerReported,
+    ControlEvent,
+    ExecutorEvent,
+    GiveUp,
+    Instruction,
+    ManifestWritten,
+    Publish,
+    RunStarted,
+    RunWindow,
+    Skip,
+    StatesChecked,
+    WindowDue,
+    WindowPublished,
+)
+
+IDLE_SECONDS = 1.0
+"""How often outputs may publish beside windows."""
+_HELD_SECONDS = 1.0
+"""So long windows in which nothing moved wait for a window in which something did, and for its commit."""
+_STOP_SECONDS = 0.1
+"""How soon a wait for containers sees that the run is to stop."""
+
+
+class ApplicationRun(ChangingRun):
+    """An application on its checkpoint: `begin` begins a window, `turn` brings on those under way.
+
+    It continues from the last committed window of its checkpoint. The master decides what is done, this class
+    does it. One thread at a time. Raises CheckpointError if the checkpoint is of other operators, StateError
+    if a state file is broken and nothing can replace it.
+    """
+
+    @property
+    def publishers(self) -> Mapping[str, Publisher]:
+        """The publishers of output operators, by operator."""
+        return self._outputs.publishers
+
+    @property
+    def next_window(self) -> int:
+        """The first window that is not committed."""
+        return self.master.committed + 1
+
+    @property
+    def slots(self) -> int | None:
+        """How many slots the containers could have now, see `WindowExecutor.slots`."""
+        return self._executor.slots
+
+    @property
+    def ended(self) -> bool:
+        """True once all inputs have finished and their last window is committed."""
+        return self.master.ended
+
+    def open(self) -> None:
+        """Begin to get ready for the first window, as triggers do first. Raises RidgelineError."""
+        self._executor.open()
+
+    @property
+    def may_begin(self) -> bool:
+        """True if the next window may begin now: STRAM allows it, and no change has to come first."""
+        master = self.master
+        return (
+            master.can_begin
+            and not (self.paused or self.stopping)
+            and not (master.under_way and self._due(master.next_window))
+        )
+
+    def window(
+        self,
+        window_id: int,
+        source: Any = None,
+        due: float | None = None,
+        offsets: SourceOffsets | None = None,
+    ) -> None:
+        """Run a window until it is committed and published; returns at once if it was committed before.
+
+        A trigger that has one window in flight calls it, with `begin`'s arguments. Raises as `turn`.
+        """
+        self.begin(window_id, source, due, offsets)
+        while self.master.committed < window_id:
+            if not self.commit_held():
+                self.turn(IDLE_SECONDS)
+
+    def begin(
+        self,
+        window_id: int,
+        source: Any = None,
+        due: float | None = None,
+        offsets: SourceOffsets | None = None,
+    ) -> None:
+        """Begin a window, which `master.can_begin` allows; nothing is done if it was committed before.
+
+        `offsets`: where the window's Spark sources end. `due`: when it should have begun (wall clock). Raises
+        as `turn`.
+        """
+        if not self._reporter.begun:
+            self._start()
+        if window_id > self.master.committed:
+            self.take_changes()
+            if not self.master.under_way and (planned := self._due(window_id)):
+                self._switch(planned)
+            self._windows[window_id] = Window(source, offsets, due, Timeline(self._clock))
+        self._process(WindowDue(window_id, round(self._clock.wall() * 1_000_000)))
+
+    def turn(self, seconds: float) -> None:
+        """Wait at most so long for what becomes of windows under way; commit and publish what is complete.
+
+        Raises OperatorError when a window failed more often than `recovery_attempts` allows. Raises
+        CheckpointError or FencedError when one could not be committed. FencedError also for a failure after
+        another driver has taken the folder over. Nothing of it counts then, nor of later ones.
+        CheckpointError also if a state cannot be compacted that windows wait for.
+        """
+        events = self._poll(seconds)
+        for event in events:
+            if isinstance(event, ContainerReported):
+                window = self._windows.get(event.report.window.window_id)
+                if window is not None:
+                    window.returned = window.timeline.now()
+                    self._reporter.reported(event.report)
+        self._process(*events)
+        self._reporter.tell_taken(self._windows)
+        self._reporter.look_at_clock()
+        if written := self._committer.finished():
+            self._process(written)
+        if not self.master.held:
+            self._held_since = None
+        elif self._held_since is None:
+            self._held_since = self._clock.monotonic()
+        elif self._clock.monotonic() - self._held_since >= _HELD_SECONDS:
+            self.commit_held()
+
+    def commit_held(self) -> bool:
+        """Commit the windows that are held; True if there are any. To be called where no further one begins.
+
+        Raises as `turn`.
+        """
+        self._held_since = None
+        if not self.master.held:
+            return False
+        self._process(CommitDue())
+        return True
+
+    def _poll(self, seconds: float) -> Sequence[ExecutorEvent]:
+        """What has come of the windows; waits at most so long for it, and does what can wait meanwhile."""
+        while self._unsettled and self._settle is not None:
+            events = self._poll_executor(0.0)
+            if events or self._committer.done:
+                return events
+            self._unsettled = self._settle()
+        return self._poll_executor(0.0 if self._committer.done else seconds)
+
+    def _poll_executor(self, seconds: float) -> Sequence[ExecutorEvent]:
+        try:
+            return self._executor.poll(seconds)
+        except OperatorError as error:
+            raise self.checkpoint.cause_of(error)  # noqa: B904  it may be this one
+
+    # Events and instructions --------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        """Before the first window: emit the buffered warnings, begin compactions that are due."""
+        self._reporter.begin()
+        self._process(RunStarted(self._sizes))
+
+    def _process(self, *events: ControlEvent) -> None:
+        """Report events to the master and carry out its instructions, until no event follows from them."""
+        instructions = deque(instruction for event in events for instruction in self.master.handle(event))
+        while instructions:
+            for result in self._carry_out(instructions.popleft()):
+                instructions.extend(self.master.handle(result))
+
+    def _carry_out(  # noqa: PLR0911  a case each
+        self, instruction: Instruction
+    ) -> Iterable[ControlEvent]:
+        """Carry out one instruction; blocks. Returns the resulting events. Takes no decision."""
+        match instruction:
+            case RunWindow():
+                self._begin_attempt(instruction)
+                return ()
+            case CheckStates():
+                return (*self._repair.repair(self.master.states), StatesChecked())
+            case Commit():
+                if not self._commits(instruction):
+                    return ()
+                written = self._committer.finished()
+                return (written,) if written else ()
+            case Publish(window_id, before):
+                self._outputs.publish(window_id)
+                for published in (*before, window_id):
+                    self._executor.committed(published, self.master.states)
+                    window = self._windows.pop(published)
+                    self.tails.take(window.reports)
+                    self.keys.take(window.reports)
+                    self._unsettled = True
+                    seen = self._outputs.take_published() if published == window_id else ()
+                    self._reporter.window(published, window, seen)  # outputs show a commit's windows at once
+                self.recordings.publish(window_id)
+                self._settle_change()
+                self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
+                return (*self.compactions.finished(), WindowPublished(window_id))
+            case GiveUp(failure):
+                if self._switched is None:
+                    raise self.checkpoint.cause_of(OperatorError(failure))
+                self._switch_back(failure)
+                return ()
+            case RefuseChange() | BeginRecording() | EndRecording() | ResumeRecording():
+                self.recordings.carry_out(instruction, self._asked, self.next_window)
+                return ()
+            case Skip():
+                return ()
+            case _:
+                return self._carry_out_compaction(instruction)
+
+    def _carry_out_compaction(self, instruction: CompactionInstruction) -> Iterable[ControlEvent]:
+        """Carry out one instruction about a compaction, as `_carry_out` does."""
+        match instruction:
+            case Compact():
+                self.compactions.start(instruction)
+                return self.compactions.finished()
+            case AwaitCompaction(operator):
+                return self.compactions.wait(operator)
+            case DiscardCompaction(operator):
+                self.compactions.discard(operator)
+            case ReportCompaction(operator, files, size_bytes):
+                self._reporter.tell(StateCompacted(self._clock.wall(), operator, files, size_bytes))
+            case WarnOfState(operator, text):
+                self.warn(operator, text)
+            case GiveUpCompaction(message):
+                raise CheckpointError(message)
+        return ()
+
+    def _begin_attempt(self, instruction: RunWindow) -> None:
+        """Have all containers run the window."""
+        request = instruction.request
+        window_id, attempt = request.window_id, request.attempt
+        window = self._windows[window_id]
+        if attempt:
+            window.planned = window.timeline.now()
+            final = request.final and not instruction.reason
+            self._reporter.tell(
+                WindowRetried(window.planned, window_id, attempt, instruction.reason, final=final)
+            )
+        else:
+            due = window.began if window.due is None else min(window.due, window.began)
+            self._reporter.tell(WindowPlanned(window.began, window_id, self.plan.version, due))
+        self._reporter.tell(WindowStarted(window.planned, window_id, attempt))
+        window.launched = self._executor.begin(self.keys.asked(self.tails.asked(request)), window.source)
+
+    def _commits(self, commit: Commit) -> bool:
+        """Begin to commit windows; False if outputs refuse the first one of a plan: it is given up."""
+        try:
+            self._commit(commit)
+        except OperatorError as error:
+            if self._switched is None:
+                raise
+            self._switch_back(error.failure, staged=True)
+            return False
+        return True
+
+    def _commit(self, commit: Commit) -> None:
+        """Let the outputs stage the windows, then begin to write a record with the small changes of state."""
+        windows = [self._windows[window_id] for window_id in commit.reports]
+        for window in windows[: commit.held]:
+            window.held_seconds = max(0.0, window.timeline.now() - window.returned)
+        publishers: dict[str, object] = {}
+        changes: dict[str, bytes] = {}
+        for window, (window_id, reports) in zip(windows, commit.reports.items(), strict=True):
+            window.reports = reports
+            publishers = self._outputs.stage(window_id, reports)
+            self.recordings.stage(window_id, reports)
+            self._note_schemas(reports)
+            window.staged = window.timeline.now()
+            changes.update(report.small_change for report in reports if report.small_change)
+        last = windows[-1]
+        keys = self._state_keys
+        manifest = Manifest(
+            window_id=commit.window_id,
+            epoch=self.checkpoint.epoch,
+            plan_version=self.plan.version,
+            states={keys[operator]: version for operator, version in commit.states.items()},
+            finished=sorted(keys[operator] for operator in commit.finished),
+            publishers=publishers,
+            ended=commit.ends,
+            reports=digest(last.reports),
+            offsets=last.offsets,
+            properties=self.properties if self._planner is None else self._planner.kept,
+            edits=() if self._planner is None else self._planner.kept_edits,
+            divided=self._divisions,
+            outputs=self._outputs.places,
+            makers=self._outputs.makers,
+            schemas=self._schemas.picture,
+        )
+
+        def write() -> ManifestWritten:
+            names = self.checkpoint.commit(manifest, changes)
+            for window in windows:
+                window.committed = window.timeline.now()
+            return ManifestWritten(commit.window_id, names)
+
+        self._committer.begin(write)
+
+    def _note_schemas(self, reports: Iterable[WindowReport]) -> None:
+        """Note which states hold something from now on, and of what classes."""
+        for report in reports:
+            for one in report.operators:
+                if one.changed:
+                    self._schemas.note(self._state_keys[one.window.operator].rsplit("/", 2)[0], one.changed)
+
+    # Between windows, and the end ---------------------------------------------------------------------------
+
+    def idle(self) -> None:
+        """Let outputs publish what has waited long enough.
+
+        Triggers call it between windows, at least once a second. Raises what a publisher raises.
+
+        Not while a commit is under way: outputs have staged windows for it that may never be committed.
+        """
+        if self._committer.under_way:
+            return
+        self._idled = self._clock.monotonic()
+        self._outputs.idle(self.master.committed)
+        self._reporter.published(self._outputs.take_published())
+
+    def bring_on(self, seconds: float) -> None:
+        """Wait a while, at most so long, for windows under way; outputs may publish. Raises as `turn`."""
+        self.turn(min(seconds, _STOP_SECONDS))
+        if self._clock.monotonic() - self._idled >= IDLE_SECONDS:
+            self.idle()
+
+    def rest(self, seconds: float, stop: threading.Event | None = None) -> None:
+        """Wait until the next window is due or `stop` is set, perhaps less long; outputs publish meanwhile.
+
+        No window is under way, but slots may come and go. Raises what a publisher raises, and as `turn`.
+        """
+        if self._executor.waits:
+            self.bring_on(seconds)
+            return
+        due = self._clock.monotonic() + seconds
+        while seconds > 0 and not self._clock.wait(min(seconds, IDLE_SECONDS), stop):
+            seconds = due - self._clock.monotonic()
+            if seconds > 0:
+                self.turn(0.0)
+                self.idle()
+
+    def close(self, *, orderly: bool) -> None:
+        """End the run and release the checkpoint. `orderly`: outputs show what they still hold back."""
+        try:
+            self.changes.close()
+            self._plan_changes.close()
+            self._committer.close()
+            self._settle_at_end()
+            self.compactions.close()
+            for failure in self._executor.close():
+                self._reporter.teardown_failed(failure)
+            if orderly and not self._committer.under_way:
+                self._outputs.close(self.master.committed)
+                self._reporter.published(self._outputs.take_published())
+            else:
+                self._outputs.abandon()
+        finally:
+            self.checkpoint.close()

@@ -1,0 +1,324 @@
+"""Triggers, which make windows begin: STRAM's clock, or the micro-batches of one streaming query."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from ridgeline.api.attributes import OnError
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import CheckpointError, RidgelineError
+from ridgeline.api.operator import SparkSource
+from ridgeline.engine.driver.checkpoint.manifest import SourceOffsets
+from ridgeline.engine.driver.run.run import IDLE_SECONDS, ApplicationRun
+from ridgeline.engine.driver.slots.source_batch import SourceBatch
+from ridgeline.engine.driver.slots.spark_errors import query_cause
+from ridgeline.engine.driver.spark_source.lag import SourceAsker
+from ridgeline.engine.driver.spark_source.offset_log import SparkLog
+from ridgeline.engine.driver.spark_source.query_progress import QueryProgress
+from ridgeline.engine.spark.each_batch import call_each_batch
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.logical import LogicalOperator
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from ridgeline.engine.spark.java_object import JavaObject
+
+_T = TypeVar("_T")
+IDLE_WINDOW_SECONDS = 0.5
+"""So long a window is held back for inputs that have nothing."""
+_READ_SECONDS = 0.1
+"""How often Spark's account of windows is read: each read costs the JVM some work."""
+
+
+class Limits:
+    """When to stop: `stop` is set (Ctrl-C), `windows` are committed in this run, or all inputs have ended."""
+
+    def __init__(self, run: ApplicationRun, windows: int | None, stop: threading.Event) -> None:
+        self._run = run
+        self._last = run.master.committed + windows if windows is not None else None
+        self._stop = stop
+
+    @property
+    def reached(self) -> bool:
+        """True if no further window is to be committed that is not under way."""
+        done = self._last is not None and self._run.master.committed >= self._last
+        return done or self._run.ended or self._run.stopping or self._stop.is_set()
+
+    @property
+    def may_begin(self) -> bool:
+        """True if a further window is to begin, once STRAM allows it."""
+        return not self.reached and (self._last is None or self._run.master.next_window <= self._last)
+
+
+class TickTrigger:
+    """Begins a window every `window_seconds` (no Spark sources), while others may be under way.
+
+    Late ones begin at once; none is skipped. While all inputs wait for their tuples, the next window is held
+    back until one of them has some, for `IDLE_WINDOW_SECONDS` at most. Where operators count windows none is.
+    """
+
+    def __init__(self, run: ApplicationRun, clock: Clock, stop: threading.Event) -> None:
+        self._run = run
+        self._clock = clock
+        self._stop = stop
+
+    def drive(self, limits: Limits) -> None:
+        """Run windows until the limits are reached and all that have begun are committed.
+
+        Raises what a window raises.
+        """
+        run = self._run
+        run.open()
+        width = run.plan.logical.window_seconds
+        due = began = self._clock.monotonic()
+        held = False
+        while not limits.reached or run.master.under_way:
+            run.take_changes()
+            master = run.master
+            now = self._clock.monotonic()
+            begins = max(due, began + IDLE_WINDOW_SECONDS) if master.idle and master.may_wait else due
+            if not (limits.may_begin and run.may_begin):
+                waits = limits.may_begin and not (master.can_begin and master.held)
+                held = held or run.paused
+                if run.paused and not master.under_way:
+                    run.rest(_READ_SECONDS, self._stop)
+                elif waits or not run.commit_held():
+                    run.bring_on(IDLE_SECONDS)
+            elif now >= begins:
+                if held:  # it is not late: there was nothing to do, or nobody wanted it
+                    due, held = now, False
+                began = now
+                run.begin(master.next_window, due=self._clock.wall() - (now - due))
+                due = max(due + width, self._clock.monotonic() - 10 * width)
+            else:
+                held = held or now >= due
+                if master.under_way > master.held:
+                    run.bring_on(begins - now)
+                else:
+                    run.rest(begins - now, self._stop)
+
+
+class QueryTrigger:
+    """Begins a window with each micro-batch of one query over all Spark sources.
+
+    Python inputs of the application run in the same windows.
+    """
+
+    def __init__(self, run: ApplicationRun, session: SparkSession, checkpoint: str, clock: Clock) -> None:
+        self._run = run
+        self._session = session
+        self._checkpoint = checkpoint
+        self._sources = [
+            logical for logical in run.plan.logical.operators if isinstance(logical.operator, SparkSource)
+        ]
+        self._names = ", ".join(f"`{logical.name}`" for logical in self._sources)
+        first_partitions = [_partitions(run.plan, logical.name)[0] for logical in self._sources]
+        self._progress = QueryProgress(run.observe, clock, first_partitions)
+        self._first_partitions = first_partitions
+        self._asker = SourceAsker(run.observe, clock, run.master.committed, run.checkpoint.storage)
+        self._log = SparkLog(
+            run.checkpoint.storage,
+            [logical.name for logical in self._sources],
+            partial(run.warn, first_partitions[0]),
+        )
+        self._clock = clock
+        self._idled = clock.monotonic()
+
+    def drive(self, limits: Limits) -> None:
+        """Start the query and block until the limits are reached.
+
+        Raises what a window raises; RidgelineError if the query fails by itself.
+        """
+        errors: list[BaseException] = []
+        over = threading.Event()
+        busy = threading.Lock()
+
+        def each_batch(rows: JavaObject, batch_id: int) -> None:
+            with busy:
+                try:
+                    run_window(rows, batch_id)
+                except BaseException as error:
+                    errors.append(error)
+                    over.set()
+                    raise
+            if limits.reached:
+                over.set()
+
+        def run_window(rows: JavaObject, batch_id: int) -> None:
+            if limits.reached or errors:
+                raise _StopQueryError
+            self._wait_while_paused(limits)
+            batch = SourceBatch(rows, schema, self._containers)
+            with self._asker.window(batch_id):
+                self._run.window(batch_id, batch, offsets=self._offsets(batch_id))
+            batch.finish()
+            self._progress.committed(batch_id, batch.jobs)
+
+        trigger = {"processingTime": f"{self._run.plan.logical.window_seconds} seconds"}
+        self._log.check(self._run.checkpoint.last())
+        self._run.open()
+        frame = _union(frames := self._frames())
+        schema: bytes = to_arrow_schema(frame.schema, timezone="UTC").serialize().to_pybytes()
+        writer = frame.writeStream.option("checkpointLocation", self._checkpoint).trigger(**trigger)
+        call_each_batch(writer, self._session, each_batch)
+        query = self._start(writer, frames)
+        try:
+            while not over.wait(_READ_SECONDS) and query.isActive and not limits.reached:
+                self._progress.read(query)
+                self._idle(busy)
+        except RidgelineError as error:  # of a publisher: raised below, once the query has stopped
+            errors.append(error)
+        self._asker.stop()
+        with (
+            busy
+        ):  # wait for the window that runs, publication included: stopping the query would interrupt it
+            pass
+        self._progress.finish(query)
+        failure = None if errors or query.isActive else query.exception()
+        self._end(query)
+        real = [error for error in errors if not isinstance(error, _StopQueryError)]
+        if real:
+            raise real[0]
+        if failure is not None:
+            remedy = "mend the source and run again with the same `--checkpoint`"
+            msg = f"operator {self._names}: its Spark source failed: {query_cause(failure)}; {remedy}"
+            raise RidgelineError(msg)
+
+    def _start(self, writer: DataStreamWriter, frames: list[DataFrame]) -> StreamingQuery:
+        """Start the query, and ask its sources beside it."""
+        query = _guard(self._names, writer.start)
+        self._asker.start(query, self._first_partitions, frames)
+        return query
+
+    def _end(self, query: StreamingQuery) -> None:
+        """Stop the query; Spark may have done a window last."""
+        _stop(query)
+        self._log.note_done()
+
+    def _containers(self) -> tuple[tuple[int, ...], ...]:
+        """The containers that read each source, in the plan of now."""
+        return tuple(_containers(self._run.plan, logical.name) for logical in self._sources)
+
+    def _wait_while_paused(self, limits: Limits) -> None:
+        """A micro-batch has come: hold it back while nobody wants windows."""
+        self._run.take_changes()
+        while self._run.paused and not limits.reached:
+            self._run.rest(_READ_SECONDS)
+            self._run.take_changes()
+        if limits.reached:
+            raise _StopQueryError
+
+    def _idle(self, busy: threading.Lock) -> None:
+        """Take in what has come of slots and what was asked for, and let outputs publish once a second.
+
+        Skipped while a micro-batch runs.
+        """
+        if not busy.acquire(blocking=False):
+            return
+        try:
+            self._log.note_done()
+            self._run.turn(0.0)
+            self._run.take_changes()
+            if self._clock.monotonic() - self._idled >= IDLE_SECONDS:
+                self._idled = self._clock.monotonic()
+                self._run.idle()
+        finally:
+            busy.release()
+
+    def _offsets(self, batch_id: int) -> SourceOffsets | None:
+        """Where a micro-batch ends; None for the last one committed. Raises CheckpointError for any other."""
+        following = self._run.next_window
+        if batch_id > following:
+            found = f"Spark's offset log is at window {batch_id}, the journal at {following}"
+            msg = f"{found}; restore the whole checkpoint folder from a copy"
+            raise CheckpointError(msg)
+        if batch_id == following:
+            self._log.note_done()
+            return self._log.offsets(batch_id)
+        self._log.check_repeated(batch_id)
+        return None
+
+    def _frames(self) -> list[DataFrame]:
+        """The sources' streaming DataFrames."""
+        return [
+            _guard(f"`{logical.name}`", partial(_frame, logical, self._session)) for logical in self._sources
+        ]
+
+
+def _union(frames: list[DataFrame]) -> DataFrame:
+    """The source's streaming DataFrame; of several, the union that `ingest_stage` takes apart."""
+    if len(frames) == 1:
+        return frames[0]
+    from pyspark.sql import functions as F  # noqa: N812  as everybody calls it
+
+    kinds = [frame.schema for frame in frames]
+    tagged = []
+    for number, frame in enumerate(frames):
+        columns = [
+            F.struct(*frame.columns).alias(f"source{other}")
+            if other == number
+            else F.lit(None).cast(kind).alias(f"source{other}")
+            for other, kind in enumerate(kinds)
+        ]
+        tagged.append(frame.select(F.lit(number).alias("number"), *columns))
+    union = tagged[0]
+    for frame in tagged[1:]:
+        union = union.unionAll(frame)
+    return union
+
+
+class _StopQueryError(Exception):
+    """Raised in a micro-batch that must not run any more. Spark repeats it after the next start."""
+
+
+def _stop(query: StreamingQuery) -> None:
+    """Stop the query. A micro-batch that has begun meanwhile is refused and repeated after the restart."""
+    with contextlib.suppress(Exception):  # what counts is committed; Spark complains about what it was doing
+        query.stop()
+
+
+def _source(logical: LogicalOperator) -> SparkSource:
+    return cast("SparkSource", logical.operator)
+
+
+def _frame(logical: LogicalOperator, session: SparkSession) -> DataFrame:
+    """The streaming DataFrame of a source, as its `on_error` wants it."""
+    source = _source(logical)
+    if source.leaves_out_records and logical.attributes["on_error"] is OnError.SKIP:
+        return source.sifting_frame(session)
+    return source.frame(session)
+
+
+def _containers(plan: Plan, name: str) -> tuple[int, ...]:
+    """The containers that hold the partitions of an operator, in their order."""
+    home = {
+        operator: container.id for container in plan.execution.containers for operator in container.operators
+    }
+    return tuple(home[operator] for operator in _partitions(plan, name))
+
+
+def _partitions(plan: Plan, name: str) -> tuple[int, ...]:
+    """The physical operators that are the partitions of an operator, in their order."""
+    return tuple(
+        physical.id for physical in plan.physical.operators if physical.name == name and not physical.unifier
+    )
+
+
+def _guard(name: str, function: Callable[[], _T]) -> _T:
+    try:
+        return function()
+    except RidgelineError:
+        raise
+    except Exception as error:
+        what = f"Spark cannot read its source: {query_cause(error)}"
+        msg = f"operator {name}: {what}; check `format`, `options` and `schema`"
+        raise RidgelineError(msg) from error

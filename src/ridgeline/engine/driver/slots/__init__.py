@@ -1,0 +1,1 @@
+"""The slots of a run, on the driver: asked for, kept, replaced."""

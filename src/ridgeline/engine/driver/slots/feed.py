@@ -1,0 +1,201 @@
+"""Micro-batches for slots: a Spark job whose tasks hand the rows to the slots that host the sources."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import Failure, RidgelineError
+from ridgeline.api.operator import SparkSource
+from ridgeline.engine.container import source_rows
+from ridgeline.engine.driver.slots.spark_errors import is_clusters, job_text
+from ridgeline.engine.exchange.network import Peer
+from ridgeline.engine.slot import feed_task
+from ridgeline.engine.slot.feed_task import FeedTask
+from ridgeline.engine.spark.byte_rdds import ByteRdds
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.protocol import WindowRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark import SparkContext
+
+    from ridgeline.engine.driver.slots.source_batch import SourceBatch
+    from ridgeline.engine.spark.java_object import JavaObject
+
+LOOK_SECONDS = 0.1
+"""How soon the failure of a job is seen."""
+_CALLBACK = "the Spark job that reads its rows"
+
+
+class Feed(Protocol):
+    """Reads one micro-batch for one attempt at a window. One thread."""
+
+    tasks: int
+    """How many tasks read it."""
+    sources: tuple[tuple[int, ...], ...]
+    """The containers of each Spark source."""
+    schema: bytes
+    """Of its rows, as an Arrow IPC schema."""
+
+    def start(self, task: FeedTask) -> None:
+        """Have the tasks read it and hand the rows to slots. Raises what Spark raises."""
+
+    def lost(self) -> str | None:
+        """None while tasks read; then the slot that one of them has lost, in words, or "".
+
+        Raises what the tasks have failed with.
+        """
+
+    def cancel(self) -> None:
+        """Have the tasks end. Waits for nothing."""
+
+
+class SparkFeed:
+    """A job of Spark over the partitions of a micro-batch; a `Feed`. Raises what Spark raises."""
+
+    def __init__(self, context: SparkContext, rdds: ByteRdds, batch: SourceBatch) -> None:
+        self._context = context
+        self._batch = batch
+        self._job: JavaObject | None = None
+        messages, self.tasks = batch.messages()
+        self._rdd = rdds.run(messages, feed_task.feed_stage, feed_task.WholeInput())
+        self.sources, self.schema = batch.containers, batch.schema
+
+    def start(self, task: FeedTask) -> None:
+        """As `Feed.start`."""
+        self._context.setLocalProperty(feed_task.PROPERTY, task.encode())
+        self._batch.jobs += 1
+        self._job = self._rdd.toJavaRDD().collectAsync()
+        self._batch.reading.append(self._job)
+
+    def lost(self) -> str | None:
+        """As `Feed.lost`."""
+        if self._job is None or not self._job.isDone():
+            return None
+        found = self._job.get()
+        return found.get(0).decode() if found.size() else ""
+
+    def cancel(self) -> None:
+        """As `Feed.cancel`."""
+        if self._job is not None:
+            self._job.cancel(True)  # noqa: FBT003  Java's
+
+
+class Feeds:
+    """The micro-batch that slots are fed with now, if any. One thread.
+
+    `open_feed` makes the `Feed` of a window's source. `reason` says why it has failed, or raises if no other
+    attempt would fare better; see `SlotPlatform`.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        open_feed: Callable[[Any], Feed],
+        reason: Callable[[Exception], str],
+        clock: Clock,
+    ) -> None:
+        self._application = plan.logical.application
+        names = [one.name for one in plan.logical.operators if isinstance(one.operator, SparkSource)]
+        self._operator = names[0] if len(names) == 1 else ""
+        self._open_feed = open_feed
+        self._reason = reason
+        self._clock = clock
+        self._sources: dict[int, Any] = {}
+        self._feed: Feed | None = None
+        self._request = WindowRequest(-1, 0, 0)
+        self._look_at = math.inf
+
+    def take(self, window_id: int, source: object) -> None:
+        """A window has begun whose trigger got this from Spark; None for ticks."""
+        if source is not None:
+            self._sources[window_id] = source
+
+    def prepare(self, request: WindowRequest) -> Mapping[int, tuple[int, ...]]:
+        """The tasks that are to feed each container in an attempt; the attempt before is fed no more.
+
+        Raises FeedError if Spark cannot plan it.
+        """
+        self.stop()
+        source = self._sources.get(request.window_id)
+        if source is None:
+            return {}
+        self._request = request
+        try:
+            self._feed = self._open_feed(source)
+        except Exception as error:
+            raise self._failed(error) from error
+        return source_rows.fed_by(self._feed.sources, self._feed.tasks)
+
+    def start(self, slots: Mapping[int, tuple[Peer, str]], secret: bytes) -> None:
+        """The slots have been told of the attempt that was prepared: let the tasks begin.
+
+        `slots`: who hosts each container that is fed, and where that is reached. Raises FeedError.
+        """
+        feed, request = self._feed, self._request
+        if feed is None:
+            return
+        task = FeedTask(request.window_id, request.attempt, feed.sources, feed.schema, slots, secret)
+        try:
+            feed.start(task)
+        except Exception as error:
+            raise self._failed(error) from error
+        self._look_at = self._clock.monotonic() + LOOK_SECONDS
+
+    def look(self) -> None:
+        """Raise FeedError if the tasks of an attempt in flight have failed."""
+        now = self._clock.monotonic()
+        if self._feed is None or now < self._look_at:
+            return
+        self._look_at = now + LOOK_SECONDS
+        try:
+            lost = self._feed.lost()
+        except Exception as error:
+            raise self._failed(error) from error
+        if lost is not None:
+            self._feed, self._look_at = None, math.inf
+        if lost:
+            raise FeedError(self._failure(lost))
+
+    def over(self, window_id: int) -> None:
+        """All containers have run the window: its tasks, which may just be ending, do not matter."""
+        self._sources.pop(window_id, None)
+        if self._request.window_id == window_id:
+            self._feed, self._look_at = None, math.inf
+
+    def stop(self) -> None:
+        """The attempt that is fed now is void."""
+        feed, self._feed, self._look_at = self._feed, None, math.inf
+        if feed is not None:
+            feed.cancel()
+
+    @property
+    def reading(self) -> bool:
+        """True while tasks read, and containers may wait for rows."""
+        return self._feed is not None
+
+    @property
+    def seconds(self) -> float:
+        """How long may be waited until `look` is called."""
+        return LOOK_SECONDS if self._feed is not None else math.inf
+
+    def _failed(self, error: Exception) -> FeedError:
+        self._feed, self._look_at = None, math.inf
+        cluster = is_clusters(job_text(error))
+        return FeedError(self._failure(self._reason(error), str(error), cluster=cluster))
+
+    def _failure(self, what: str, trace: str = "", *, cluster: bool = False) -> Failure:
+        who = self._application, self._operator, 0, self._request.window_id
+        return Failure(*who, _CALLBACK, what, traceback=trace, cluster=cluster)
+
+
+class FeedError(RidgelineError):
+    """A micro-batch could not be read, or not be handed to slots: the attempt at its window has failed."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(str(failure))
+        self.failure = failure

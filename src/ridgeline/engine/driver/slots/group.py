@@ -1,0 +1,463 @@
+"""The slots of a run, seen from STRAM: their Spark jobs, their connections, and who is there.
+
+A slot is lost when its connection is. Spark's own retry brings it back; where Spark has given up a new job is
+submitted. Once all slots are there each one gets its containers and the addresses of all.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import Failure
+from ridgeline.engine.driver.slots.jobs import JobEnded
+from ridgeline.engine.driver.slots.spark_slots import SlotPlatform
+from ridgeline.engine.exchange.network import (
+    BROKEN,
+    CLOSED,
+    CUT,
+    UNREACHABLE,
+    Lost,
+    Opened,
+    Peer,
+    Received,
+)
+from ridgeline.engine.slot import task as slot_task
+from ridgeline.engine.slot.messages import (
+    End,
+    Ended,
+    FromSlot,
+    Host,
+    Joined,
+    MalformedError,
+    ToSlot,
+    decode,
+    encode,
+)
+from ridgeline.plan.placement.placement_rule import PlacementRule
+from ridgeline.stram.slot_resources import Need
+from ridgeline.stram.slots import (
+    AskHosts,
+    EmptySlot,
+    GiveUpRule,
+    GiveUpSlot,
+    Introduce,
+    Member,
+    Misplaced,
+    MoveSlot,
+    ReplaceSlot,
+    RetireSlot,
+    SlotInstruction,
+    Slots,
+    StartSlot,
+)
+
+_ATTEMPTS_OF_A_JOB = 100 * slot_task.JOINS
+"""The attempts of a job's peers begin here times its number: Spark tries its task less often."""
+_SECRET_BYTES = 32
+_ENDING_SECONDS = 10.0
+_REDIAL_SECONDS = 60.0
+"""So much longer than the patience a slot tries to reach STRAM: that it comes says that its host is back."""
+_JOBS_SECONDS = 8.0
+_CUT = {CUT, UNREACHABLE}
+_ENDS = {CLOSED, BROKEN}
+"""How a connection ends whose other end has died."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllThere:
+    """All slots have joined and were introduced to each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotCame:
+    """A process has joined as a slot. `again`: another one was there before."""
+
+    slot: int
+    member: Member
+    again: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SlotGone:
+    """The process that was a slot is lost. `ended`: its connection ended, so it died; else it was cut off.
+
+    `cut`: its host does not answer.
+    """
+
+    slot: int
+    member: Member
+    reason: str
+    ended: bool
+    cut: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostAnswers:
+    """A process that is no slot any more was heard of: its host, by Spark's name, can be reached."""
+
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotMoved:
+    """A slot is on the wrong host: Spark is asked for it on one of `hosts`."""
+
+    slot: int
+    hosts: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotElsewhere:
+    """Spark has put a slot onto another host than `hosts`, each time that it was asked."""
+
+    slot: int
+    host: str
+    hosts: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotGivenUp:
+    """A slot was lost too often: nothing can go on."""
+
+    slot: int
+    reason: str
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class RuleGivenUp:
+    """An affinity rule is not kept any more; if it is strict, nothing can go on. As `GiveUpRule`."""
+
+    rule: PlacementRule
+    hosts: Sequence[str]
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message of a slot that is there."""
+
+    slot: int
+    message: FromSlot
+
+
+GroupEvent: TypeAlias = (
+    AllThere
+    | SlotCame
+    | SlotGone
+    | HostAnswers
+    | SlotMoved
+    | SlotElsewhere
+    | SlotGivenUp
+    | RuleGivenUp
+    | Said
+)
+
+
+class SlotGroup:
+    """Starts the slots of a run and keeps them. One thread calls all but `wake`.
+
+    `host(slot, peers)` is the first message to a slot, `describe(slot)` is what Spark's UI shows.
+    `need(slot)`: what the slot needs beyond one core.
+    """
+
+    def __init__(
+        self,
+        platform: SlotPlatform,
+        slots: Slots,
+        host: Callable[[int, dict[Peer, str]], Host],
+        describe: Callable[[int], str],
+        need: Callable[[int], Need],
+        clock: Clock,
+    ) -> None:
+        self._platform = platform
+        self._slots = slots
+        self._host = host
+        self._clock = clock
+        self.secret = secrets.token_bytes(_SECRET_BYTES)
+        """The application's."""
+        self._network = platform.open_network(self.secret)
+        self._peers: dict[int, Peer] = {}
+        self._job_numbers: dict[int, int] = {}
+        self._cancelled: dict[int, int] = {}
+        """The last job of a slot that was cancelled, by slot."""
+        self._delayed: dict[int, tuple[float, StartSlot]] = {}
+        """Slots that are started later, and when (monotonic)."""
+        self._sent_away: set[tuple[int, int]] = set()
+        """Tasks that cannot be slots: slot, and the attempts of its peers in thousands."""
+        self._leaving: set[Peer] = set()
+        """Slots that were told to end while the application goes on."""
+        self._left: list[Failure] = []
+        """What has failed in their `teardown`."""
+        self._jobs = platform.open_jobs(self._task, describe, need, self._network.wake)
+        self.follow(slots.start())
+
+    @property
+    def complete(self) -> bool:
+        """True while all slots are there."""
+        return not self._slots.missing
+
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """How many connections and messages were refused so far, by reason."""
+        return self._network.refused
+
+    def has(self, peer: Peer) -> bool:
+        """True if this very process is a slot now."""
+        return self._peers.get(peer.slot) == peer
+
+    def way_to(self, slot: int) -> tuple[Peer, str]:
+        """Who a slot that is there is now, and where it is reached."""
+        return self._peers[slot], str(self._slots.members[slot].address)
+
+    def send(self, slot: int, message: ToSlot) -> None:
+        """Send a message to a slot; it is lost if the slot is."""
+        peer = self._peers.get(slot)
+        if peer is not None:
+            self._network.send(peer, *encode(message))
+
+    def peer(self, slot: int) -> Peer | None:
+        """The process that is a slot now, None if there is none."""
+        return self._peers.get(slot)
+
+    def send_all(self, message: ToSlot) -> None:
+        """Send one message to all slots but the spare, encoded once."""
+        frame = encode(message)
+        for slot, peer in self._peers.items():
+            if slot != self._slots.spare:
+                self._network.send(peer, *frame)
+
+    def send_away(self, slot: int, reason: str) -> Sequence[GroupEvent]:
+        """End a process that cannot be a slot; Spark starts another one."""
+        peer = self._peers.get(slot)
+        if peer is None:
+            return ()
+        self._network.hang_up(peer)
+        self._sent_away.add((slot, peer.attempt // slot_task.JOINS))
+        return self._lost(slot, reason, blamed=True)
+
+    def silent_seconds(self, slot: int) -> float:
+        """For how long the host of a slot that is there has acknowledged nothing, see `Network`."""
+        peer = self._peers.get(slot)
+        return 0.0 if peer is None else self._network.silent_seconds(peer)
+
+    def wake(self) -> None:
+        """Let `poll` return. From any thread."""
+        self._network.wake()
+
+    def end_process(self, host: str, pid: int) -> None:
+        """Have Spark end the task of a slot, by its process. From any thread."""
+        for slot, member in list(self._slots.members.items()):
+            if (member.host, member.pid) == (host, pid):
+                self._cancelled[slot] = self._job_numbers[slot]
+                self._jobs.cancel(slot)
+
+    def poll(self, seconds: float) -> list[GroupEvent]:
+        """What has happened; waits at most so long for it, and returns early if woken.
+
+        Raises SparkGoneError if Spark has ended, WorkerError if it can start no Python worker.
+        """
+        events: list[GroupEvent] = []
+        if self._delayed:
+            now = self._clock.monotonic()
+            for slot, (due, instruction) in list(self._delayed.items()):
+                if now >= due:
+                    del self._delayed[slot]
+                    self._start(instruction)
+                else:
+                    seconds = min(seconds, due - now)
+        for event in self._network.poll(seconds):
+            match event:
+                case Received():
+                    events += self._received(event)
+                case Lost(peer, reason, detail):
+                    if self.has(peer):
+                        what = detail or f"the connection to it is {reason}"
+                        events += self._lost(peer.slot, what, ended=reason in _ENDS, cut=reason in _CUT)
+                case Opened():
+                    pass  # its first message is `Joined`
+        for ended in self._jobs.take_ended():
+            events += self._job_ended(ended)
+        return events
+
+    def close(self) -> list[Failure]:
+        """End all slots in order, within 20 s; returns what failed in it.
+
+        A slot that does not answer in time is ended by Spark, which gives its containers 5 s.
+        """
+        failures = self._left
+        waiting = set(self._peers)
+        for slot in waiting:
+            self.send(slot, End())
+        deadline = self._clock.monotonic() + _ENDING_SECONDS
+        while waiting and (left := deadline - self._clock.monotonic()) > 0:
+            for event in self._network.poll(left):
+                if isinstance(event, Lost) and self.has(event.peer):
+                    waiting.discard(event.peer.slot)
+                elif isinstance(event, Received) and self.has(event.peer):
+                    for one in self._received(event):
+                        if isinstance(one, Said) and isinstance(one.message, Ended):
+                            failures += one.message.failures
+                            waiting.discard(one.slot)
+        self._network.close()
+        for slot in range(len(self._slots.placement)):
+            if slot in waiting or slot not in self._peers:
+                self._jobs.cancel(slot)
+        self._jobs.close(_JOBS_SECONDS)
+        return failures
+
+    # Who comes and goes -------------------------------------------------------------------------------------
+
+    def _task(self, slot: int) -> str:
+        """The parameters of a slot's task. Called by the thread of the jobs."""
+        first = self._job_numbers[slot] * _ATTEMPTS_OF_A_JOB
+        epoch = self._network.me.attempt
+        address = self._network.address
+        platform = self._platform
+        return slot_task.SlotTask(
+            slot,
+            first,
+            epoch,
+            address,
+            self.secret,
+            platform.listen,
+            silent_seconds=platform.silent_seconds,
+            redial_seconds=platform.patience_seconds + _REDIAL_SECONDS,
+        ).encode()
+
+    def follow(  # noqa: C901, PLR0912  a case each
+        self, instructions: Iterable[SlotInstruction]
+    ) -> list[GroupEvent]:
+        """Carry out what STRAM has decided."""
+        events: list[GroupEvent] = []
+        for instruction in instructions:
+            match instruction:
+                case StartSlot(slot, _, _, wait_seconds) if wait_seconds:
+                    self._delayed[slot] = self._clock.monotonic() + wait_seconds, instruction
+                case StartSlot():
+                    self._start(instruction)
+                case AskHosts():
+                    events += self.follow(self._slots.offered(self._platform.offers()))
+                case MoveSlot(slot, hosts):
+                    self._end_job(slot)
+                    events.append(SlotMoved(slot, hosts))
+                case ReplaceSlot(slot) if slot not in self._delayed:
+                    self._end_job(slot)
+                case ReplaceSlot():
+                    pass  # it is about to be started anyway
+                case Misplaced(slot, host, hosts):
+                    events.append(SlotElsewhere(slot, host, hosts))
+                case GiveUpRule(rule, hosts, slots):
+                    events.append(RuleGivenUp(rule, hosts, slots))
+                case Introduce():
+                    self._introduce()
+                    events.append(AllThere())
+                case EmptySlot(slot):
+                    self.send(slot, self._host(slot, {}))
+                case RetireSlot(slot) if slot in self._delayed:
+                    del self._delayed[slot]  # it has no job that could end
+                    events += self.follow(self._slots.job_ended(slot, ""))
+                case RetireSlot(slot, orderly) if orderly and slot in self._peers:
+                    self._let_go(slot)
+                case RetireSlot(slot):
+                    self._end_job(slot)
+                case GiveUpSlot(slot, reason, jobs):
+                    events.append(SlotGivenUp(slot, reason, jobs))
+        return events
+
+    def _start(self, instruction: StartSlot) -> None:
+        self._job_numbers[instruction.slot] = instruction.job
+        self._jobs.start(instruction.slot, instruction.hosts)
+
+    def _received(self, frame: Received) -> Sequence[GroupEvent]:
+        """Take a message in. A slot that sends what is no message for STRAM is cut off, and so lost."""
+        peer = frame.peer
+        try:
+            message = decode(frame)
+            if not isinstance(message, FromSlot):
+                msg = f"{peer} sent `{type(message).__name__}`, which is not for STRAM"
+                raise MalformedError(msg)  # noqa: TRY301  as what `decode` refuses
+        except MalformedError as error:
+            self._network.hang_up(peer)
+            return self._lost(peer.slot, str(error)) if self.has(peer) else ()
+        if isinstance(message, Joined):
+            return self._joined(peer, message)
+        if isinstance(message, Ended) and peer in self._leaving:
+            self._leaving.discard(peer)
+            self._left += message.failures
+        return (Said(peer.slot, message),) if self.has(peer) else ()
+
+    def _joined(self, peer: Peer, joined: Joined) -> list[GroupEvent]:
+        """A process is a slot from now on; an older one that is still connected is sent away.
+
+        So is one that Spark begins again before it hears that the job is cancelled.
+        """
+        slot = peer.slot
+        older = self._peers.get(slot)
+        known = slot in self._job_numbers
+        cancelled = peer.attempt // _ATTEMPTS_OF_A_JOB <= self._cancelled.get(slot, -1)
+        unable = (slot, peer.attempt // slot_task.JOINS) in self._sent_away
+        if not known or cancelled or unable or (older is not None and older.attempt > peer.attempt):
+            self._network.hang_up(peer)
+            return [HostAnswers(self._jobs.node(slot, joined.host))] if cancelled else []
+        events: list[GroupEvent] = []
+        if older is not None:
+            self._network.hang_up(older)
+            same = older.attempt // slot_task.JOINS == peer.attempt // slot_task.JOINS
+            why = (
+                "it could not reach STRAM, and has joined anew" if same else "another process took its place"
+            )
+            events += self._lost(slot, why, cut=same)
+        self._peers[slot] = peer
+        self._jobs.connected(slot)
+        node = self._jobs.node(slot, joined.host)
+        member = Member(joined.host, joined.pid, joined.address, node)
+        events.append(SlotCame(slot, member, again=self._slots.has_joined_before(slot)))
+        return events + self.follow(self._slots.joined(slot, member))
+
+    def _end_job(self, slot: int) -> None:
+        """Have Spark end a slot, which tears its containers down; no later process of the job is one."""
+        self._cancelled[slot] = self._job_numbers[slot]
+        self._jobs.cancel(slot)
+        peer = self._peers.pop(slot, None)
+        if peer is not None:
+            self._jobs.disconnected(slot)
+            self._network.hang_up(peer)
+
+    def _let_go(self, slot: int) -> None:
+        """Tell a slot to tear its containers down and to end; no later process of the job is one."""
+        self.send(slot, End())
+        self._cancelled[slot] = self._job_numbers[slot]
+        self._leaving.add(self._peers.pop(slot))
+        self._jobs.disconnected(slot)
+
+    def _introduce(self) -> None:
+        """Tell all slots that host containers; others wait for theirs."""
+        active = self._slots.active
+        members = self._slots.members
+        peers = {self._peers[slot]: str(members[slot].address) for slot in active}
+        for slot in active:
+            self.send(slot, self._host(slot, peers))
+
+    def _lost(
+        self, slot: int, reason: str, *, ended: bool = False, cut: bool = False, blamed: bool = False
+    ) -> list[GroupEvent]:
+        del self._peers[slot]
+        member = self._slots.lost(slot, reason, blamed=blamed)
+        self._jobs.disconnected(slot)
+        return [] if member is None else [SlotGone(slot, member, reason, ended, cut)]
+
+    def _job_ended(self, ended: JobEnded) -> list[GroupEvent]:
+        """A slot needs another job, unless Spark could run that no better."""
+        reason = "" if ended.error is None else self._platform.reason(ended.error)
+        events: list[GroupEvent] = []
+        peer = self._peers.get(ended.slot)
+        if peer is not None:
+            self._network.hang_up(peer)
+            events += self._lost(ended.slot, reason or "Spark has ended its task", ended=True)
+        now = self._clock.monotonic()
+        return events + self.follow(self._slots.job_ended(ended.slot, reason, now))

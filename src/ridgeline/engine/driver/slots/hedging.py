@@ -1,0 +1,165 @@
+"""The spare slot of an application with `speculation`, and when a late one changes places with it.
+
+The spare has joined, has read the plan and imported its code. A slot that was late is the spare once it has
+torn down what it hosted. It says so as any spare does: it has read the plan (`Prepared`). What it had sent
+before is read before that, so nothing of it can be taken for what it does later.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from ridgeline.api.clock import Clock
+from ridgeline.engine.driver.slots.group import SlotGroup
+from ridgeline.engine.exchange.network import Peer
+from ridgeline.engine.process.plan_distribution import PlanFile
+from ridgeline.engine.slot.messages import Awake, Failed, FromSlot, Prepare, Prepared, Reported, Unreachable
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.protocol import WindowRequest
+from ridgeline.stram.slots import Slots
+from ridgeline.stram.speculation import LateSlot, Speculation
+
+_ANSWER_SECONDS = 0.25
+"""A slot that runs no callback answers within so long."""
+
+
+class Hedging:
+    """Looks which slot is late, and keeps the spare ready. Does nothing without `speculation`.
+
+    The thread of windows calls it.
+    """
+
+    def __init__(self, plan: Plan, clock: Clock, warn: Callable[[str], None]) -> None:
+        self._clock = clock
+        self._warn = warn
+        self._speculation: Speculation | None = None
+        self._timeout = math.inf
+        self._asked: Peer | None = None
+        """The process of the spare that was told to read the plan."""
+        self._since = 0.0
+        self._ready = False
+        self._had = False
+        """There was a spare."""
+        self._called = 0.0
+        """When slots that are late together were asked whether they are there."""
+        self._silent: set[int] | None = None
+        """Those of them that have not answered; None if nobody was asked."""
+        self.follow(plan)
+
+    def follow(self, plan: Plan) -> None:
+        """The containers are those of another plan from now on: the spare must read it, too."""
+        attributes = plan.logical.attributes
+        self._speculation = (
+            None if attributes["speculation"] is None else Speculation(plan, self._speculation)
+        )
+        self._timeout = float(attributes["heartbeat_timeout"])
+        self.changed()
+
+    def changed(self) -> None:
+        """Another slot is the spare, or it is to read another plan."""
+        self._asked, self._ready = None, False
+
+    # Windows ------------------------------------------------------------------------------------------------
+
+    @property
+    def seconds(self) -> float:
+        """So long no slot can be late yet."""
+        if self._speculation is None or self._speculation.due == math.inf:
+            return math.inf
+        return max(0.0, self._speculation.due - self._clock.monotonic())
+
+    def begin(self, request: WindowRequest) -> None:
+        """Slots are told of an attempt."""
+        if self._speculation is not None:
+            restores = request.states is not None
+            self._speculation.begin(request.window_id, self._clock.monotonic(), restores=restores)
+
+    def ended(self, window_id: int, container: int) -> None:
+        """A container has ended an attempt that counts."""
+        if self._speculation is not None:
+            self._speculation.ended(window_id, container, self._clock.monotonic())
+
+    def void(self) -> None:
+        """All attempts are void."""
+        self._silent = None
+        if self._speculation is not None:
+            self._speculation.void()
+
+    def late(self, home: Mapping[int, int], ask: Callable[[int], None]) -> LateSlot | None:
+        """The slot that is late, if the spare is ready for what it hosts. `home`: of each container.
+
+        Of several, others may wait for the one: they cannot send to it. `ask(slot)` sends a `Prepare`; it is
+        the one that does not answer. If there are several of these, another slot would not help.
+        """
+        if self._speculation is None:
+            return None
+        now = self._clock.monotonic()
+        late = self._speculation.look(now, home)
+        if not late or not self._ready:
+            return None
+        if len(late) == 1:
+            return late[0]
+        if self._silent is None:
+            self._called, self._silent = now, {one.slot for one in late}
+            for one in late:
+                ask(one.slot)
+        elif now >= self._called + _ANSWER_SECONDS:
+            found = [one for one in late if one.slot in self._silent]
+            if len(found) == 1:
+                return found[0]
+            self._silent = None
+        self._speculation.due = now + _ANSWER_SECONDS
+        return None
+
+    def hedged(self, late: LateSlot) -> None:
+        """The slot has changed places with the spare."""
+        if self._speculation is not None:
+            self._speculation.hedged(late)
+
+    # The spare ----------------------------------------------------------------------------------------------
+
+    def ready(self, slots: Slots, group: SlotGroup) -> bool:
+        """True if the spare is there and can have any container at once."""
+        return self._ready and slots.spare is not None and group.peer(slots.spare) == self._asked
+
+    def look(self, slots: Slots, group: SlotGroup, checkpoint: str, plans: Sequence[PlanFile]) -> None:
+        """Have a spare that has come read the plan, and one that stays away for long ended."""
+        self._had |= slots.spare is not None
+        if self._had and slots.spare is None:
+            self._had = False
+            self._warn("`speculation` has no effect any more: the spare slot does not start")
+        peer = None if slots.spare is None else group.peer(slots.spare)
+        now = self._clock.monotonic()
+        if peer is None or slots.spare is None:
+            self.changed()
+        elif peer != self._asked:
+            self._asked, self._ready, self._since = peer, False, now
+            group.send(slots.spare, Prepare(checkpoint, plans[slots.spare]))
+        elif not self._ready and now - self._since > self._timeout:
+            self._since = now
+            member = slots.members[slots.spare]
+            group.end_process(member.host, member.pid)
+
+    def heard(
+        self, slots: Slots, group: SlotGroup, slot: int, message: Prepared, plans: Sequence[PlanFile]
+    ) -> None:
+        """A slot has read a plan."""
+        if self._silent is not None:
+            self._silent.discard(slot)
+        if slot != slots.spare or message.plan != plans[slot].name or group.peer(slot) != self._asked:
+            return
+        if message.failure is not None:
+            fault = f"the spare slot cannot be used: {message.failure.error}"
+            self._warn(f"`speculation` has no effect: {fault}")
+            return
+        self._ready = True
+        if self._speculation is not None and self._speculation.due == math.inf:
+            self._speculation.due = self._clock.monotonic()  # a slot may be late already
+
+
+def is_of_windows(message: FromSlot) -> bool:
+    """True if a message is about windows that a slot runs: of the spare it is void, since it was late."""
+    if isinstance(message, Failed):
+        return message.window_id >= 0
+    return isinstance(message, Reported | Awake | Unreachable)

@@ -1,0 +1,216 @@
+"""The Spark jobs that are slots: one job of one task for each, submitted and watched by one thread.
+
+A task that dies is tried again by Spark itself. A job that has ended is reported once; a new one is asked
+for by `start`. Only jobs of slots that are not connected are looked at, so a thousand slots that work cost
+nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyspark import InheritableThread, SparkContext
+
+from ridgeline.api.clock import Clock
+from ridgeline.engine.spark.byte_rdds import ByteRdds, StageFunction
+from ridgeline.engine.spark.cluster import is_local
+from ridgeline.engine.spark.hosts import host_of_task
+from ridgeline.engine.spark.java_object import JavaObject
+from ridgeline.engine.spark.profiles import make_profile
+from ridgeline.stram.slot_resources import Need
+
+_LOOK_SECONDS = 0.2
+_REST_SECONDS = 60.0
+_NAMING_SECONDS = 1.0
+_SUBMIT, _CANCEL = "submit", "cancel"
+_DESCRIPTION = "spark.job.description"
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnded:
+    """Spark's job of a slot has ended: `error` is what it failed with, None if its task has left."""
+
+    slot: int
+    error: Exception | None
+
+
+class SlotJobs:
+    """Submits and cancels the jobs of slots. `take_ended` gives what has ended since.
+
+    `task(slot)` is the text of the local property `name` for a slot's task, `describe(slot)` what Spark's UI
+    shows, `need(slot)` what Spark must give it. `wake` is called once a job has ended. The thread of the jobs
+    calls all of them.
+    """
+
+    def __init__(
+        self,
+        context: SparkContext,
+        function: StageFunction,
+        name: str,
+        task: Callable[[int], str],
+        describe: Callable[[int], str],
+        need: Callable[[int], Need],
+        clock: Clock,
+        wake: Callable[[], None],
+    ) -> None:
+        self._context = context
+        self._rdds = ByteRdds(context)
+        self._function = function
+        self._name = name
+        self._task = task
+        self._describe = describe
+        self._need = need
+        self._settings = dict(context.getConf().getAll())
+        self._profiles: dict[Need, JavaObject | None] = {}
+        self._clock = clock
+        self._wake = wake
+        self._lock = threading.Lock()
+        self._orders: deque[tuple[str, int]] = deque()
+        self._ended: deque[JobEnded] = deque()
+        self._jobs: dict[int, JavaObject] = {}
+        self._hosts: dict[int, Sequence[str]] = {}
+        self._nodes: dict[str, str] = {}
+        """Spark's names for hosts, by their own."""
+        self._connected: set[int] = set()
+        self._ordered = threading.Event()
+        self._closing = False
+        self._patience = math.inf
+        self._thread = InheritableThread(target=self._serve, name="ridgeline-slots", daemon=True)
+        self._thread.start()
+
+    def start(self, slot: int, hosts: Sequence[str] = ()) -> None:
+        """Submit a job for a slot that has none; it counts as not connected until `connected`.
+
+        Spark takes one of `hosts` if a core is free there, else any.
+        """
+        self._hosts[slot] = hosts
+        self._order(_SUBMIT, slot)
+
+    def node(self, slot: int, host: str) -> str:
+        """Spark's name for the host of a slot that has joined from `host`, "" if all are on this one.
+
+        Spark is asked once a host; it says so within moments of the start of the task.
+        """
+        if is_local(str(self._context.master)):
+            return ""
+        job = self._jobs.get(slot)
+        deadline = self._clock.monotonic() + _NAMING_SECONDS
+        while host not in self._nodes and job is not None and self._clock.monotonic() < deadline:
+            if node := host_of_task(self._context, job):
+                self._nodes[host] = node
+            else:
+                self._clock.wait(_NAMING_SECONDS / 50)
+        return self._nodes.get(host, host)
+
+    def cancel(self, slot: int) -> None:
+        """Have Spark end the task of a slot, if it has one. Its end is reported as any other."""
+        self._order(_CANCEL, slot)
+
+    def connected(self, slot: int) -> None:
+        """The slot has joined: its job needs no watching."""
+        with self._lock:
+            self._connected.add(slot)
+
+    def disconnected(self, slot: int) -> None:
+        """The connection to a slot is lost: its job is watched until the slot has joined again."""
+        with self._lock:
+            self._connected.discard(slot)
+        self._ordered.set()
+
+    def take_ended(self) -> list[JobEnded]:
+        """The jobs that have ended since the last call."""
+        with self._lock:
+            ended = list(self._ended)
+            self._ended.clear()
+        return ended
+
+    def close(self, seconds: float) -> None:
+        """Wait for the jobs to end, cancel those that do not, stop the thread; takes `seconds` at most."""
+        with self._lock:
+            self._connected.clear()
+            self._patience = self._clock.monotonic() + seconds / 2
+        self._closing = True
+        self._ordered.set()
+        self._thread.join(seconds)
+
+    # The thread ---------------------------------------------------------------------------------------------
+
+    def _order(self, verb: str, slot: int) -> None:
+        with self._lock:
+            self._orders.append((verb, slot))
+        self._ordered.set()
+
+    def _serve(self) -> None:
+        """Carry out orders and look at the jobs that are watched, until closed and no job is left."""
+        while not (self._closing and not self._jobs):
+            self._clock.wait(_LOOK_SECONDS if self._watched() else _REST_SECONDS, self._ordered)
+            self._ordered.clear()
+            while self._orders:
+                with self._lock:
+                    verb, slot = self._orders.popleft()
+                if verb == _SUBMIT:
+                    self._submit(slot)
+                else:
+                    self._cancel(slot)
+            for slot in self._watched():
+                self._look(slot)
+            if self._closing and self._clock.monotonic() >= self._patience:
+                for slot in list(self._jobs):
+                    self._cancel(slot)
+                self._patience = math.inf
+
+    def _watched(self) -> list[int]:
+        with self._lock:
+            return [slot for slot in self._jobs if slot not in self._connected]
+
+    def _submit(self, slot: int) -> None:
+        """Give Spark the job. What Spark refuses has ended at once."""
+        try:
+            self._context.setLocalProperty(self._name, self._task(slot))
+            self._context.setLocalProperty(_DESCRIPTION, self._describe(slot))
+            hosts = self._hosts.get(slot, ())
+            rdd = (
+                self._rdds.preferring(hosts, self._function)
+                if hosts
+                else self._rdds.numbers([slot], 1, self._function)
+            )
+            need = self._need(slot)
+            if need not in self._profiles:
+                self._profiles[need] = make_profile(need, str(self._context.master), self._settings)
+            if self._profiles[need] is not None:
+                rdd = rdd.withResources(self._profiles[need])
+            job = rdd.toJavaRDD().collectAsync()
+        except Exception as error:  # noqa: BLE001  the run decides what it means
+            self._end(slot, error)
+            return
+        with self._lock:
+            self._jobs[slot] = job
+
+    def _cancel(self, slot: int) -> None:
+        job = self._jobs.get(slot)
+        if job is not None:
+            with contextlib.suppress(Exception):  # it has ended meanwhile, or Spark has
+                job.cancel(True)  # noqa: FBT003  Java's
+
+    def _look(self, slot: int) -> None:
+        """Report a job that has ended."""
+        job = self._jobs[slot]
+        try:
+            if not job.isDone():
+                return
+            job.get()
+        except Exception as error:  # noqa: BLE001  as above
+            self._end(slot, error)
+        else:
+            self._end(slot, None)
+
+    def _end(self, slot: int, error: Exception | None) -> None:
+        with self._lock:
+            self._jobs.pop(slot, None)
+            self._ended.append(JobEnded(slot, error))
+        self._wake()

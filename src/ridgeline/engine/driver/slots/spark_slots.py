@@ -1,0 +1,413 @@
+"""What slots need of Spark: its cores, its jobs, and where STRAM and slots listen."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from py4j.protocol import Py4JError
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.duration import parse_duration
+from ridgeline.engine.driver.slots.feed import Feed, SparkFeed
+from ridgeline.engine.driver.slots.jobs import JobEnded, SlotJobs
+from ridgeline.engine.driver.slots.shared_folder import BlockSharing
+from ridgeline.engine.driver.slots.spark_errors import cause, died, gone, is_own, job_text, stopped_error
+from ridgeline.engine.exchange.limits import Limits
+from ridgeline.engine.exchange.listening import Listen
+from ridgeline.engine.exchange.network import STRAM, Network, Peer
+from ridgeline.engine.exchange.sockets import Sockets
+from ridgeline.engine.exchange.streams import SILENT_SECONDS
+from ridgeline.engine.exchange.tls import Certificate
+from ridgeline.engine.slot import task as slot_task
+from ridgeline.engine.spark.byte_rdds import ByteRdds
+from ridgeline.engine.spark.certificates import make_certificate
+from ridgeline.engine.spark.cluster import is_dynamic, is_local, is_on_request
+from ridgeline.engine.spark.cores import (
+    count_cores,
+    extra_cores,
+    held_cores,
+    hold_cores,
+    local_cores,
+    most_cores,
+    present_cores,
+)
+from ridgeline.engine.spark.hosts import offers
+from ridgeline.engine.spark.profiles import check_need, given_by
+from ridgeline.engine.spark.worker_check import WorkerError, explain
+from ridgeline.stram.placement import RESERVED_CORES, Offers, count_slots
+from ridgeline.stram.slot_resources import Need
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf, SparkContext
+
+    from ridgeline.engine.driver.slots.source_batch import SourceBatch
+
+_log = logging.getLogger(__name__)
+PORTS = "spark.ridgeline.slots.ports"
+"""Spark's setting with the ports that STRAM and slots may listen on: `40000-40100`; default: any."""
+CERTIFICATE, KEY = "spark.ridgeline.slots.certificate", "spark.ridgeline.slots.key"
+"""Spark's settings with two files in PEM on the driver's host, for TLS between hosts; default: new ones."""
+PATIENCE = "spark.ridgeline.slots.patience"
+"""Spark's setting with the time after which slots make do with the cores that there are: `20s`."""
+_PATIENCE_SECONDS = 20.0
+TIMEOUT = "spark.ridgeline.slots.timeout"
+"""Spark's setting with the time after which a host that acknowledges nothing is cut off: `15s`."""
+_LOOK_SECONDS = 0.5
+_ASK_SECONDS = 5.0
+_SAY_SECONDS = 60.0
+_MANY = 1 << 16
+"""More slots than any cluster has."""
+_JOINING_SECONDS = 2.0
+"""Executors of one application join within so long of each other."""
+_ANY_HOST = "0.0.0.0"  # noqa: S104  who cannot prove to know the secret is cut off
+
+
+class StoppedWaitingError(RidgelineError):
+    """The run was asked to end while it waited for cores: there is nothing to end."""
+
+
+class Jobs(Protocol):
+    """What starts the processes that are slots; see `SlotJobs`."""
+
+    def start(self, slot: int, hosts: Sequence[str] = ()) -> None:
+        """Start a slot that has no job, on one of these hosts if that can be."""
+
+    def node(self, slot: int, host: str) -> str:
+        """The name that `hosts` of `start` have for the host of a slot that has joined."""
+
+    def cancel(self, slot: int) -> None:
+        """End a slot's process. From any thread."""
+
+    def connected(self, slot: int) -> None:
+        """The slot has joined."""
+
+    def disconnected(self, slot: int) -> None:
+        """The connection to the slot is lost."""
+
+    def take_ended(self) -> list[JobEnded]:
+        """The jobs that have ended since the last call."""
+
+    def close(self, seconds: float) -> None:
+        """Wait for the jobs to end, cancel those that do not."""
+
+
+class SlotPlatform(Protocol):
+    """Where slots run."""
+
+    listen: Listen
+    """What slots listen on."""
+    patience_seconds: float
+    """After so long without places for all slots the containers move to fewer."""
+    silent_seconds: float
+    """A host that acknowledges nothing for so long is cut off."""
+
+    @property
+    def given(self) -> Collection[str]:
+        """Which of the attributes `memory_mb`, `vcores` and `gpus` slots can have."""
+
+    def check(self, need: Need) -> None:
+        """Raise RidgelineError if no slot can have so much."""
+
+    def claim(self, containers: int, fed: int) -> int:
+        """Take places for the slots of so many containers; how many. Raises RidgelineError if too few.
+
+        `fed`: how many of the containers are those of Spark sources. Raises StoppedWaitingError if the run is
+        to end while places are waited for.
+        """
+
+    def wanted(self, containers: int) -> int:
+        """How many places so many containers would take if Spark had all cores that its settings allow."""
+
+    def claim_more(self, places: int, without: Collection[str] = ()) -> int:
+        """Take up to so many places more, as far as there are any now; how many.
+
+        Those on hosts of `without` do not count.
+        """
+
+    def release(self, places: int | None = None) -> None:
+        """Give so many places back; None: all."""
+
+    def most(self) -> int:
+        """How many places there may be in all, those that are taken among them. From any thread."""
+
+    def present(self, without: Collection[str] = ()) -> int:
+        """How many of the places are there now; 0 if Spark has too few cores for any.
+
+        Those on hosts of `without` do not count.
+        """
+
+    def offers(self) -> Offers:
+        """What the hosts have for slots; none where there is nothing to choose."""
+
+    def open_network(self, secret: bytes) -> Network:
+        """STRAM's end of the connections. Raises RidgelineError if it cannot listen."""
+
+    def open_jobs(
+        self,
+        task: Callable[[int], str],
+        describe: Callable[[int], str],
+        need: Callable[[int], Need],
+        wake: Callable[[], None],
+    ) -> Jobs:
+        """What starts slots; see `SlotJobs`."""
+
+    def open_feed(self, source: Any) -> Feed:
+        """What reads a micro-batch for an attempt; see `Feed`. Raises what Spark raises."""
+
+    def open_sharing(self) -> BlockSharing:
+        """Where blocks may lie by reference."""
+
+    def check_alive(self) -> None:
+        """Raise SparkGoneError if Spark is no more: slots may live on without it. Called every second."""
+
+    def reason(self, error: Exception) -> str:
+        """Why a job has ended, for people. Raises RidgelineError if no other job would fare better."""
+
+
+class SparkSlots:
+    """Slots as tasks of Spark; a `SlotPlatform`. Raises RidgelineError for a setting that is wrong.
+
+    `stop` ends a wait for executors.
+    """
+
+    def __init__(
+        self, context: SparkContext, epoch: int, clock: Clock, stop: threading.Event | None = None
+    ) -> None:
+        self._context = context
+        self._epoch = epoch
+        self._clock = clock
+        self._stop = stop
+        self._master = str(context.master)
+        self._claimed = 0
+        self._fed = 0
+        self._ask_at = 0.0
+        self._rdds: ByteRdds | None = None
+        conf = context.getConf()
+        self._settings = dict(conf.getAll())
+        self.given = given_by(self._master, self._settings)
+        ports = port_range(conf.get(PORTS, ""))
+        self.patience_seconds = patience_of(conf)
+        self.silent_seconds = seconds_of(TIMEOUT, conf.get(TIMEOUT, ""), SILENT_SECONDS)
+        certificate = certificate_of(conf.get(CERTIFICATE, ""), conf.get(KEY, ""))
+        if is_local(self._master):
+            self.listen = Listen()
+        else:
+            jvm = context._jvm  # noqa: SLF001  PySpark has no other way to it
+            certificate = certificate or make_certificate(jvm)
+            self.listen = Listen(host=_ANY_HOST, ports=ports, certificate=certificate)
+
+    def check(self, need: Need) -> None:
+        """As `SlotPlatform.check`."""
+        check_need(need, self._master, self._settings)
+
+    def claim(self, containers: int, fed: int) -> int:
+        """As `SlotPlatform.claim`."""
+        wanted = containers + max(RESERVED_CORES, fed)
+        cores = self._settled_cores(wanted)
+        extra, held = extra_cores(self._context), held_cores(self._context)
+        least = held + RESERVED_CORES + 1
+        if cores < least and self._more_may_come(least):
+            self._wait_for_cores(least)
+            cores = self._settled_cores(wanted)
+        slots = count_slots(containers, cores, extra, held, fed)
+        hold_cores(self._context, slots)
+        self._claimed = slots
+        self._fed = fed
+        return slots
+
+    def most(self) -> int:
+        """As `SlotPlatform.most`. On a cluster it asks the JVM."""
+        extra, held = extra_cores(self._context), held_cores(self._context) - self._claimed
+        try:
+            return count_slots(_MANY, count_cores(self._context, _MANY), extra, held, self._fed)
+        except RidgelineError:
+            return self._claimed
+
+    def wanted(self, containers: int) -> int:
+        """As `SlotPlatform.wanted`. On a local Spark there are never more cores than at its start."""
+        most = most_cores(self._master, self._settings)
+        if most is None and not is_local(self._master):
+            return containers
+        try:
+            cores, extra = most or local_cores(self._master) or 0, extra_cores(self._context)
+            held = held_cores(self._context) - self._claimed
+            return count_slots(containers, cores + extra, extra, held, self._fed)
+        except RidgelineError:
+            return self._claimed
+
+    def present(self, without: Collection[str] = ()) -> int:
+        """As `SlotPlatform.present`. Asks the JVM, a few milliseconds.
+
+        A local Spark never loses any. With dynamic allocation Spark finds cores for its own jobs when they
+        wait, so they need not be there.
+        """
+        if local_cores(self._master) is not None:
+            return self._claimed
+        cores, held = present_cores(self._context, without), held_cores(self._context) - self._claimed
+        if is_dynamic(self._settings) and cores - held >= self._claimed:
+            return self._claimed
+        try:
+            return min(self._claimed, count_slots(self._claimed, cores, held=held, fed=self._fed))
+        except RidgelineError:
+            return 0
+
+    def _more_may_come(self, cores: int) -> bool:
+        """True if executors may join until there are so many cores: Spark's settings allow that."""
+        most = most_cores(self._master, self._settings)
+        return not is_local(self._master) and (most is None or most >= cores)
+
+    def _wait_for_cores(self, least: int) -> None:
+        """Wait until Spark has so many cores: up to the patience, or as long as executors are asked for."""
+        patience = math.inf if is_on_request(self._master) else self.patience_seconds
+        give_up_at = self._clock.monotonic() + patience
+        limit = "the cluster was asked for more" if patience == math.inf else f"at most {patience:g} s"
+        say_at = -math.inf
+        while (cores := count_cores(self._context, least)) < least:
+            now = self._clock.monotonic()
+            if now >= give_up_at:
+                return
+            if now >= say_at:
+                say_at = now + _SAY_SECONDS
+                what = "slots need %d cores, and Spark has %d: waiting for executors (%s)"
+                _log.warning(what, least, cores, limit)
+            self._wait(_LOOK_SECONDS)
+
+    def check_alive(self) -> None:
+        """As `SlotPlatform.check_alive`. A Java process of somebody else is asked, every few seconds."""
+        if (ended := died(self._context)) is not None:
+            raise ended
+        now = self._clock.monotonic()
+        if is_own(self._context) or now < self._ask_at:
+            return
+        self._ask_at = now + _ASK_SECONDS
+        try:
+            stopped = bool(self._context._jsc.sc().isStopped())  # noqa: SLF001  PySpark has no other way
+        except (Py4JError, OSError, AttributeError) as error:
+            raise gone(self._context, error) or error from None
+        if stopped:
+            raise stopped_error()
+
+    def _settled_cores(self, wanted: int) -> int:
+        """How many tasks Spark can run at a time, once these are `wanted` or no more executors join."""
+        cores, before = count_cores(self._context, wanted), 0
+        while before < cores < wanted and not is_local(self._master):
+            self._wait(_JOINING_SECONDS)
+            before, cores = cores, count_cores(self._context, wanted)
+        return cores
+
+    def _wait(self, seconds: float) -> None:
+        """Wait for executors. Raises StoppedWaitingError if the run is to end."""
+        if self._clock.wait(seconds, self._stop):
+            msg = "the run was stopped while it waited for executors"
+            raise StoppedWaitingError(msg)
+
+    def claim_more(self, places: int, without: Collection[str] = ()) -> int:
+        """As `SlotPlatform.claim_more`. Waits for no executor: windows go on meanwhile."""
+        extra, held = extra_cores(self._context), held_cores(self._context) - self._claimed
+        wanted = self._claimed + places + max(RESERVED_CORES, self._fed)
+        cores = count_cores(self._context, wanted, without)
+        try:
+            slots = count_slots(self._claimed + places, cores, extra, held, self._fed)
+        except RidgelineError:
+            return 0
+        more = max(0, slots - self._claimed)
+        hold_cores(self._context, more)
+        self._claimed += more
+        return more
+
+    def release(self, places: int | None = None) -> None:
+        """As `SlotPlatform.release`."""
+        returned = self._claimed if places is None else places
+        hold_cores(self._context, -returned)
+        self._claimed -= returned
+
+    def offers(self) -> Offers:
+        """As `SlotPlatform.offers`."""
+        return {} if is_local(self._master) else offers(self._context)
+
+    def open_network(self, secret: bytes) -> Network:
+        """Listen for the slots of a run.
+
+        Where all of them are on this host it is a Unix socket. On a cluster it is a port too, on the host
+        that Spark's own driver listens on. Raises RidgelineError if that cannot be.
+        """
+        if is_local(self._master):
+            listen = Listen()
+        else:
+            conf = self._context.getConf()
+            advertised = str(conf.get("spark.driver.host", "")).strip("[]")
+            bound = str(conf.get("spark.driver.bindAddress", advertised)).strip("[]")
+            listen = replace(self.listen, host=bound, advertised=advertised)
+        limits = Limits(silent_seconds=self.silent_seconds)
+        return Sockets(Peer(STRAM, self._epoch), secret, listen, self._clock, limits)
+
+    def open_jobs(
+        self,
+        task: Callable[[int], str],
+        describe: Callable[[int], str],
+        need: Callable[[int], Need],
+        wake: Callable[[], None],
+    ) -> Jobs:
+        """As `SlotPlatform.open_jobs`."""
+        function, name = slot_task.serve, slot_task.PROPERTY
+        return SlotJobs(self._context, function, name, task, describe, need, self._clock, wake)
+
+    def open_feed(self, source: SourceBatch) -> Feed:
+        """As `SlotPlatform.open_feed`."""
+        self._rdds = self._rdds or ByteRdds(self._context)
+        return SparkFeed(self._context, self._rdds, source)
+
+    def open_sharing(self) -> BlockSharing:
+        """As `SlotPlatform.open_sharing`."""
+        return BlockSharing(self._context)
+
+    def reason(self, error: Exception) -> str:
+        """As `SlotPlatform.reason`. Raises SparkGoneError or WorkerError."""
+        text = job_text(error)
+        if (lost := gone(self._context, error)) is not None:
+            raise lost
+        if unable := explain(text, self._master):
+            raise WorkerError(unable)
+        return cause(text)
+
+
+def port_range(text: str | None) -> tuple[int, int]:
+    """First and last port of a setting such as `40000-40100`; (0, 0) for none. Raises RidgelineError."""
+    if not text:
+        return 0, 0
+    first, _, last = text.partition("-")
+    if first.isdigit() and (last or first).isdigit() and 0 < int(first) <= int(last or first) < 1 << 16:
+        return int(first), int(last or first)
+    msg = f"`{PORTS}` must be two ports; got `{text}`; give them as `40000-40100`"
+    raise RidgelineError(msg)
+
+
+def patience_of(conf: SparkConf) -> float:
+    """How long what the cluster does is waited for, in seconds. Raises RidgelineError."""
+    return seconds_of(PATIENCE, conf.get(PATIENCE, ""), _PATIENCE_SECONDS)
+
+
+def seconds_of(setting: str, text: str | None, default: float) -> float:
+    """Seconds of a setting; the default for none. Raises RidgelineError."""
+    try:
+        return parse_duration(text) if text else default
+    except ValueError as error:
+        msg = f"`{setting}` must be a time; got `{text}`; give it as `20s` or `5m`"
+        raise RidgelineError(msg) from error
+
+
+def certificate_of(chain: str | None, key: str | None) -> Certificate | None:
+    """What the settings of TLS name; None without them. Raises RidgelineError if it is of no use."""
+    if not chain and not key:
+        return None
+    if chain and key:
+        return Certificate.of_files(chain, key)
+    found, missing = (CERTIFICATE, KEY) if chain else (KEY, CERTIFICATE)
+    msg = f"TLS needs a certificate and its key; got `{found}` alone; give `{missing}` too"
+    raise RidgelineError(msg)

@@ -1,0 +1,119 @@
+"""The slots of a run before they start: how many, what lives in them, and what each needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.operator import SparkSource
+from ridgeline.engine.driver.slots.spark_slots import SlotPlatform
+from ridgeline.engine.files.storage import DriverStorage
+from ridgeline.engine.process import plan_distribution
+from ridgeline.plan.container_spec import container_specs
+from ridgeline.plan.execution import Plan
+from ridgeline.stram.placement import Placement, broken_rules, most_slots, place, wishes
+from ridgeline.stram.rules import describe_given_up
+from ridgeline.stram.slot_resources import Need, greatest_of, needs_of, not_given, place_within
+
+_PLANS_AT_ONCE = 8
+"""So many plan files are written at the same time: on an object store each takes a while."""
+_NAMED = 8
+"""How many operators of a slot are named."""
+
+
+def choose_slots(
+    platform: SlotPlatform, plan: Plan, warn: Callable[[str], None]
+) -> tuple[Placement, Sequence[Need], bool]:
+    """Which containers live in which slot, what the slots need, and whether the last one is a spare.
+
+    Their cores are claimed. A spare slot hosts nothing; where there is one, all slots get what any of them
+    needs. Raises RidgelineError if the cluster cannot give it.
+    """
+    given = platform.given
+    for name, operators in not_given(plan, given).items():
+        warn(f"`{name}` of {', '.join(operators)} has no effect here: Spark gives it to no slot")
+    fed = sum(isinstance(one.operator, SparkSource) for one in plan.physical.operators)
+    apart = place(plan, most_slots(plan))
+    needs, spare = needs_of(plan, apart, given), plan.logical.attributes["speculation"] is not None
+    more = greatest_of(needs).vcores if spare else 0
+    claimed = platform.claim(sum(need.vcores for need in needs) + more, fed)
+    if spare and claimed <= more:
+        spare, more = False, 0
+        what = (
+            f"`speculation` has no effect: a spare slot needs a core more, and Spark has {claimed} for slots"
+        )
+        warn(f"{what}; give Spark more cores")
+    placement = place_within(plan, min(claimed - more, len(apart)), claimed - more, given)
+    needs = needs_of(plan, placement, given)
+    if spare:
+        placement, needs = (*placement, ()), [greatest_of(needs)] * (len(placement) + 1)
+    for need in needs:
+        platform.check(need)
+    taken = sum(need.vcores for need in needs)
+    if taken > claimed:
+        what = f"a slot needs {taken} cores (`vcores`); Spark has {claimed} for slots"
+        msg = f"{what}; give Spark more cores, or the operators fewer"
+        raise RidgelineError(msg)
+    _check_rules(platform, plan, placement, warn)
+    if claimed > taken:
+        platform.release(claimed - taken)
+    return placement, needs, spare
+
+
+def _check_rules(
+    platform: SlotPlatform, plan: Plan, placement: Placement, warn: Callable[[str], None]
+) -> None:
+    """Refuse a start that breaks strict affinity rules on hosts; on one machine, and if relaxed, warn.
+
+    Raises RidgelineError.
+    """
+    offers = platform.offers()
+    rules = broken_rules(plan, placement, wishes(plan, placement, offers), offers)
+    strict = [rule for rule in rules if not rule.relax]
+    if strict and offers:
+        raise RidgelineError(describe_given_up(strict[0], sorted(offers), len(placement)))
+    for rule in rules:
+        warn(describe_given_up(rule, sorted(offers), len(placement)))
+
+
+def attempts_of(plan: Plan) -> int:
+    """How many new jobs a slot gets."""
+    return max(int(one.attributes["recovery_attempts"]) for one in plan.logical.operators)
+
+
+def homes_of(placement: Placement) -> dict[int, int]:
+    """The slot of each container."""
+    return {container: slot for slot, hosted in enumerate(placement) for container in hosted}
+
+
+def distribute_plan(
+    storage: DriverStorage, plan: Plan, placement: Placement, spare: int | None, epoch: int
+) -> Sequence[plan_distribution.PlanFile]:
+    """A plan file for each slot: where all partitions send to all, most is of others' containers.
+
+    The spare slot has all. `epoch`: the driver's.
+    """
+    specs = {spec.id: spec for spec in container_specs(plan)}
+    code = plan_distribution.ship_code(storage, epoch)
+
+    def distribute(hosted: Sequence[int]) -> plan_distribution.PlanFile:
+        own = [specs[container] for container in hosted]
+        return plan_distribution.distribute(storage, own, code, epoch)
+
+    wanted = [tuple(specs) if slot == spare else hosted for slot, hosted in enumerate(placement)]
+    with ThreadPoolExecutor(_PLANS_AT_ONCE, "ridgeline-plans") as threads:
+        return list(threads.map(distribute, wanted))
+
+
+def named_all(titles: Sequence[str]) -> str:
+    """Operators for people, the first of many."""
+    more = f" and {len(titles) - _NAMED} more" if len(titles) > _NAMED else ""
+    return ", ".join(titles[:_NAMED]) + more
+
+
+def describe_missing(slots: Sequence[int]) -> str:
+    """Which slots are awaited for long."""
+    missing = ", ".join(map(str, slots))
+    remedy = "has it enough free cores and memory?"
+    return f"Spark has not started the tasks of all slots yet (missing: {missing}); {remedy}"

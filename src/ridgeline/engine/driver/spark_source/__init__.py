@@ -1,0 +1,1 @@
+"""Spark sources, on the driver: offsets, logs, how much waits."""

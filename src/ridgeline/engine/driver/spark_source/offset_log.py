@@ -1,0 +1,396 @@
+"""Compares Spark's log of a query's offsets with our commits, and repairs it.
+
+Spark does not sync its log, and it can be lost or restored without our journal. A window's commit holds
+the end offsets of its sources as Spark logged them (`SourceOffsets`). So a log that is behind the commits is
+found before a row is skipped. It is written again where the commit holds all that is needed. What Spark has
+planned beyond the last commit has no checksum, so it is removed at a start, and planned anew.
+
+Spark's folder holds `metadata`, `offsets/<window>` (a version, a line of settings, one line per source),
+`commits/<window>`, and `sources/<number>/`. There the file source lists the files that it has seen, and other
+sources keep the offset at which they began.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ridgeline.api.errors import CheckpointError
+from ridgeline.engine.driver.checkpoint.manifest import Manifest, SourceOffsets
+from ridgeline.engine.files.sealed import checksum, seal, unseal
+from ridgeline.engine.files.storage import DriverStorage, explain
+
+FOLDER = "spark"
+_COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
+_HEAD_LINES = 2  # version and settings
+NO_OFFSET = "-"
+"""What Spark writes for a source that has had nothing yet."""
+_BEGIN = "begun"
+"""The note of the offsets at which sources began, until the first commit has them."""
+_DONE = "done"
+"""The note of Spark's own commit, where a state depends on it."""
+_NUMBERED = re.compile(r"\d+(\.compact)?")
+_RESTORE = "restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
+
+
+class SparkLog:
+    """The log of one query over `sources`, the operators' names in its order.
+
+    `warn` gets a text for each file that was written again.
+    """
+
+    def __init__(self, storage: DriverStorage, sources: Sequence[str], warn: Callable[[str], None]) -> None:
+        self._storage = storage
+        self._sources = list(sources)
+        self._warn = warn
+        self._window = self._done = -1
+        self._ran = self._stateless = False
+        """`_ran`: the last window is of this run. `_stateless`: such a one showed no state of Spark."""
+        self._last: SourceOffsets | None = None
+
+    def check(self, last: Manifest | None) -> None:
+        """Before the query starts: compare its log with the last commit, and mend what can be mended.
+
+        Raises CheckpointError where rows would be skipped or read twice.
+        """
+        with self._explained():
+            planned, done = self._newest("offsets"), self._newest("commits")
+            committed = last.window_id if last else -1
+            if done > committed or planned > committed + 1:
+                newest = f"the last commit is that of window {committed}" if last else "nothing is committed"
+                found = f"Spark's log `{self._where()}` is at window {max(done, planned)}, but {newest}"
+                msg = f"{found}; {_RESTORE}"
+                raise CheckpointError(msg)
+            if last is None:
+                self._begin_anew()
+                return
+            self._window, self._last = committed, self._comparable(last)
+            self._mend_files(self._last)
+            self._plan_anew(self._last)
+            self._mend_entries(self._last, done)
+
+    def offsets(self, window_id: int) -> SourceOffsets:
+        """Where the sources of a window end that Spark is about to run.
+
+        Raises CheckpointError if its log does not say.
+        """
+        with self._explained():
+            entry, metadata = self._text(f"offsets/{window_id}"), self._text("metadata")
+            if entry is None or metadata is None:
+                what = "metadata" if metadata is None else f"offsets/{window_id}"
+                msg = f"Spark's log `{self._where(what)}` of a window that is running is gone; {_RESTORE}"
+                raise CheckpointError(msg)
+            files, texts = self._source_files(_lines(entry))
+            if self._last is None:
+                self._note_beside(_BEGIN, {"texts": texts})
+            self._last = SourceOffsets(self._sources, entry, metadata, files, texts)
+            self._window, self._ran = window_id, True
+            return self._last
+
+    def check_repeated(self, window_id: int) -> None:
+        """Spark runs a window again that is committed.
+
+        Raises CheckpointError unless it is the last one, with the same offsets.
+        """
+        with self._explained():
+            if (
+                self._last is None
+                or window_id != self._window
+                or self._text(f"offsets/{window_id}") != self._last.entry
+            ):
+                log = f"Spark's log `{self._where()}`"
+                found = f"repeats window {window_id} with other offsets than those of its commit"
+                msg = f"{log} {found}, so rows would be passed over; {_RESTORE}"
+                raise CheckpointError(msg)
+
+    # At the start -------------------------------------------------------------------------------------------
+
+    def _comparable(self, last: Manifest) -> SourceOffsets:
+        """The offsets of the last commit. Raises CheckpointError if they are not of this query's sources."""
+        found = ", ".join(f"`{name}`" for name in last.offsets.sources) if last.offsets else "none"
+        if last.offsets is None or list(last.offsets.sources) != self._sources:
+            wanted = ", ".join(f"`{name}`" for name in self._sources)
+            why = "offsets are kept for the sources in their order"
+            why += ", and windows that are committed are passed over"
+            remedy = "run it with the same Spark sources in the same order, or give another `--checkpoint`"
+            what = f"its windows had the Spark sources {found}, this application has {wanted}"
+            msg = f"checkpoint folder `{self._storage.uri}`: {what}: {why}; {remedy}"
+            raise CheckpointError(msg)
+        return last.offsets
+
+    def _mend_files(self, known: SourceOffsets) -> None:
+        """Write `metadata` and the files of `sources` again where they are not as the commit says.
+
+        Raises CheckpointError for a file whose text the commit does not hold.
+        """
+        if self._text("metadata") != known.metadata:
+            self._rewrite("metadata", known.metadata)
+        for name, wanted in known.files.items():
+            data = self._read(f"sources/{name}")
+            if data is not None and checksum(name, data) == wanted:
+                continue
+            if name not in known.texts:
+                what = "missing" if data is None else "damaged, or another one"
+                why = "it says which files were read"
+                msg = f"Spark's log `{self._where(f'sources/{name}')}` is {what}, and {why}; {_RESTORE}"
+                raise CheckpointError(msg)
+            self._rewrite(f"sources/{name}", known.texts[name])
+
+    def _mend_entries(self, known: SourceOffsets, done: int) -> None:
+        """Write the last window's entries in `offsets` and `commits` again where they are lost or differ.
+
+        `done`: the newest window in `commits`. Raises CheckpointError where Spark's own state is lost.
+        """
+        window_id = self._window
+        if self._text(f"offsets/{window_id}") != known.entry:
+            self._rewrite(f"offsets/{window_id}", known.entry)
+        noted = self._noted(_DONE)
+        if done == window_id and noted.get("window") == window_id and self._has_state():
+            text = str(noted.get("text"))
+            if self._text(f"commits/{done}") != text:
+                self._rewrite(f"commits/{done}", text)
+        readable = done < 0 or _is_commit(self._text(f"commits/{done}"))
+        startable = window_id == 0 or _is_entry(self._text(f"offsets/{window_id - 1}"), known.entry)
+        if readable and startable:
+            return
+        if (
+            not startable
+        ):  # Spark wants to know where the last window began; nobody reads it once that is done
+            self._rewrite(f"offsets/{window_id - 1}", known.entry)
+        if readable and done == window_id:
+            return
+        if self._has_state():
+            log = f"Spark's log `{self._where(f'commits/{window_id}')}`"
+            why = "the state of a `transform` depends on it"
+            msg = f"{log} is missing or damaged, and {why}; {_RESTORE}"
+            raise CheckpointError(msg)
+        self._rewrite(f"commits/{window_id}", _COMMIT)
+
+    # What Spark has planned beyond the last commit ----------------------------------------------------------
+
+    def _plan_anew(self, known: SourceOffsets) -> None:
+        """Remove what Spark has planned beyond the last commit: nobody knows whether it is as Spark wrote it.
+
+        Spark plans that window again. Nothing of it was seen by anybody.
+        """
+        later = [name for name in self._numbers("offsets") if int(name) > self._window]
+        self._delete("offsets", later)
+        for source, line in enumerate(_lines(known.entry)):
+            last = _file_number(line)
+            if last is None and line != NO_OFFSET:
+                continue
+            names = self._numbers(f"sources/{source}")
+            self._delete(
+                f"sources/{source}",
+                [
+                    name
+                    for name in names
+                    if f"{source}/{name}" not in known.files and (last is None or _number_of(name) > last)
+                ],
+            )
+
+    def _begin_anew(self) -> None:
+        """Nothing is committed: remove what Spark has planned, but for the offsets at which sources began.
+
+        Where these were noted, they are written again if they are damaged.
+        """
+        noted = self._noted(_BEGIN).get("texts")
+        for folder in ("offsets", "commits"):
+            self._delete(folder, self._numbers(folder))
+        self._remove("metadata")
+        for source in range(len(self._sources)):
+            for name in self._numbers(f"sources/{source}"):
+                data = self._read(f"sources/{source}/{name}") or b""
+                if noted is None and _is_begin(data):
+                    continue
+                file, wanted = f"sources/{source}/{name}", (noted or {}).get(f"{source}/{name}")
+                if wanted is None:
+                    self._delete(f"sources/{source}", [name])
+                elif data.decode(errors="replace") != wanted:
+                    self._rewrite(file, wanted)
+        for name, text in (noted or {}).items():
+            if self._read(f"sources/{name}") is None:
+                self._rewrite(f"sources/{name}", text)
+
+    def note_done(self) -> None:
+        """Note Spark's own commit of the last window: a state depends on it, and ours does not hold it.
+
+        Cheap if there is nothing new.
+        """
+        if self._window < 0 or self._done == self._window or self._stateless:
+            return
+        with self._explained():
+            text = self._text(f"commits/{self._window}")
+            if text is None:
+                return
+            self._done = self._window
+            if self._has_state():
+                self._note_beside(_DONE, {"window": self._window, "text": text})
+            else:
+                self._stateless = self._ran
+
+    def _has_state(self) -> bool:
+        """Whether a `transform` keeps a state in Spark."""
+        return bool(self._storage.names(f"{FOLDER}/state/0/_metadata"))
+
+    def _note_beside(self, kind: str, content: Mapping[str, object]) -> None:
+        """Write a note with a checksum beside Spark's log."""
+        self._remove(kind)
+        self._storage.write(f"{FOLDER}/{kind}", seal(kind, kind, {"format": 1, **content}))
+
+    def _noted(self, kind: str) -> Mapping[str, Any]:
+        """What `_note_beside` has noted; nothing if it has not, or if that is damaged."""
+        data = self._read(kind)
+        with contextlib.suppress(CheckpointError):
+            return {} if data is None else unseal(kind, kind, data, kind, 1)
+        return {}
+
+    # The log's files ----------------------------------------------------------------------------------------
+
+    def _source_files(self, lines: Sequence[str]) -> tuple[dict[str, int], dict[str, str]]:
+        """The files in `sources` that the next window depends on: checksums, and texts of small ones."""
+        known = self._last
+        files = dict(known.files) if known else {}
+        texts = dict(known.texts) if known else {}
+        before = _lines(known.entry) if known else []
+        for number, line in enumerate(lines):
+            last = _file_number(line)
+            if last is None:
+                if known is None:
+                    for name, data in self._begun(number):
+                        files[name] = checksum(name, data)
+                        with contextlib.suppress(UnicodeDecodeError):
+                            texts[name] = data.decode()
+                continue
+            first = _file_number(before[number]) if number < len(before) else None
+            for one in range(0 if first is None else first + 1, last + 1):
+                self._note(number, one, files)
+        return files, texts
+
+    def _note(self, source: int, number: int, files: dict[str, int]) -> None:
+        """Add a file source's numbered file; a `.compact` one replaces those that it holds."""
+        found = self._numbered(source, number)
+        if found is None:
+            log = f"Spark's log `{self._where(f'sources/{source}/{number}')}`"
+            msg = f"{log} of a window that is running is gone; {_RESTORE}"
+            raise CheckpointError(msg)
+        name, data = found
+        self._storage.settle([f"{FOLDER}/sources/{name}"])
+        if name.endswith(".compact"):
+            for other in [other for other in files if other.startswith(f"{source}/")]:
+                del files[other]
+        files[name] = checksum(name, data)
+
+    def _numbered(self, source: int, number: int) -> tuple[str, bytes] | None:
+        for name in (f"{source}/{number}", f"{source}/{number}.compact"):
+            data = self._read(f"sources/{name}")
+            if data is not None:
+                return name, data
+        return None
+
+    def _begun(self, source: int) -> Iterator[tuple[str, bytes]]:
+        for name in self._storage.names(f"{FOLDER}/sources/{source}"):
+            data = self._read(f"sources/{source}/{name}")
+            if data is not None:
+                yield f"{source}/{name}", data
+
+    def _newest(self, folder: str) -> int:
+        return max(map(_number_of, self._numbers(folder)), default=-1)
+
+    def _numbers(self, folder: str) -> list[str]:
+        """The names in a folder that are numbers, also those of compacted lists."""
+        return [name for name in self._storage.names(f"{FOLDER}/{folder}") if _NUMBERED.fullmatch(name)]
+
+    def _delete(self, folder: str, names: Sequence[str]) -> None:
+        for name in names:
+            self._remove(f"{folder}/{name}")
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            return self._storage.read(f"{FOLDER}/{name}")
+        except FileNotFoundError:
+            return None
+
+    def _text(self, name: str) -> str | None:
+        data = self._read(name)
+        try:
+            return None if data is None else data.decode()
+        except UnicodeDecodeError:
+            return None
+
+    def _rewrite(self, name: str, text: str) -> None:
+        self._remove(name)
+        self._storage.write(f"{FOLDER}/{name}", text.encode())
+        log = f"Spark's log `{self._where(name)}`"
+        remedy = "it was written again from the last commit, nothing is lost"
+        self._warn(f"{log} was missing or damaged; {remedy}")
+
+    def _remove(self, name: str) -> None:
+        folder, _, last = f"{FOLDER}/{name}".rpartition("/")
+        self._storage.delete(
+            [f"{folder}/{last}", f"{folder}/.{last}.crc"]
+        )  # Hadoop's checksum, where it keeps one
+
+    def _where(self, name: str = "") -> str:
+        return f"{self._storage.uri}/{FOLDER}/{name}".rstrip("/")
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise CheckpointError(explain(self._storage.uri, error)) from error
+
+
+def _lines(entry: str) -> list[str]:
+    """The sources' offsets in an entry of the log."""
+    return entry.split("\n")[_HEAD_LINES:]
+
+
+def _file_number(line: str) -> int | None:
+    """The number in a file source's offset; None for any other."""
+    offset = _json(line)
+    number = offset.get("logOffset") if isinstance(offset, dict) else None
+    return number if isinstance(number, int) else None
+
+
+def _number_of(name: str) -> int:
+    return int(name.removesuffix(".compact"))
+
+
+def _is_entry(text: str | None, other: str) -> bool:
+    """Whether a text has the form of an entry of `offsets`, with as many sources as another one."""
+    lines = (text or "").split("\n")
+    return (
+        len(lines) == len(other.split("\n"))
+        and lines[0] == other.split("\n", maxsplit=1)[0]
+        and isinstance(_json(lines[1]), dict)
+        and all(line == NO_OFFSET or _json(line) is not None for line in lines[_HEAD_LINES:])
+    )
+
+
+def _is_begin(data: bytes) -> bool:
+    """Whether this is the offset at which a source began, and no list of files."""
+    try:
+        version, _, body = data.removeprefix(b"\0").decode().partition("\n")
+    except UnicodeDecodeError:
+        return False
+    offset = _json(body)
+    return (
+        version.startswith("v") and offset is not None and not (isinstance(offset, dict) and "path" in offset)
+    )
+
+
+def _is_commit(text: str | None) -> bool:
+    version, _, body = (text or "").partition("\n")
+    return version.startswith("v") and isinstance(_json(body), dict)
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None

@@ -1,0 +1,1 @@
+"""Files of checkpoints: where they are, who may write them, whether they are whole."""

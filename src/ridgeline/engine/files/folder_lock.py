@@ -1,0 +1,53 @@
+"""A folder of the local disk, locked for one process."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import socket
+
+from ridgeline.api.errors import CheckpointError
+from ridgeline.engine.files import trust
+
+_UNLOCKABLE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+class FolderLock:
+    """Locks a folder by the file `lock` in it. It ends with the process, however the process dies.
+
+    Raises CheckpointError if another process holds it, OSError.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._file = open(f"{folder}/lock", "a+", opener=trust.private_opener)  # noqa: SIM115
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.seek(0)
+            owner = self._file.read().strip() or "another process"
+            self._file.close()
+            remedy = "stop it first, or give another `--checkpoint`"
+            msg = f"checkpoint folder `{folder}` is in use by {owner}; {remedy}"
+            raise CheckpointError(msg) from None
+        except OSError:
+            self._file.close()
+            raise
+        self._file.truncate(0)
+        self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        self._file.flush()
+
+    def release(self) -> None:
+        """Let others in."""
+        self._file.truncate(0)
+        self._file.close()
+
+
+def locked(folder: str) -> FolderLock | None:
+    """A folder's lock; None on some network file systems, which have none. Raises as `FolderLock`."""
+    try:
+        return FolderLock(folder)
+    except OSError as error:
+        if error.errno in _UNLOCKABLE:
+            return None
+        raise

@@ -1,0 +1,1 @@
+"""One operator in a container: its callbacks, window by window."""

@@ -1,0 +1,93 @@
+"""How old records are when an operator is done with them: noted in its window, worked out after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ridgeline.api.attributes import RecordingLevel
+from ridgeline.api.clock import Timeline
+from ridgeline.api.columns.tuples import Tuples
+from ridgeline.api.times import NO_TIME, Microseconds, Times, joined_times
+from ridgeline.measure.age.record_age import LEVELS, sample
+from ridgeline.measure.events import AgeSample
+
+_PER_SECOND = 1_000_000
+
+
+def places(level: RecordingLevel, *, source: bool, leaf: bool, stateful: bool) -> tuple[str, ...]:
+    """Where an operator's ages are taken: an input operator is a source and nothing else.
+
+    >>> places(RecordingLevel.TRACE, source=False, leaf=True, stateful=True)
+    ('state', 'emit', 'commit')
+    """
+    found = (
+        ("source",) if source else ("state",) * stateful + ("emit", "commit") * leaf
+    )  # `publish` is worked out from `commit`
+    return tuple(place for place in found if level is RecordingLevel.TRACE or LEVELS[place] == level)
+
+
+class AgeMeter:
+    """The ages of one operator's records, window by window, at its `places`."""
+
+    def __init__(self, places: Sequence[str]) -> None:
+        self._places = places
+        self._seen: list[tuple[Tuples, float]] = []
+        self._timeline: Timeline | None = None
+
+    def begin(self, timeline: Timeline) -> None:
+        """A window begins; what an attempt before has left is forgotten."""
+        self._seen, self._timeline = [], timeline
+
+    def processed(self, tuples: Tuples) -> None:
+        """A run of tuples has been processed now."""
+        if self._places and self._timeline is not None and tuples.timed and self._places[0] != "source":
+            self._seen.append((tuples, self._timeline.now()))
+
+    def emitted(self, parts: Iterable[Tuples], now: float) -> None:
+        """An input operator has emitted this by then."""
+        if "source" in self._places:
+            self._seen += [(tuples, now) for tuples in parts if tuples.timed]
+
+    def ages(self, ended: float) -> list[AgeSample]:
+        """The ages of the window that ended then; nothing if it failed."""
+        seen, self._seen = self._seen, []
+        times = joined_times([(len(tuples), tuples.times) for tuples, _ in seen])
+        if times is None:
+            return []
+        newest, oldest, now = _as_of_last(
+            times, [len(tuples) for tuples, _ in seen], [now for _, now in seen]
+        )
+        samples: list[AgeSample] = []
+        for place in self._places:
+            if place == "commit" and newest is not times.newest:  # read at several moments
+                found = sample(place, LEVELS[place], times.newest, times.oldest, ended)
+            elif place == "commit" and samples:
+                found = replace(samples[0], place=place, level=LEVELS[place], as_of=now)
+            elif samples:
+                found = replace(samples[0], place=place, level=LEVELS[place])
+            else:
+                found = sample(place, LEVELS[place], newest, oldest, now)
+            samples += [found] if found is not None else []
+        return samples
+
+
+def _as_of_last(
+    times: Times, counts: Sequence[int], nows: Sequence[float]
+) -> tuple[Microseconds, Microseconds | None, float]:
+    """Merge the times of all batches into one sample: shift each to give its ages as of the last reading."""
+    readings = [round(now * _PER_SECOND) for now in nows]
+    if min(readings) == readings[-1]:
+        return times.newest, times.oldest, nows[-1]
+    shifts = np.repeat(readings[-1] - np.array(readings, np.int64), counts)
+    return (
+        _shifted(times.newest, shifts),
+        None if times.oldest is None else _shifted(times.oldest, shifts),
+        nows[-1],
+    )
+
+
+def _shifted(times: Microseconds, shifts: Microseconds) -> Microseconds:
+    return np.where(times == NO_TIME, NO_TIME, times + shifts)

@@ -1,0 +1,76 @@
+"""A container's failure on its way to the driver: a report like any other, as plain data.
+
+Spark's task ends well, so Spark tries nothing again and prints nothing, and no code is ever made out of an
+error's text.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from dataclasses import dataclass
+
+from ridgeline.api.errors import (
+    CallbackInterrupt,
+    ContainerAbortError,
+    Failure,
+    OperatorError,
+    RidgelineError,
+    StateError,
+    described,
+)
+from ridgeline.engine.files.storage import explain
+from ridgeline.plan.container_spec import ContainerSpec
+
+NOT_RUN = b""
+"""What consumers of a container get that failed, or did not run because another one had failed."""
+_BEGIN = b'{"container"'
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A container failed in an attempt at a window."""
+
+    container: int
+    failure: Failure
+
+    def encode(self) -> bytes:
+        """As JSON."""
+        return json.dumps({"container": self.container, "failure": self.failure.to_dict()}).encode()
+
+    @classmethod
+    def decode(cls, record: bytes) -> Failed | None:
+        """From a record of a window's job; None if it is no failure."""
+        if not record.startswith(_BEGIN):
+            return None
+        found = json.loads(record)
+        return cls(found["container"], Failure(**found["failure"]))
+
+
+class InputLostError(BaseException):
+    """Spark's input of a task broke off.
+
+    Not the operator's fault, so no callback and no `except Exception` in one must take it.
+    """
+
+
+def failure_of(error: BaseException, spec: ContainerSpec, window_id: int, checkpoint: str) -> Failure:
+    """The failure of a container: of a callback, of reading or writing state, or a fault of the engine."""
+    if isinstance(error, (OperatorError, CallbackInterrupt)):
+        return error.failure
+    trace = ""
+    if isinstance(error, ContainerAbortError):
+        callback, text = "emit_tuples", str(error)
+    elif isinstance(error, (RidgelineError, OSError)):
+        callback, text = "state", explain(checkpoint, error) if isinstance(error, OSError) else str(error)
+    else:
+        callback, text, trace = "its container", described(error), "".join(traceback.format_exception(error))
+    title = (error.operator if isinstance(error, StateError) else "") or spec.operators[0].title
+    return Failure(spec.application, title, 0, window_id, callback, text, traceback=trace)
+
+
+def hosting_failure(error: Exception, checkpoint: str) -> Failure:
+    """The failure of a slot that cannot make the containers that it is to host."""
+    text = explain(checkpoint, error) if isinstance(error, OSError) else described(error)
+    trace = "".join(traceback.format_exception(error))
+    return Failure("", "", 0, -1, "making its containers", text, traceback=trace)

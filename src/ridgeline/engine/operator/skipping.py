@@ -1,0 +1,239 @@
+"""Operators with `on_error=SKIP`: tuples on which they fail are left out, with all effects of these tuples.
+
+What the operator emitted and handed over for the tuple is undone. If the operator has state, or attributes
+that the window has set, all of a failed tuple's traces cannot be known afterwards. So the window goes on to
+find what else fails, and is run again from the state before. There each suspect is tried once more, from a
+savepoint (see `savepoint`): if it fails again it is left out with all its effects. What one attempt finds
+costs one more attempt, however much it is. A batch that fails is delivered row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.tuples import Tuples
+from ridgeline.api.dead_letter import NAME as DEAD_LETTERS
+from ridgeline.api.dead_letter import DeadLetter
+from ridgeline.api.errors import OperatorError, SchemaError, described, shorten
+from ridgeline.api.operator import operator_type
+from ridgeline.api.points import OutputPoint
+from ridgeline.api.support.masking import mask_text, printable
+from ridgeline.api.times import Processing
+from ridgeline.engine.operator.progress import Handler
+from ridgeline.engine.operator.savepoint import Savepoint
+
+if TYPE_CHECKING:
+    from ridgeline.engine.operator.runtime import OperatorRuntime
+
+_TEXT_LIMIT = 300
+_TUPLE_LIMIT = 1_000
+_TRACEBACK_LIMIT = 2_000
+Place = tuple[str, int]
+"""An input port, and the number of a run of tuples that came in on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """What was wrong with a tuple: the exception, its traceback, and when (wall clock)."""
+
+    error: str
+    traceback: str
+    at: float
+
+
+@dataclass(slots=True)
+class Skips:
+    """What may be wrong in an operator's window, by run of tuples.
+
+    `suspects`: the positions that failed after others had left traces, or for the first time. A run that is
+    known here at all is delivered row by row. `wrong`: those that cannot be tried from a savepoint, and what
+    was wrong there. `failure`: the first failure of this attempt, which is to be run again.
+    """
+
+    suspects: dict[Place, set[int]] = field(default_factory=dict)
+    wrong: dict[Place, dict[int, Wrong]] = field(default_factory=dict)
+    failure: OperatorError | None = None
+
+    def suspect(self, place: Place, position: int | None, failure: OperatorError) -> None:
+        """Note what failed; None: a whole batch."""
+        rows = self.suspects.setdefault(place, set())
+        if position is not None:
+            rows.add(position)
+        self.failure = self.failure or failure
+
+    def run_again(self) -> bool:
+        """Whether the window is to be run again, since suspects were found in it."""
+        found, self.failure = self.failure is not None, None
+        return found
+
+
+class Delivery:
+    """Delivers tuples to an operator that leaves those out on which it fails."""
+
+    def __init__(self, runtime: OperatorRuntime, skips: Skips) -> None:
+        self._runtime = runtime
+        self._skips = skips
+        self._points = list(runtime.outputs.values())
+        declared = operator_type(type(runtime.operator)).outputs
+        self._letters = None if DEAD_LETTERS in declared else runtime.outputs.get(DEAD_LETTERS)
+        self._context = runtime.context
+        self.left_out: list[str] = []
+        """What was wrong with those that no error port has taken."""
+
+    def deliver(
+        self, place: Place, handler: Handler, tuples: Tuples, inheriting: Iterable[OutputPoint]
+    ) -> None:
+        """Tuple by tuple. Raises OperatorError if one failed and its traces cannot be taken back."""
+        rows = tuples.rows
+        iterator = iter(rows)
+        remaining: Callable[[], int] = iterator.__length_hint__  # type: ignore[attr-defined]  # a list's iterator
+        points = list(inheriting) if tuples.timed else []
+        processing = Processing(lambda: tuples.times, len(rows), remaining)
+        outputs = [point.begin(processing) for point in points]
+        lengths: list[list[int]] = [[] for _ in points]
+        with self._runtime.running.part(place[0], len(rows), iterator):
+            for position, row in enumerate(iterator):
+                self._one(place, position, "process", handler, row, row)
+                for output, after in zip(outputs, lengths, strict=True):
+                    after.append(len(output))
+        for point, after in zip(points, lengths, strict=True):
+            point.end(after)
+
+    def deliver_batch(
+        self, place: Place, handler: Handler, tuples: Tuples, inheriting: Iterable[OutputPoint]
+    ) -> None:
+        """As one batch; row by row once it has failed. Raises OperatorError as `deliver`."""
+        points = list(inheriting)
+        if place not in self._skips.suspects:
+            marks = self._marks()
+            try:
+                self._runtime.deliver_batch(place[0], handler, tuples, points)
+            except OperatorError as error:
+                self._roll_back(marks)
+                if not self._runtime.is_clean:
+                    self._skips.suspect(place, None if len(tuples) > 1 else 0, error)
+                    return
+            else:
+                return
+        with self._runtime.running.part(place[0], len(tuples), None):
+            for position in range(len(tuples)):
+                one = tuples.take(np.array([position]))
+                processing = Processing(lambda one=one: one.times, 1)  # type: ignore[misc]
+                for point in points:
+                    point.begin(processing)
+                self._one(place, position, "process_batch", handler, one.batch, one)
+                for point in points:
+                    point.end()
+
+    def check(self) -> None:
+        """All tuples were delivered. Raises OperatorError if suspects were found: the window runs again."""
+        if self._skips.failure is not None:
+            raise self._skips.failure
+
+    def _one(
+        self,
+        place: Place,
+        position: int,
+        callback: str,
+        handler: Handler,
+        value: object,
+        row: object,
+    ) -> None:
+        """Call a handler for one tuple; if it fails, take its effects back and leave the tuple out.
+
+        A suspect is tried from a savepoint, unless this attempt has failed already.
+        """
+        known = self._skips.wrong.get(place, {}).get(position)
+        if known is not None:
+            self._leave_out(place[0], row.rows[0] if isinstance(row, Tuples) else row, known)
+            return
+        savepoint = None
+        tried = self._skips.failure is None and position in self._skips.suspects.get(place, ())
+        if tried:
+            with suppress(Exception):  # attributes of users may refuse to be copied
+                savepoint = Savepoint(self._runtime)
+        marks = self._marks()
+        try:
+            handler(value)
+        except BaseException as error:
+            row = row.rows[0] if isinstance(row, Tuples) else row
+            failure = self._runtime.failure(f"{callback} of port {place[0]}", error, shorten(row))
+            if not isinstance(failure, OperatorError):
+                raise failure from error
+            failure.__cause__ = error
+            wrong = self._wrong(described(error, _TEXT_LIMIT), failure.failure.traceback)
+            clean = self._runtime.is_clean
+            self._roll_back(marks)
+            if savepoint is not None:
+                savepoint.roll_back()
+            elif not clean:
+                if tried:  # all before it was right: it is sure
+                    self._skips.wrong.setdefault(place, {})[position] = wrong
+                self._skips.suspect(place, position, failure)
+                return
+            self._leave_out(place[0], row, wrong)
+        else:
+            if savepoint is not None:
+                savepoint.release()
+
+    def _wrong(self, error: str, traceback: str) -> Wrong:
+        return Wrong(error, traceback[-_TRACEBACK_LIMIT:], self._context.clock.wall())
+
+    def _letter(self, port: str, row: object, wrong: Wrong) -> DeadLetter:
+        spec = self._runtime.spec
+        shown, error, trace = (
+            printable(mask_text(text)) for text in (shorten(row, _TUPLE_LIMIT), wrong.error, wrong.traceback)
+        )
+        at = datetime.fromtimestamp(wrong.at, UTC)
+        return DeadLetter(self._context.window_id, spec.name, spec.partition, port, shown, error, trace, at)
+
+    def _leave_out(self, port: str, row: object, wrong: Wrong) -> None:
+        """Give it to the first error port that takes such tuples, else note it; write its dead letter."""
+        if self._letters is not None:
+            self._letters.emit(self._letter(port, row, wrong))
+        schema = self._runtime.spec.inputs[port]
+        taking = (point for point in self._points if point.port.error and _takes(point, schema))
+        point = next(taking, None)
+        if point is not None:
+            point.emit(row)
+        else:
+            self.left_out.append(f"{shorten(row)}: {wrong.error}")
+
+    def _marks(self) -> Sequence[object]:
+        return [*(point.mark() for point in self._points), self._context.handed_over_count]
+
+    def _roll_back(self, marks: Sequence[Any]) -> None:
+        for point, mark in zip(self._points, marks, strict=False):
+            point.roll_back(mark)
+        self._context.take_back(marks[-1])
+
+
+def write_letters(runtime: OperatorRuntime) -> list[str]:
+    """Write the dead letters of records that an input left out; returns what was wrong with each."""
+    context, spec = runtime.context, runtime.spec
+    declared = operator_type(type(runtime.operator)).outputs
+    point = None if DEAD_LETTERS in declared else runtime.outputs.get(DEAD_LETTERS)
+    at = datetime.fromtimestamp(context.clock.wall(), UTC)
+    found = []
+    for record, error in context.take_left_out():
+        shown, text = (printable(mask_text(one[:_TUPLE_LIMIT])) for one in (record, error))
+        if point is not None:
+            port = next(iter(declared), "")
+            point.emit(DeadLetter(context.window_id, spec.name, spec.partition, port, shown, text, "", at))
+        found.append(f"{shorten(shown)}: {text}")
+    return found
+
+
+def _takes(point: OutputPoint, schema: Schema) -> bool:
+    """True if an output takes tuples of a schema; one declared as `Any` that no stream reads has none."""
+    try:
+        return schema.difference(point.schema) is None
+    except SchemaError:
+        return False

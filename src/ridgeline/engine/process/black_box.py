@@ -1,0 +1,150 @@
+"""What a worker process does, readable on its host after its death: one small mapped file a process.
+
+A process that is killed, crashes in native code or calls `os._exit` says nothing more. The next try of its
+task, and the driver if it runs on the same host, read from the file which operator was in turn. Noting that
+costs a window about a microsecond an operator.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ridgeline.api.errors import Failure
+from ridgeline.engine.process import stacks
+from ridgeline.plan.container_spec import ContainerSpec
+from ridgeline.plan.physical import PhysicalOperator
+from ridgeline.plan.protocol import WindowRequest
+
+_SUFFIX = ".turn"
+_BYTES = 256
+_ENOUGH = 2
+
+
+class Turn(NamedTuple):
+    """An operator (physical id) in turn in a container, in an attempt at a window of a run."""
+
+    run_id: str
+    window_id: int
+    attempt: int
+    container: int
+    operator: int
+
+
+class Death(NamedTuple):
+    """A dead process, whose turn it was, and what it wrote in a crash ("" if it was killed or left)."""
+
+    pid: int
+    turn: Turn
+    dump: str
+
+
+class BlackBox:
+    """The file of this process. `note` and `idle` raise nothing."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._map: mmap.mmap | None = None
+        with contextlib.suppress(OSError):
+            descriptor = os.open(
+                stacks.folder() / f"{self._pid}{_SUFFIX}", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600
+            )
+            try:
+                os.ftruncate(descriptor, _BYTES)
+                self._map = mmap.mmap(descriptor, _BYTES)
+            finally:
+                os.close(descriptor)
+
+    @property
+    def of_this_process(self) -> bool:
+        """False in a process that was forked since."""
+        return self._pid == os.getpid()
+
+    def note(self, turn: Turn) -> None:
+        """It is this operator's turn."""
+        if self._map is not None:
+            text = (
+                f"{turn.window_id} {turn.attempt} {turn.container} {turn.operator} {turn.run_id}\n".encode()[
+                    :_BYTES
+                ]
+            )
+            self._map[: len(text)] = text
+
+    def idle(self) -> None:
+        """Nobody's turn."""
+        if self._map is not None:
+            self._map[:1] = b"\n"
+
+
+def turn_of(pid: int) -> Turn | None:
+    """Whose turn it is, or was, in a process of this user on this host; None if nobody's."""
+    try:
+        return _read(stacks.folder() / f"{pid}{_SUFFIX}")
+    except OSError:
+        return None
+
+
+def deaths(run_id: str, window_id: int, attempt: int) -> list[Death]:
+    """The processes on this host that died in their turn in an attempt at a window, by process id."""
+    return sorted(_deaths(run_id, window_id, attempt))
+
+
+def victims(spec: ContainerSpec, run_id: str, request: WindowRequest) -> Failure | None:
+    """The failure of a container whose processes died twice in one operator's turn; else None."""
+    died = [
+        death
+        for death in deaths(run_id, request.window_id, request.attempt)
+        if death.turn.container == spec.id
+    ]
+    for operator in spec.operators:
+        of_it = [death for death in died if death.turn.operator == operator.id]
+        if len(of_it) >= _ENOUGH:
+            return death_of(spec.application, operator, request.window_id, of_it)
+    return None
+
+
+def death_of(application: str, operator: PhysicalOperator, window_id: int, died: Sequence[Death]) -> Failure:
+    """The failure of an operator in whose turn worker processes have died."""
+    dump = max(death.dump for death in died)
+    times = " twice" if len(died) > 1 else ""
+    reason = dump.partition("\n")[0].removeprefix("Fatal Python error: ")
+    how = (
+        f"crashed in native code: {reason}"
+        if reason
+        else "was killed (is the host out of memory?), or ended by `os._exit`"
+    )
+    name = operator.title if operator.unifier else operator.name
+    text = f"its worker process died{times}: it {how}"
+    return Failure(
+        application, name, operator.partition, window_id, "its turn", text, traceback=dump, raised=True
+    )
+
+
+def _deaths(run_id: str, window_id: int, attempt: int) -> Iterator[Death]:
+    """Find the processes of this host that died in this attempt at a window, with whose turn it was."""
+    with contextlib.suppress(OSError):
+        folder = stacks.folder()
+        for path in folder.glob(f"*{_SUFFIX}"):
+            turn = _read(path)
+            pid = int(path.stem) if path.stem.isdigit() else 0
+            if (
+                turn is not None
+                and turn[:3] == (run_id, window_id, attempt)
+                and pid
+                and not stacks.lives(pid)
+            ):
+                yield Death(pid, turn, stacks.last_words(pid))
+
+
+def _read(path: Path) -> Turn | None:
+    try:
+        window, attempt, container, operator, run_id = (
+            path.read_bytes().partition(b"\n")[0].decode().split(" ", 4)
+        )
+        return Turn(run_id, int(window), int(attempt), int(container), int(operator))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,163 @@
+"""The worker's half of heartbeats: one thread a process reports what a container does in a long window.
+
+A heartbeat is one frame to STRAM: a `ContainerHeartbeat` as JSON, as `ridgeline.measure.encoding` writes it.
+Nothing is ever answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import Protocol, TypeAlias
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import described
+from ridgeline.engine.operator.progress import plain_work
+from ridgeline.engine.process import stacks
+from ridgeline.measure.encoding import to_dict
+from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, SourceTaken
+
+_log = logging.getLogger(__name__)
+MAXIMUM_BYTES = 256 * 1024
+_HOST = socket.gethostname()
+Send: TypeAlias = Callable[[Callable[[], bytes]], bool]
+"""Sends what the argument returns, which is called once sending is possible; False if it is not now.
+
+Raises OSError or RidgelineError.
+"""
+
+
+class Reporting(Protocol):
+    """What can say what it is doing: a `Container`."""
+
+    def heartbeat(self) -> ContainerHeartbeat | None:
+        """What it is doing now, None if it runs no window."""
+
+
+class HeartbeatSender:
+    """Sends the heartbeats of this process from a daemon thread; `failures` counts failed attempts.
+
+    A container that works on its window for longer than the interval sends its running metrics. In shorter
+    windows, and by an idle worker, the clock is sent. What `taken` says of its input operators comes with
+    both: their reports may wait for a container that works. So a worker that is silent is frozen or gone.
+    Work never waits for it: a window costs an attribute. `close` is called by the thread after `stop`.
+    """
+
+    def __init__(
+        self,
+        send: Send,
+        interval_seconds: float,
+        clock: Clock,
+        close: Callable[[], None] = lambda: None,
+        taken: Callable[[], tuple[SourceTaken, ...]] = tuple,
+    ) -> None:
+        self.failures = 0
+        self._send = send
+        self._interval_seconds = interval_seconds
+        self._clock = clock
+        self._close = close
+        self._taken = taken
+        self._work: tuple[Reporting, int] | None = None
+        self._stop = threading.Event()
+
+    def start(self) -> None:
+        """Send from now on, for the first time at once."""
+        with contextlib.suppress(Exception):  # no dumps of stacks then
+            stacks.register()  # in this thread, as other locks that a fork would copy
+        try:
+            threading.Thread(target=self._run, name="ridgeline-heartbeat", daemon=True).start()
+        except RuntimeError:  # the host has no thread to spare: no heartbeats, the work continues
+            self.failures += 1
+
+    def stop(self) -> None:
+        """Send no more."""
+        self._stop.set()
+
+    @contextlib.contextmanager
+    def working(self, container: Reporting) -> Iterator[None]:
+        """The calling thread runs a window of the container."""
+        self._work = (container, threading.get_ident())
+        try:
+            yield
+        finally:
+            self._work = None
+
+    def _run(self) -> None:
+        """Send a heartbeat every interval until `stop`. Failures are counted, and logged once a series."""
+        unsent = 0
+        while True:
+            try:
+                beat = self._running() or self._idle()
+                beat = replace(beat, unsent=unsent, taken=self._taken())
+                if self._send(partial(encode, beat, self._clock.wall)):
+                    if unsent:
+                        _log.info("the driver takes heartbeats again; %d were not sent", unsent)
+                    unsent = 0
+                else:
+                    unsent += 1
+            except Exception as error:  # noqa: BLE001  no work may fail for figures
+                self.failures += 1
+                if not unsent:
+                    _log.warning("heartbeats cannot be sent to the driver: %s", described(error))
+                unsent += 1
+            if self._clock.wait(self._interval_seconds, self._stop):
+                self._close()
+                return
+
+    def _idle(self) -> ContainerHeartbeat:
+        """The clock."""
+        return ContainerHeartbeat(0.0, -1, _HOST, os.getpid(), 0.0)
+
+    def _running(self) -> ContainerHeartbeat | None:
+        """The figures of the container that works on its window for longer than the interval."""
+        work = self._work
+        if work is None:
+            return None
+        container, thread = work
+        beat = container.heartbeat()
+        if beat is None or beat.sent - beat.began < self._interval_seconds:
+            return None
+        return replace(beat, stack=stacks.of_thread(thread))
+
+
+def encode(beat: ContainerHeartbeat, wall: Callable[[], float]) -> bytes:
+    """A heartbeat on the wire, of about 256 KB at most.
+
+    Operators that do not fit are left out, running ones last.
+    `wall` is read last: `sent`.
+    """
+    operators = tuple(replace(operator, work=plain_work(operator.work)) for operator in beat.operators)
+    taken = [
+        replace(said, consumed=work[0], remaining=work[1])
+        for said in beat.taken
+        if (work := plain_work((said.consumed, said.remaining))) is not None
+    ]
+    beat = replace(beat, taken=tuple(taken))
+    body = _body(replace(beat, operators=operators))
+    if len(body) > MAXIMUM_BYTES:
+        room = MAXIMUM_BYTES - len(_body(replace(beat, operators=())))
+        body = _body(replace(beat, operators=_fitting(operators, room)))
+    return f'{body[:-1]}, "sent": {wall()!r}}}'.encode()
+
+
+def _body(beat: ContainerHeartbeat) -> str:
+    heartbeat = to_dict(beat)
+    del heartbeat["sent"]
+    return json.dumps(heartbeat, allow_nan=False)
+
+
+def _fitting(operators: tuple[RunningOperator, ...], room: int) -> tuple[RunningOperator, ...]:
+    kept = []
+    for operator in sorted(operators, key=lambda operator: operator.state != "running"):
+        room -= len(json.dumps(to_dict(operator))) + 2
+        if room < 0:
+            break
+        kept.append(operator)
+    return tuple(kept)

@@ -1,0 +1,244 @@
+"""The `logging` channel `ridgeline`: where its lines go, and how they are written.
+
+Modules log to a logger of their own name (`ridgeline.observe.watch`), with `extra` fields such as `operator`,
+`partition` and `window`. Nothing is written unless `open_channel` asks for it or the program configures
+`logging` itself. Workers take the driver's settings from the environment.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.masking import mask, mask_text, printable
+from ridgeline.engine.process.worker_output import MarkedStream, current_operator
+
+CHANNEL = "ridgeline"
+VARIABLE = "RIDGELINE_LOG"
+"""The environment variable that carries the driver's `LogSettings` to the workers, as JSON."""
+_STANDARD = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"})
+
+
+class LogLevel(StrEnum):
+    """The least severe lines that are written."""
+
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+
+
+class LogFormat(StrEnum):
+    """`text`: a line for people. `json`: one JSON object a line."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    """What is logged, and where: `file` is an absolute path to append to, None is standard error."""
+
+    level: LogLevel = LogLevel.INFO
+    format: LogFormat = LogFormat.TEXT
+    file: str | None = None
+
+    def encode(self) -> str:
+        """As text for `VARIABLE`."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def decode(cls, text: str) -> LogSettings:
+        """What `encode` has made. Raises ValueError, TypeError or KeyError for any other text."""
+        found = json.loads(text)
+        return cls(LogLevel(found["level"]), LogFormat(found["format"]), found["file"])
+
+    @property
+    def handler(self) -> logging.Handler:
+        """A handler that writes lines of this format there. Raises OSError if the file cannot be written."""
+        descriptor = None
+        if self.file is not None:
+            descriptor = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        handler = _LineHandler(descriptor)
+        handler.setFormatter(JsonLines() if self.format is LogFormat.JSON else TextLines())
+        return handler
+
+
+# Lines ------------------------------------------------------------------------------------------------------
+
+
+def _fields(record: logging.LogRecord) -> dict[str, object]:
+    """The record's extra fields without secrets; in a callback also the operator that logs."""
+    fields: dict[str, Any] = {}
+    current = current_operator()
+    if current is not None:
+        context = current.context
+        fields = {
+            "application": context.application,
+            "operator": current.name,
+            "partition": context.partition,
+            "window": context.window_id,
+        }
+    fields |= {name: value for name, value in vars(record).items() if name not in _STANDARD}
+    return {name: mask(name, value) for name, value in fields.items() if value is not None}
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+    return moment.replace("+00:00", "Z")
+
+
+class TextLines(logging.Formatter):
+    """`2026-03-01T12:00:00.000Z WARNING [balances:1] ridgeline.x: text (window=7)`.
+
+    Further lines of a message or traceback are indented, and control characters are escaped: no message can
+    look like a line of its own. Secrets are masked.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as text, without a line break at its end."""
+        fields = _fields(record)
+        mark = ""
+        if "operator" in fields:
+            partition = f":{fields.pop('partition')}" if "partition" in fields else ""
+            mark = f"[{fields.pop('operator')}{partition}] "
+        text = f"{_time(record)} {record.levelname} {mark}{record.name}: {record.getMessage()}"
+        if fields:
+            text += f" ({', '.join(f'{name}={value}' for name, value in fields.items())})"
+        if record.exc_info:
+            text += f"\n{self.formatException(record.exc_info)}"
+        return printable(mask_text(text)).replace("\n", "\n    ")
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line: `time` (ISO 8601, UTC), `level`, `logger`, `message`, then the extra fields.
+
+    `exception` has a traceback. Secrets are masked.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The record as one line of JSON."""
+        line = {
+            "time": _time(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": mask_text(record.getMessage()),
+        }
+        if record.exc_info:
+            line["exception"] = mask_text(self.formatException(record.exc_info))
+        return json.dumps({**_fields(record), **line}, default=str)
+
+
+class _LineHandler(logging.Handler):
+    """Writes each line at once, so that lines of several processes do not mix. A failure is reported once."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+        self._failed = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record. Raises nothing: a full disk must not end what is logged."""
+        try:
+            line = f"{self.format(record)}\n"
+            if self._descriptor is None:
+                stream = sys.stderr.stream if isinstance(sys.stderr, MarkedStream) else sys.stderr
+                stream.write(line)
+                stream.flush()
+            else:
+                os.write(self._descriptor, line.encode("utf-8", "backslashreplace"))
+        except Exception as error:  # noqa: BLE001  reported here
+            if not self._failed:
+                self._failed = True
+                with contextlib.suppress(Exception):
+                    what = mask_text(f"{type(error).__name__}: {error}")
+                    sys.stderr.write(f"a log line cannot be written: {what}; further ones are not reported\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+        super().close()
+
+
+# Processes --------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def open_channel(
+    settings: LogSettings | None, environment: MutableMapping[str, str] = os.environ
+) -> Iterator[None]:
+    """While the block runs, write what is logged under `ridgeline`; workers started meanwhile do so too.
+
+    None: write nothing. Raises RidgelineError if the file cannot be written.
+    """
+    if settings is None:
+        yield
+        return
+    if settings.file is not None:
+        settings = replace(settings, file=str(Path(settings.file).absolute()))
+    try:
+        handler = settings.handler
+    except OSError as error:
+        remedy = "give `--log-file` a path in a folder that exists and that you may write to"
+        msg = f"log file `{settings.file}` cannot be written: {error.strerror or error}; {remedy}"
+        raise RidgelineError(msg) from error
+    channel = logging.getLogger(CHANNEL)
+    level = channel.level
+    channel.setLevel(settings.level)
+    channel.addHandler(handler)
+    environment[VARIABLE] = settings.encode()
+    try:
+        yield
+    finally:
+        del environment[VARIABLE]
+        channel.removeHandler(handler)
+        channel.setLevel(level)
+        handler.close()
+
+
+def _given(environment: Mapping[str, str]) -> LogSettings | None:
+    """The settings in `VARIABLE`; None for none, and for a text that no driver has written."""
+    try:
+        return LogSettings.decode(environment.get(VARIABLE, "null"))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def for_executors(*, same_host: bool, environment: Mapping[str, str] = os.environ) -> str:
+    """The value of `VARIABLE` for executors, "" for none.
+
+    On other hosts they write to their own standard error.
+    """
+    settings = _given(environment)
+    if settings is None:
+        return ""
+    return (settings if same_host else replace(settings, file=None)).encode()
+
+
+def open_worker_channel(environment: Mapping[str, str] = os.environ) -> None:
+    """In a worker: write what is logged, by Ridgeline and by operators, as the driver's settings say.
+
+    Does nothing without them. A file that cannot be written is replaced by standard error.
+    """
+    settings = _given(environment)
+    if settings is None:
+        return
+    try:
+        handler = settings.handler
+    except OSError:
+        handler = replace(settings, file=None).handler
+    root = logging.getLogger()
+    root.setLevel(settings.level)
+    root.addHandler(handler)

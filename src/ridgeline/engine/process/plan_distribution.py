@@ -1,0 +1,350 @@
+"""How the plan and the user's own code reach the workers: as one file in the checkpoint folder.
+
+Modules that are not installed (the application's file, its neighbours, a test) travel as source text. The
+worker imports them by name. So classes are the same everywhere, and plain pickle works on their instances.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import io
+import os
+import pickle
+import sys
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, ModuleType, SimpleNamespace
+from typing import IO, Any
+
+import cloudpickle
+
+from ridgeline.api.errors import RidgelineError, UntrustedError
+from ridgeline.api.support.masking import secrets_in, shown
+from ridgeline.engine.files import trust
+from ridgeline.engine.files.storage import DriverStorage, Storage
+from ridgeline.engine.process import shipped_packages, user_files
+from ridgeline.engine.process.plan_files import PLAN_FILES, place_of
+from ridgeline.engine.process.shipped_packages import ShippedPackage
+from ridgeline.engine.process.user_files import UserFiles
+from ridgeline.engine.process.user_modules import user_sources
+from ridgeline.plan.container_spec import ContainerSpec
+from ridgeline.plan.execution import Plan
+
+_MAKE_CLASS, _MADE_WITH = "_make_skeleton_class", 3
+"""The function of cloudpickle that makes a class anew, and which argument has what its body begins with."""
+_MAKERS = frozenset({_MAKE_CLASS, "_make_skeleton_enum"})
+_SCRIPTS = "a class of the script"
+"""The last argument of these functions, which they do not use, for a class that the script itself has."""
+Sources = Mapping[str, tuple[str, str]]
+"""Path and text of modules by name."""
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class PlanFile:
+    """What workers need to read the plan: the file's name, which ends with its digest, and the secrets.
+
+    `owner`: the user id of the driver, whose files the workers trust. `packages`: what its modules come from.
+    `files`: what lies beside the user's own modules.
+    """
+
+    name: str
+    secrets: tuple[str | bytes, ...] = field(default=(), repr=False)
+    owner: int = 0
+    packages: tuple[ShippedPackage, ...] = ()
+    files: UserFiles | None = None
+    epoch: int = 0
+    """Of the driver that wrote it, and what it needs."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The files in the checkpoint folder that it needs."""
+        digests = [package.sha256 for package in self.packages]
+        digests += [self.files.sha256] if self.files is not None else []
+        return (self.name, *(place_of(digest, self.epoch) for digest in digests if digest))
+
+
+@dataclass(frozen=True, slots=True)
+class UserCode:
+    """The user's modules, and what lies beside them."""
+
+    sources: Sources
+    files: UserFiles
+
+
+def ship_code(storage: DriverStorage, epoch: int = 0) -> UserCode:
+    """Find the user's modules, and write the files beside them. Raises OSError."""
+    sources = user_sources()
+    return UserCode(sources, user_files.ship(storage, sources, epoch))
+
+
+def distribute(
+    storage: DriverStorage, specs: Sequence[ContainerSpec], code: UserCode | None = None, epoch: int = 0
+) -> PlanFile:
+    """Write the specs and the user's modules, without the secrets that operators hold in properties.
+
+    `code`: the modules, where they are shipped already. `epoch`: the driver's. May be called from several
+    threads.
+    Raises OSError, and RidgelineError naming the operator that cannot be sent.
+    """
+    values = [vars(operator.operator) for spec in specs for operator in spec.operators]
+    found = [
+        secret
+        for properties in values
+        for name, value in properties.items()
+        for secret in secrets_in(name, value)
+        if secret
+    ]
+    secrets = tuple(dict.fromkeys(found))
+    numbers = {id(secret): secrets.index(secret) for secret in found}
+    pickled = _pickled(specs, numbers)  # before anything is written: it says what cannot be
+    code = code or ship_code(storage, epoch)
+    data = zlib.compress(cloudpickle.dumps((code.sources, pickled), 5), 1)
+    name = place_of(hashlib.sha256(data).hexdigest(), epoch)
+    packages = shipped_packages.ship(storage, epoch)
+    file = PlanFile(name, secrets, os.geteuid(), packages, code.files, epoch)
+    PLAN_FILES.create(storage, name, data, file)
+    return file
+
+
+class _Pickler(cloudpickle.Pickler):
+    """Writes a number in the place of each object of these identities."""
+
+    def __init__(self, file: IO[bytes], numbers: Mapping[int, int]) -> None:
+        super().__init__(file, protocol=5)
+        self._numbers = numbers
+
+    def persistent_id(self, value: object) -> int | None:
+        """The number that stands for an object, None for most."""
+        return self._numbers.get(id(value))
+
+    def reducer_override(self, obj: Any) -> Any:
+        """As cloudpickle does, but says which classes the script has by their names.
+
+        A class with slots gets them where it is made anew. Else its instances would be pickled otherwise
+        there, and could not be read here.
+        """
+        reduced = super().reducer_override(obj)
+        if not isinstance(obj, type) or not isinstance(reduced, tuple):
+            return reduced
+        make, arguments, *rest = reduced
+        if getattr(make, "__name__", "") not in _MAKERS or not _is_scripts(obj):
+            return reduced
+        values = [*arguments[:-1], _SCRIPTS]
+        if make.__name__ == _MAKE_CLASS and "__slots__" in vars(obj) and not issubclass(obj, tuple):
+            values[_MADE_WITH] = {**values[_MADE_WITH], "__slots__": vars(obj)["__slots__"]}
+        return make, tuple(values), *rest
+
+
+def _is_scripts(kind: type) -> bool:
+    """True for a class that the script itself has by its name."""
+    return kind.__module__ == "__main__" and getattr(sys.modules["__main__"], kind.__name__, None) is kind
+
+
+class _Unpickler(pickle.Unpickler):
+    """Puts the secrets back, and notes the classes that travel as a whole: those of the script itself."""
+
+    def __init__(self, data: bytes, secrets: Sequence[str | bytes]) -> None:
+        super().__init__(io.BytesIO(data))
+        self._secrets = secrets
+        self._made: list[type] = []
+
+    def find_class(self, module: str, name: str) -> Any:
+        """As usual, but what makes classes notes them."""
+        found = super().find_class(module, name)
+        if name not in _MAKERS or module != "cloudpickle.cloudpickle":
+            return found
+
+        def make(*values: Any) -> type:
+            made: type = found(*values)
+            if values[-1] == _SCRIPTS:
+                self._made.append(made)
+            return made
+
+        return make
+
+    def name_classes(self) -> None:
+        """Let pickle find the classes of the script by their names, as in the process that runs it.
+
+        Else each value in a state would carry its class, and be of another class in the next process.
+        """
+        main = sys.modules["__main__"]
+        own = [kind for kind in self._made if getattr(main, kind.__name__, None) is not kind]
+        if own and not isinstance(main, _Script):
+            main = sys.modules["__main__"] = _Script(main)  # what runs here keeps its own names
+        for kind in own:
+            setattr(main, kind.__name__, kind)
+
+    def persistent_load(self, number: int) -> str | bytes:
+        """The secret that a number stands for."""
+        return self._secrets[number]
+
+
+class _Script(ModuleType):
+    """The script as far as a worker has it: its classes."""
+
+    def __init__(self, runs_here: ModuleType) -> None:
+        super().__init__("__main__", runs_here.__doc__)
+        vars(self).update(vars(runs_here))
+
+
+def _pickled(specs: Sequence[ContainerSpec], numbers: Mapping[int, int]) -> bytes:
+    """Pickle the plan without its secrets. Raises RidgelineError naming what cannot be pickled."""
+    try:
+        file = io.BytesIO()
+        _Pickler(file, numbers).dump(tuple(specs))
+        return file.getvalue()
+    except Exception as error:
+        named = [
+            (op.name, name, value)
+            for spec in specs
+            for op in spec.operators
+            for name, value in vars(op.operator).items()
+        ]
+        for operator, name, value in named:
+            if not _can_be_pickled(value):
+                what = f"its `{name}` is {shown(name, value)} ({error})"
+                msg = f"operator `{operator}` cannot be sent to the workers: {what}; make it in `setup`"
+                raise RidgelineError(msg) from error
+        remedy = "what cannot be pickled must be made in an operator's `setup`"
+        msg = f"the plan cannot be sent to the workers: {error}; {remedy}"
+        raise RidgelineError(msg) from error
+
+
+def _can_be_pickled(value: object) -> bool:
+    try:
+        cloudpickle.dumps(value, 5)
+    except Exception:  # noqa: BLE001  pickling runs code of users, which may raise anything
+        return False
+    return True
+
+
+def receive(storage: Storage, shipped: PlanFile) -> tuple[ContainerSpec, ...]:
+    """Read what `ship` wrote, making the user's modules importable first.
+
+    Raises OSError, ImportError, PackageError, UntrustedError if it is not what the driver wrote.
+    """
+    trust.trust_owner(shipped.owner)
+    data = storage.read(shipped.name)
+    if hashlib.sha256(data).hexdigest() != shipped.name.rpartition("-")[2]:
+        where = f"plan file `{storage.uri}/{shipped.name}`"
+        what = f"{where} is not what the driver wrote: its digest differs ({len(data)} bytes)"
+        msg = f"{what}; remove it and start the application again"
+        raise UntrustedError(msg)
+    shipped_packages.receive(storage, shipped.packages, shipped.epoch)
+    sources, specs = pickle.loads(zlib.decompress(data))
+    files = shipped.files
+    PlanFinder.install(sources, {} if files is None else user_files.receive(storage, files, shipped.epoch))
+    unpickler = _Unpickler(specs, shipped.secrets)
+    received: tuple[ContainerSpec, ...] = unpickler.load()
+    unpickler.name_classes()
+    return received
+
+
+def installed_modules(plan: Plan) -> list[str]:
+    """The modules of the plan's operators that workers can import without being sent anything."""
+    shipped = user_sources()
+    names = {type(operator.operator).__module__ for operator in plan.physical.operators}
+    return sorted(
+        name
+        for name in names
+        if name != "__main__" and name not in shipped and not shipped_packages.has(sys.modules.get(name))
+    )
+
+
+class PlanFinder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Imports modules from shipped text.
+
+    The text wins over what lies on the worker's path, which may be older. What lies beside a module is found
+    in its folder on this host (`user_files.py`).
+    """
+
+    _sources: dict[str, tuple[str, str]] = {}  # noqa: RUF012  one finder a process
+    _places: dict[str, str] = {}  # noqa: RUF012
+
+    @classmethod
+    def install(cls, sources: Sources, places: Mapping[str, str]) -> None:
+        """Make these modules importable; those that are loaded already stay.
+
+        `places`: the folders of this host that have what lies in a folder of the driver's.
+        """
+        cls._sources.update(sources)
+        cls._places.update(places)
+        if not any(isinstance(finder, cls) for finder in sys.meta_path):
+            sys.meta_path.insert(0, cls())
+        importlib.invalidate_caches()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The spec of a shipped module, or of a package that only holds some."""
+        if fullname in self._sources:
+            package = self.is_package(fullname)
+            file = self.get_filename(fullname)
+            spec = importlib.util.spec_from_loader(fullname, self, origin=file, is_package=package)
+            if spec is not None:
+                spec.has_location = True
+                if package:
+                    spec.submodule_search_locations = [str(Path(file).parent)]
+            return spec
+        folders = list(dict.fromkeys(self._folders(fullname)))
+        if folders:
+            loader = importlib.machinery.NamespaceLoader(fullname, folders, _no_other_folders)
+            spec = importlib.machinery.ModuleSpec(fullname, loader, is_package=True)
+            spec.submodule_search_locations = loader._path  # type: ignore[attr-defined]  # noqa: SLF001  as Python
+            return spec
+        return None
+
+    def _folders(self, package: str) -> Iterator[str]:
+        """The folders of a package without a file of its own, by the shipped modules in it."""
+        for name in self._sources:
+            if name.startswith(f"{package}."):
+                file = Path(self.get_filename(name))
+                deeper = name.count(".") - package.count(".") - 1 + self.is_package(name)
+                yield str(file.parents[deeper])
+
+    def get_filename(self, fullname: str) -> str:
+        """Where the module's file is on this host, or would be."""
+        path = self._sources[fullname][0]
+        above = os.path.realpath(path)
+        while (folder := os.path.dirname(above)) != above:  # noqa: PTH120
+            if folder in self._places:
+                return os.path.join(self._places[folder], os.path.relpath(os.path.realpath(path), folder))  # noqa: PTH118
+            above = folder
+        return path
+
+    def get_source(self, fullname: str) -> str:
+        """The shipped text."""
+        return self._sources[fullname][1]
+
+    def get_code(self, fullname: str) -> CodeType:
+        """Compiled with the path that the module has on the driver."""
+        path, text = self._sources[fullname]
+        return self.source_to_code(text, path)
+
+    def get_data(self, path: str) -> bytes:
+        """A file beside a module, for `pkgutil.get_data`. Raises OSError."""
+        return Path(path).read_bytes()
+
+    def get_resource_reader(self, fullname: str) -> object:
+        """The files beside a module, for `importlib.resources`."""
+        from importlib.readers import FileReader
+
+        loader: Any = SimpleNamespace(path=self.get_filename(fullname))  # all that the reader asks for
+        return FileReader(loader)
+
+    def is_package(self, fullname: str) -> bool:
+        """True for a package's own file, whether modules of it are shipped or not."""
+        return Path(self._sources[fullname][0]).name == "__init__.py"
+
+    def exec_module(self, module: Any) -> None:
+        """Run the text."""
+        exec(self.get_code(module.__name__), module.__dict__)  # noqa: S102  what an import is
+
+
+def _no_other_folders(_name: str, _path: object) -> None:
+    """A package without a file of its own stays where it was found."""

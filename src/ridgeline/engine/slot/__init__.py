@@ -1,0 +1,1 @@
+"""A slot: a long Spark task whose process hosts containers."""

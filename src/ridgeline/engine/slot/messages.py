@@ -1,0 +1,305 @@
+"""What STRAM and slots say to each other, and slots among themselves.
+
+All connections are ordered: of what one sender sends, the earlier arrives first or not at all. Nothing is
+known about the order of messages of different senders. So a slot may get blocks of an attempt before it hears
+of the attempt from STRAM.
+
+An attempt is named by its window and its number. STRAM never gives the same number twice: where it begins a
+window again, however little of it had been begun, it takes the next one.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import TypeAlias
+
+import pyarrow as pa
+from typing_extensions import Buffer
+
+from ridgeline.api.errors import Failure, RidgelineError, described
+from ridgeline.engine.exchange.block import Message
+from ridgeline.engine.exchange.network import Peer, Received
+from ridgeline.engine.exchange.shared_blocks import SharedPlace
+from ridgeline.engine.process.plan_distribution import PlanFile
+from ridgeline.plan.protocol import WindowRequest
+
+Address: TypeAlias = str
+"""Where a slot, or STRAM, can be reached, as its `Network` writes it."""
+
+# From STRAM to a slot ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The containers that a slot hosts, and where all others are. The first message to a slot.
+
+    It is sent again when slots have come, gone or moved. Containers that the slot hosts already stay as they
+    are, those that are no longer named are torn down.
+
+    `plan`: a file with the specs of at least these containers. `containers`: those of this slot. `slots`:
+    the slot of every container that exchanges blocks with one of these (more do no harm). `peers`: who these
+    slots are now and where they are reached; so all of them have joined. Raises ValueError if one is missing.
+    """
+
+    checkpoint: str
+    plan: PlanFile
+    run_id: str
+    epoch: int
+    containers: tuple[int, ...]
+    slots: Mapping[int, int]
+    peers: Mapping[Peer, Address]
+    heartbeat_seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        missing = set(self.slots.values()) - {peer.slot for peer in self.peers}
+        if missing:
+            msg = f"slots {sorted(missing)} have not joined; send `Host` once they have"
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Read a plan that a `Host` may name later. Answered by `Prepared`; windows go on."""
+
+    checkpoint: str
+    plan: PlanFile
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Run an attempt at a window.
+
+    `request.states` are those of the slot's own containers: each container goes to them first, and all
+    attempts begun before are void, whatever their window. None: it goes on with the state after the window
+    before, as it made it. `place`: where blocks may lie by reference, None for nowhere. `fed`: the tasks of
+    the window's micro-batch whose rows each container of a Spark source gets. `committed`: as a `Committed`
+    that follows, -1 for none.
+    """
+
+    request: WindowRequest
+    place: SharedPlace | None = None
+    fed: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    committed: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """All windows up to this one are committed. Where a `Run` follows at once it says so instead."""
+
+    window_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Tear all containers down, answer with `Ended` and go."""
+
+
+ToSlot: TypeAlias = Host | Prepare | Run | Committed | End
+
+
+# From a slot to STRAM ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A slot is there and hosts nothing yet. The first message to STRAM.
+
+    `task_attempt`: how often Spark had begun its task before. `address`: where other slots reach it.
+    """
+
+    slot: int
+    host: str
+    pid: int
+    address: Address
+    task_attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """Containers have run attempts: a tuple of `WindowReport`, as `api.support.pickling.dumps` writes it.
+
+    Pickled together they take less than half the time that they take one by one.
+    """
+
+    reports: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A container failed in an attempt; it runs nothing more until a `Run` with states.
+
+    `attempt` is -1 if `committed` of the window failed, or `window_id` is -1 too if it could not be made.
+    """
+
+    container: int
+    window_id: int
+    attempt: int
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A plan of this name was read, and all of its code imported. `failure`: why it could not be."""
+
+    plan: str
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Awake:
+    """Inputs that had nothing to emit, as the last reports say, have something now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """What a process does now, as `ridgeline.engine.process.heartbeat` writes it: no pickle, never code."""
+
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreachable:
+    """The connection with another slot is lost, and maybe what was sent on it.
+
+    So attempts that are in flight may never end. If the other slot is still there, STRAM begins them again;
+    the next `Run` with states makes both connect again.
+    """
+
+    peer: Peer
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The slot has torn its containers down and goes: what failed in it. Its last message."""
+
+    failures: tuple[Failure, ...] = ()
+
+
+FromSlot: TypeAlias = Joined | Prepared | Reported | Awake | Heartbeat | Failed | Unreachable | Ended
+
+
+# Between slots ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """What a container sends to another in an attempt, or a part of it.
+
+    `ended`: as a `Finished` that follows.
+    """
+
+    window_id: int
+    attempt: int
+    container: int
+    message: Message
+    ended: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """END_WINDOW: all blocks of these containers in the attempt have been sent to the receiving slot.
+
+    `ended`: the tag of each producing container's run. One message holds all that ended in one turn.
+    """
+
+    window_id: int
+    attempt: int
+    ended: Mapping[int, str] = field(default_factory=dict)
+
+
+Between: TypeAlias = Blocks | Finished
+
+
+# Between tasks of a micro-batch and slots -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a task has read its rows.
+
+    `seconds`: in Spark's iterator. `elapsed_seconds`: since it entered Python. `task_attempt`: how often
+    Spark had begun it before.
+    """
+
+    seconds: float
+    elapsed_seconds: float
+    task_attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """Rows that a task of a micro-batch has read for a container of a Spark source, in their order.
+
+    `task`: its number. `schema`: of the rows (Arrow IPC). `rows`: Arrow record batch messages. `ended`: None
+    if more follow. All that one run of a task sends to a container comes on one connection.
+    """
+
+    window_id: int
+    attempt: int
+    container: int
+    task: int
+    schema: bytes = b""
+    rows: tuple[pa.Buffer, ...] = ()
+    ended: Reading | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A slot's answer to a task: this container has all of it, or needs none of it."""
+
+    container: int
+
+
+# In frames --------------------------------------------------------------------------------------------------
+
+AnyMessage: TypeAlias = ToSlot | FromSlot | Between | Fed | Taken
+_KINDS: tuple[type[AnyMessage], ...] = (
+    Host, Run, Committed, End, Joined, Reported, Awake, Heartbeat, Failed, Unreachable,
+    Ended, Blocks, Finished, Fed, Taken, Prepare, Prepared,
+)  # fmt: skip
+_NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
+_HEARTBEAT = _NUMBERS[Heartbeat]
+_FIELDS = tuple(tuple(field.name for field in fields(kind)) for kind in _KINDS)
+
+
+def encode(message: AnyMessage) -> tuple[int, bytes, Sequence[Buffer]]:
+    """Encode a message as kind, head and buffers of a frame; columns of blocks are not copied.
+
+    Raises what pickle raises for operators' own values.
+    """
+    kind = _NUMBERS[type(message)]
+    if isinstance(message, Heartbeat):
+        return kind, message.data, ()
+    buffers: list[pickle.PickleBuffer] = []
+    values = [getattr(message, name) for name in _FIELDS[kind]]
+    head = pickle.dumps(values, 5, buffer_callback=buffers.append)
+    return kind, head, buffers
+
+
+def decode(frame: Received) -> AnyMessage:
+    """The message in a frame of an authenticated peer; blocks lie in the frame's memory.
+
+    Raises MalformedError for what `encode` does not write.
+    """
+    if frame.kind == _HEARTBEAT:
+        return decode_heartbeat(frame)
+    try:
+        return _KINDS[frame.kind](*pickle.loads(frame.head, buffers=frame.buffers))
+    except Exception as error:
+        msg = f"{frame.peer} sent a frame of kind {frame.kind} that cannot be read: {described(error)}"
+        raise MalformedError(msg) from error
+
+
+def decode_heartbeat(frame: Received) -> Heartbeat:
+    """The heartbeat in a frame, which is not looked into. Raises MalformedError for any other frame."""
+    if frame.kind != _HEARTBEAT or frame.buffers:
+        msg = f"{frame.peer} sent a frame of kind {frame.kind}, which is no heartbeat"
+        raise MalformedError(msg)
+    return Heartbeat(bytes(frame.head))
+
+
+class MalformedError(RidgelineError):
+    """A frame of a peer holds no message: the other end runs another version."""

@@ -1,0 +1,264 @@
+"""The long task: what Spark runs in a Python worker to have a slot there."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import pickle
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark import TaskContext
+
+from ridgeline.api.errors import Failure
+from ridgeline.api.support import files
+from ridgeline.engine.container.feeding import FedRows
+from ridgeline.engine.exchange.address import UnixWay, ways_of
+from ridgeline.engine.exchange.block import Message
+from ridgeline.engine.exchange.limits import Limits
+from ridgeline.engine.exchange.listening import Listen
+from ridgeline.engine.exchange.network import BROKEN, CUT, LATE, STRAM, UNREACHABLE, Network, Peer
+from ridgeline.engine.exchange.shared_blocks import SharedPlace
+from ridgeline.engine.exchange.sockets import Sockets
+from ridgeline.engine.exchange.streams import SILENT_SECONDS
+from ridgeline.engine.files.storage import open_storage
+from ridgeline.engine.process import plan_distribution, process_start, stacks
+from ridgeline.engine.process.garbage import collect_again, short_pauses, spare_loaded
+from ridgeline.engine.process.heartbeat import HeartbeatSender, Send
+from ridgeline.engine.slot.hosting import CLOCK, Hosted, Specs, end_orderly
+from ridgeline.engine.slot.loop import SlotLoop
+from ridgeline.engine.slot.messages import Address, Heartbeat, Host, Joined, Prepare, encode
+from ridgeline.engine.slot.slot import Slot
+from ridgeline.measure.events import SourceTaken
+from ridgeline.plan.container_spec import ContainerSpec
+from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
+
+_MOST_QUEUED_BYTES = 1 << 20
+JOINS = 1_000
+"""So often one task may join, and so many attempts lie between those of two tasks."""
+_CUT = {CUT, BROKEN}
+"""How a connection to STRAM ends that a cut network has ended: also by what comes of it at the other end."""
+_UNREACHED = {CUT, UNREACHABLE, LATE}
+"""How an attempt to reach STRAM ends while the network is cut."""
+_REDIAL_SECONDS = 3.0
+_REST_SECONDS = 0.5
+PROPERTY = "ridgeline.slot.secret"
+"""The local property's name. Spark redacts in its logs what is called secret (`spark.redaction.regex`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTask:
+    """What a slot needs before STRAM can talk to it, as Spark's local property.
+
+    The attempt of the slot's `Peer` is `first_attempt`, plus `JOINS` for each attempt of Spark's before, plus
+    how often the task has joined before. So no two processes are the same peer, nor is one that was cut off.
+    `epoch`: the attempt of STRAM's `Peer`. `stram`: where it listens. `secret`: the application's.
+
+    `listen`: where the slot does; if it has a host to bind to and none to advertise, the slot advertises the
+    name of its own. `s3`: how S3 is reached. `silent_seconds`: a host that acknowledges nothing for so long
+    is cut off. `redial_seconds`: so long a slot that was cut off tries to reach STRAM again.
+    """
+
+    slot: int
+    first_attempt: int
+    epoch: int
+    stram: Address
+    secret: bytes = field(repr=False)
+    listen: Listen = field(default_factory=Listen, repr=False)
+    s3: Mapping[str, Any] = field(default_factory=files.s3_settings, repr=False)
+    silent_seconds: float = SILENT_SECONDS
+    redial_seconds: float = 0.0
+
+    def encode(self) -> str:
+        """As text."""
+        return base64.b64encode(pickle.dumps(self, 5)).decode()
+
+
+def serve(_index: int, _records: Iterable[object]) -> Iterator[bytes]:
+    """Be a slot until STRAM ends it or is gone. Yields nothing. Raises RidgelineError if it cannot listen.
+
+    If the network is cut it tears its containers down, and joins anew once STRAM can be reached.
+    """
+    context: Any = TaskContext.get()
+    end_orderly()
+    with contextlib.suppress(OSError):  # no dumps then
+        stacks.register()
+    task: SlotTask = pickle.loads(base64.b64decode(context.getLocalProperty(PROPERTY)))
+    files.use_s3(task.s3)
+    serve_while_reached(task, context.attemptNumber(), _listen(task))
+    yield from ()
+
+
+def serve_while_reached(task: SlotTask, task_attempt: int, listen: Listen) -> None:
+    """Be a slot, again and again while a cut network has kept it from STRAM; for `redial_seconds` at most.
+
+    Where nobody listens for slots any more the driver is gone: that is the end at once.
+    """
+    stram = Peer(STRAM, task.epoch)
+    first = task.first_attempt + JOINS * task_attempt
+    give_up_at = CLOCK.monotonic()
+    for joined in range(JOINS):
+        limits = Limits(silent_seconds=task.silent_seconds)
+        if joined:
+            limits = replace(limits, connect_seconds=_REDIAL_SECONDS)
+        network = Sockets(Peer(task.slot, first + joined), task.secret, listen, CLOCK, limits)
+        try:
+            network.connect(stram, task.stram)
+            with short_pauses():
+                loop = join(network, stram, task_attempt)
+                loop.serve()
+        finally:
+            network.close()
+        if loop.heard:
+            give_up_at = CLOCK.monotonic() + task.redial_seconds
+        cut_off = loop.left is not None and loop.left.reason in (_CUT if loop.heard else _UNREACHED)
+        if not cut_off or CLOCK.monotonic() >= give_up_at:
+            return
+        CLOCK.wait(_REST_SECONDS)
+
+
+def _listen(task: SlotTask) -> Listen:
+    """Where to listen: in STRAM's folder if it is seen from here, since STRAM removes it at the end."""
+    listen = task.listen
+    if listen.host is not None and listen.advertised is None:
+        listen = replace(listen, advertised=socket.gethostname())
+    ways = [way for way in ways_of(task.stram) if isinstance(way, UnixWay)]
+    seen = [folder for way in ways if (folder := Path(way.path).parent).is_dir()]
+    return replace(listen, folder=str(seen[0])) if seen else listen
+
+
+def join(network: Network, stram: Peer, task_attempt: int = 0) -> SlotLoop:
+    """A slot in this process, which has told STRAM that it is there; `network` is connecting to STRAM."""
+    me = network.me
+    joined = Joined(me.slot, socket.gethostname(), os.getpid(), network.address, task_attempt)
+    network.send(stram, *encode(joined))
+    containers = Containers(f"s{me.slot}a{me.attempt}", partial(send_heartbeat, network, stram))
+    loop = SlotLoop(Slot(me.slot, containers, CLOCK), network, stram)
+    containers.on_wake = loop.wake
+    return loop
+
+
+def send_heartbeat(network: Network, stram: Peer, heartbeat: Callable[[], bytes]) -> bool:
+    """Send a heartbeat, as `Send`, also while the slot's own thread runs a callback.
+
+    Not while STRAM takes nothing: what it will find then is old.
+    """
+    if network.queued_bytes(stram) > _MOST_QUEUED_BYTES:
+        return False
+    return network.send(stram, *encode(Heartbeat(heartbeat())))
+
+
+class Containers:
+    """The containers of a slot in this process; see `Hosting`.
+
+    `tag` names the slot's task in reports. `send` sends heartbeats, by a thread of theirs. `on_wake` is
+    called when an input has something to emit.
+    """
+
+    def __init__(self, tag: str, send: Send) -> None:
+        self._send = send
+        self.on_wake: Callable[[], None] | None = None
+        self.specs: Mapping[int, ContainerSpec] = {}
+        self.uri = ""
+        self._tag = tag
+        self._hosted: Hosted | None = None
+        self._plan: tuple[str, str, str] | None = None
+        self._coming: tuple[str, Specs] | None = None
+        """A plan that may follow, by the name of its file."""
+        self._heartbeats: HeartbeatSender | None = None
+        self._heartbeat_seconds: float | None = None
+        self._failures: list[Failure] = []
+
+    def host(self, message: Host) -> None:
+        """As `Hosting.host`."""
+        self.uri = message.checkpoint
+        self._send_heartbeats(message.heartbeat_seconds)
+        plan = (message.checkpoint, message.plan.name, message.run_id)
+        replaced = self._hosted is not None
+        if self._hosted is None or self._plan is None or plan[::2] != self._plan[::2]:
+            self._tear_down(None)
+            specs = self._read(message)
+            self._hosted = Hosted(message.checkpoint, message.plan, message.run_id, self.on_wake, specs)
+        else:
+            self._tear_down(self.specs.keys() - set(message.containers))
+            if plan != self._plan:
+                failed = self._hosted.change(message.plan, self._read(message))
+                self._failures += [one.failure for one in failed]
+        self._plan = plan
+        self.specs = {number: self._hosted.specs[number] for number in message.containers}
+        spare_loaded(replaced=replaced)
+
+    def prepare(self, message: Prepare) -> None:
+        """As `Hosting.prepare`."""
+        storage = open_storage(message.checkpoint) if self._hosted is None else self._hosted.storage
+        self._coming = message.plan.name, plan_distribution.receive(storage, message.plan)
+
+    def _read(self, message: Host) -> Specs | None:
+        """What was read before of the plan that is to be hosted now."""
+        coming, self._coming = self._coming, None
+        return coming[1] if coming is not None and coming[0] == message.plan.name else None
+
+    def run(
+        self,
+        container: int,
+        request: WindowRequest,
+        messages: Sequence[Message],
+        ready: float,
+        place: SharedPlace | None,
+        rows: FedRows | None = None,
+    ) -> tuple[Mapping[int, Message], WindowReport]:
+        """As `Hosting.run`."""
+        with self._here.working(container, self._heartbeats) as working:
+            working.near = self.specs.keys()
+            outgoing, report = working.run(request, messages, rows or (), self._tag, place=place, ended=True)
+        collect_again()
+        report.window.ready = ready
+        report.window.worker_began, report.window.daemon_began = process_start.worker_process()
+        if rows is not None:
+            report.task_attempt = rows.task_attempt
+        return outgoing, report
+
+    def committed(self, container: int, window_id: int, states: Mapping[int, StateVersion] | None) -> None:
+        """As `Hosting.committed`."""
+        with self._here.working(container, self._heartbeats) as working:
+            working.committed(window_id, states)
+
+    def close(self) -> Sequence[Failure]:
+        """As `Hosting.close`."""
+        self._tear_down(None)
+        self._send_heartbeats(None)
+        return self._failures
+
+    def _send_heartbeats(self, seconds: float | None) -> None:
+        """Send heartbeats so often from now on, None for never."""
+        if seconds != self._heartbeat_seconds:
+            if self._heartbeats is not None:
+                self._heartbeats.stop()
+            self._heartbeat_seconds = seconds
+            self._heartbeats = (
+                None if seconds is None else HeartbeatSender(self._send, seconds, CLOCK, taken=self._taken)
+            )
+            if self._heartbeats is not None:
+                self._heartbeats.start()
+
+    def _taken(self) -> tuple[SourceTaken, ...]:
+        """How far the input operators are. Called by the thread of heartbeats."""
+        return () if self._hosted is None else self._hosted.taken()
+
+    @property
+    def _here(self) -> Hosted:
+        if self._hosted is None:
+            msg = "no containers are hosted yet"
+            raise AssertionError(msg)
+        return self._hosted
+
+    def _tear_down(self, containers: set[int] | None) -> None:
+        if self._hosted is not None:
+            self._failures += [failed.failure for failed in self._hosted.close(containers)]
+            if containers is None:
+                self._hosted = None

@@ -1,0 +1,1 @@
+"""What people see of a run: subscribers, log lines, tables. Decides nothing."""

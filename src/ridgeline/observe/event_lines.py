@@ -1,0 +1,221 @@
+"""What happens to a run as lines of the logging channel: each event that somebody may want to know of, once.
+
+Subscribed to a `Watch`. What is normal is DEBUG or INFO, what was lost or repeated is WARNING, the end of a
+failed run is ERROR. All of it is counted too, by the metrics of `ridgeline.measure.metrics`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ridgeline.measure.changes import row_of, text_of
+from ridgeline.measure.decisions import decision_row, decision_text
+from ridgeline.measure.events import (
+    ApplicationChanged,
+    ApplicationEnded,
+    ApplicationPlanned,
+    ContainerHeartbeat,
+    MessagesRefused,
+    OperatorMetrics,
+    OperatorWindow,
+    PolicyDecided,
+    PromiseChanged,
+    RunEvent,
+    SourceAsked,
+    StateCompacted,
+    StateWarning,
+    WindowCommitted,
+    WindowRetried,
+)
+from ridgeline.measure.promises import promise_text
+from ridgeline.measure.slot_events import (
+    SlotJoined,
+    SlotLost,
+    SlotMisplaced,
+    SlotSilent,
+    SlotSpeculated,
+    SlotsReduced,
+    SlotsSized,
+)
+from ridgeline.measure.topology import Topology
+from ridgeline.observe.standstill import Standstills
+
+_log = logging.getLogger(__name__)
+_LATE = "late"
+"""The reason of a heartbeat that came after its window's commit: normal, as heartbeats and commits race."""
+
+
+class EventLines:
+    """Logs the events of one run. Calls come one at a time; most events cost a look into a dictionary."""
+
+    def __init__(self) -> None:
+        self._application = ""
+        self._topology = Topology((), ())
+        self._problems: dict[int, str] = {}
+        self._metrics: dict[tuple[str, str], str] = {}
+        """What was wrong last with metrics that operators declare."""
+        self._window_seconds = 0.0
+        self._standstills = Standstills()
+        self._lines: Mapping[type, Callable[[Any], None]] = {
+            ApplicationPlanned: self._planned,
+            ApplicationChanged: self._changed,
+            PolicyDecided: self._decided,
+            PromiseChanged: self._promised,
+            ApplicationEnded: self._ended,
+            ContainerHeartbeat: self._heard,
+            WindowRetried: self._retried,
+            WindowCommitted: self._committed,
+            OperatorWindow: self._operator,
+            OperatorMetrics: self._measured,
+            SourceAsked: self._asked,
+            MessagesRefused: self._refused,
+            SlotJoined: self._joined,
+            SlotLost: self._lost,
+            SlotsReduced: self._reduced,
+            SlotMisplaced: self._misplaced,
+            SlotSpeculated: self._speculated,
+            SlotSilent: self._silent,
+            SlotsSized: self._sized,
+            StateCompacted: self._compacted,
+            StateWarning: self._warned,
+        }
+
+    def apply(self, event: RunEvent) -> None:
+        """Log an event, if it is one of those that are logged."""
+        line = self._lines.get(type(event))
+        if line is not None:
+            line(event)
+
+    def _planned(self, event: ApplicationPlanned) -> None:
+        begins = not self._topology.operators
+        self._application, self._topology = event.application, event.topology
+        self._window_seconds, self._standstills = event.window_seconds, Standstills()
+        plan = f"{len(event.topology.operators)} operators, plan {event.plan_version}"
+        text = f"run {event.application_id} begins: {plan}" if begins else f"the plan has changed: {plan}"
+        self._write(logging.INFO, text)
+
+    def _changed(self, event: ApplicationChanged) -> None:
+        level = logging.WARNING if event.state == "REFUSED" else logging.INFO
+        self._write(level, text_of(row_of(event)), event.window_id)
+
+    def _decided(self, event: PolicyDecided) -> None:
+        level = logging.WARNING if event.state in {"REFUSED", "MISSED"} else logging.INFO
+        self._write(level, decision_text(decision_row(event)))
+
+    def _promised(self, event: PromiseChanged) -> None:
+        if event.kept is not None:
+            self._write(logging.INFO if event.kept else logging.WARNING, promise_text(event))
+
+    def _ended(self, event: ApplicationEnded) -> None:
+        failed = event.outcome == "failed"
+        text = f"run {event.outcome}: {event.reason}" if event.reason else f"run {event.outcome}"
+        self._write(logging.ERROR if failed else logging.INFO, text)
+
+    def _heard(self, event: ContainerHeartbeat) -> None:
+        for one in self._standstills.look(event, self._window_seconds):
+            window = f"window {event.window_id}"
+            if one.again:
+                text = f"it goes on after {one.seconds:.0f} s in which nothing moved"
+                self._write(logging.INFO, text, event.window_id, one.operator)
+                continue
+            text = f"{window} does not move: for {one.seconds:.0f} s it has taken and emitted nothing"
+            where = f"`/ws/v2/stram/physicalPlan/containers/{event.container}/stackTrace` shows where"
+            text = f"{text}; a connection or a lock may keep process {event.pid} on `{event.host}`: {where}"
+            self._write(logging.WARNING, text, event.window_id, one.operator)
+
+    def _retried(self, event: WindowRetried) -> None:
+        if not event.final:
+            text = f"window {event.window_id} runs again (attempt {event.attempt + 1}): {event.reason}"
+            self._write(logging.WARNING, text, event.window_id)
+
+    def _committed(self, event: WindowCommitted) -> None:
+        if event.tasks_retried:
+            what = f"Spark repeated {event.tasks_retried} tasks in window {event.window_id}"
+            text = f"{what}: their processes were lost"
+            self._write(logging.WARNING, text, event.window_id)
+        seconds = event.published - event.began
+        self._write(logging.DEBUG, f"window {event.window_id} committed in {seconds:.3f} s", event.window_id)
+
+    def _operator(self, event: OperatorWindow) -> None:
+        if event.dropped:
+            text = f"window {event.window_id} dropped: {event.dropped}"
+            self._write(logging.WARNING, text, event.window_id, event.operator)
+        if event.errors:
+            first = f"; {event.error_tuples[0]}" if event.error_tuples else ""
+            text = f"{event.errors} tuples skipped or rejected in window {event.window_id}{first}"
+            self._write(logging.WARNING, text, event.window_id, event.operator)
+
+    def _measured(self, event: OperatorMetrics) -> None:
+        for metric, fault in event.faults.items():
+            if self._metrics.get((event.operator, metric)) != fault:
+                text = (
+                    f"metric `{event.operator}.{metric}` has no value for window {event.window_id}: {fault}"
+                )
+                self._write(logging.WARNING, text, event.window_id)
+            self._metrics[event.operator, metric] = fault
+
+    def _asked(self, event: SourceAsked) -> None:
+        before = self._problems.get(event.operator, "")
+        if event.problem == before:
+            return
+        self._problems[event.operator] = event.problem
+        if event.problem:
+            text = f"the source does not answer: {event.problem}"
+            self._write(logging.WARNING, text, operator=event.operator)
+        else:
+            self._write(logging.INFO, "the source answers again", operator=event.operator)
+
+    def _refused(self, event: MessagesRefused) -> None:
+        level = logging.DEBUG if event.reason == _LATE else logging.WARNING
+        last = f"; last from `{event.peer}`" if event.peer else ""
+        self._write(level, f"{event.count} messages to the driver were refused: {event.reason}{last}")
+
+    def _joined(self, event: SlotJoined) -> None:
+        again = " again" if event.again else ""
+        hosts = f"hosts {event.containers} containers"
+        self._write(
+            logging.INFO, f"slot {event.slot} is there{again}: process {event.pid} on `{event.host}` {hosts}"
+        )
+
+    def _lost(self, event: SlotLost) -> None:
+        where = f"process {event.pid} on `{event.host}`"
+        self._write(logging.WARNING, f"slot {event.slot} is lost: {where}: {event.reason}")
+
+    def _reduced(self, event: SlotsReduced) -> None:
+        self._write(logging.WARNING, event.text)
+
+    def _misplaced(self, event: SlotMisplaced) -> None:
+        self._write(logging.WARNING if event.host else logging.INFO, event.text)
+
+    def _speculated(self, event: SlotSpeculated) -> None:
+        self._write(logging.WARNING, event.text)
+
+    def _silent(self, event: SlotSilent) -> None:
+        self._write(logging.WARNING, event.text)
+
+    def _sized(self, event: SlotsSized) -> None:
+        self._write(logging.WARNING if event.before else logging.INFO, event.text)
+
+    def _compacted(self, event: StateCompacted) -> None:
+        text = f"state compacted: {event.files} files into {event.size_bytes} bytes"
+        self._write(logging.INFO, text, operator=event.operator)
+
+    def _warned(self, event: StateWarning) -> None:
+        self._write(logging.WARNING, event.text, operator=event.operator)
+
+    def _write(self, level: int, text: str, window: int | None = None, operator: int = -1) -> None:
+        """Log a line with the fields that are known of it."""
+        if not _log.isEnabledFor(level):
+            return
+        extra: dict[str, Any] = {"application": self._application}
+        node = self._topology.by_id.get(operator)
+        if node is not None:
+            extra |= {
+                "operator": node.title.removesuffix(f"[{node.partition}]"),
+                "partition": node.partition,
+            }
+        if window is not None:
+            extra["window"] = window
+        _log.log(level, "%s", text, extra=extra)

@@ -1,0 +1,74 @@
+"""The metrics of an application as Arrow tables, for notebooks."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import pyarrow as pa
+
+from ridgeline.measure import tables
+from ridgeline.observe.watch import Watch
+
+
+class MetricTables(ABC):
+    """The metrics of an application that runs or ran, as `pyarrow.Table` (`.to_pandas()` for pandas).
+
+    `watch` has the same as plain data, and more: slack and blame chain, operators, containers.
+    """
+
+    @property
+    @abstractmethod
+    def watch(self) -> Watch:
+        """The metrics as plain data."""
+
+    def latency(self, window_id: int | None = None) -> pa.Table:
+        """Latency of every physical operator in a window (default: the last), in milliseconds.
+
+        Raises KeyError if it is not kept.
+        """
+        return tables.latency_table(self.watch.latency(window_id))
+
+    def critical_path(self, window_id: int | None = None) -> pa.Table:
+        """The critical path of a window (default: the last), step by step.
+
+        Raises KeyError if the window is not kept.
+        """
+        return tables.critical_path_table(self.watch.critical_path(window_id))
+
+    def decisions(self) -> pa.Table:
+        """The last 1,000 decisions of policies and listeners: why, and what came of each."""
+        return tables.decisions_table(self.watch.decisions())
+
+    def promises(self) -> pa.Table:
+        """What the application promises: kept or broken, since when, and how long it was broken."""
+        return tables.promises_table(self.watch.promises())
+
+    def record_age(self, operator: str | None = None) -> pa.Table:
+        """The record ages of the last minute, of all operators or of one.
+
+        Raises KeyError for an operator that does not exist.
+        """
+        return tables.record_age_table(self.watch.record_age(operator))
+
+    def progress(self) -> pa.Table:
+        """The progress of the window that runs, by operator, and the backlog of sources."""
+        return tables.progress_table(self.watch.progress())
+
+    def metrics(self, operator: str | None = None) -> pa.Table:
+        """The metrics that operators declare, a row each, as of their last windows.
+
+        Raises KeyError for an operator that declares none.
+        """
+        return tables.own_metrics_table(self.watch.own_metrics(operator))
+
+    def metric_history(self, operator: str, metric: str, by: str = "windows") -> pa.Table:
+        """A metric that an operator declares, over time: a row a window, minute or hour, the newest last.
+
+        `by`: `windows`, `minutes` or `hours`. Raises KeyError if there is no such metric, ValueError for
+        another `by`.
+        """
+        return tables.metric_history_table(self.watch.metric_history(operator, metric), by)
+
+    def windows(self, limit: int | None = None) -> pa.Table:
+        """The last windows, the newest last."""
+        return tables.windows_table(self.watch.windows(limit))

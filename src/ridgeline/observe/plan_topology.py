@@ -1,0 +1,84 @@
+"""A plan as measurement sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ridgeline.api.operator import operator_type
+from ridgeline.measure.events import ApplicationPlanned
+from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
+from ridgeline.observe.own_metrics import metric_nodes
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.physical import PhysicalOperator
+from ridgeline.plan.show.to_json import own_values, plain
+
+_NOTHING: Mapping[str, object] = {}
+
+
+def topology_of(plan: Plan) -> Topology:
+    """The physical operators of a plan, where they run, and the streams between them."""
+    home = {
+        operator: container for container in plan.execution.containers for operator in container.operators
+    }
+    inputs = frozenset(logical.name for logical in plan.logical.operators if logical.is_input)
+    read = frozenset(stream.source for stream in plan.physical.streams)
+    return Topology(
+        tuple(
+            _node(operator, _kind(operator, inputs, read), home[operator.id].id, home[operator.id].stage)
+            for operator in plan.physical.operators
+        ),
+        tuple(
+            StreamEdge(stream.name, stream.source, stream.source_port, stream.sink, stream.sink_port)
+            for stream in plan.physical.streams
+        ),
+        metric_nodes(plan.physical.operators),
+    )
+
+
+def planned_event(
+    plan: Plan, *, at: float, application_id: str, info: Mapping[str, object] = _NOTHING
+) -> ApplicationPlanned:
+    """The event that a run of the plan begins with.
+
+    Args:
+        plan: The plan.
+        at: STRAM's wall clock, seconds since 1970.
+        application_id: The id of this run of the application.
+        info: More about the run: `user`, `master`, `checkpoint`, `version`, and `host`, where STRAM runs.
+    """
+    attributes = {name: plain(value) for name, value in plan.logical.attributes.items()}
+    name, width = plan.logical.application, plan.logical.window_seconds
+    return ApplicationPlanned(
+        at, name, application_id, plan.version, width, topology_of(plan), attributes, dict(info)
+    )
+
+
+def _kind(operator: PhysicalOperator, inputs: frozenset[str], read: frozenset[int]) -> str:
+    if operator.name in inputs and not operator.unifier:
+        return "input"
+    return "operator" if operator.id in read else "output"
+
+
+def _node(operator: PhysicalOperator, kind: str, container: int, stage: int) -> OperatorNode:
+    """A physical operator as a node of the topology: plain data, without its instance."""
+    implementation = type(operator.operator)
+    declared = operator_type(implementation)
+    return OperatorNode(
+        id=operator.id,
+        name=operator.name,
+        title=operator.title,
+        class_name=f"{implementation.__module__}.{implementation.__qualname__}",
+        partition=operator.partition,
+        partitions=operator.partitions,
+        unifier=operator.unifier,
+        kind=kind,
+        stateful=bool(declared.states),
+        container=container,
+        stage=stage,
+        inputs=tuple(operator.inputs),
+        outputs=tuple(operator.outputs),
+        error_outputs=tuple(
+            name for name in operator.outputs if name in declared.outputs and declared.outputs[name].error
+        ),
+        own=own_values(operator),
+    )

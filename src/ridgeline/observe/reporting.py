@@ -1,0 +1,57 @@
+"""Window reports as the events that measurement folds over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ridgeline.measure.events import RunEvent, SourceTaken
+from ridgeline.observe.own_metrics import MetricAggregation
+from ridgeline.plan.protocol import OperatorReport, WindowReport
+
+
+def asked_at(report: WindowReport, operator: OperatorReport) -> float:
+    """When an input operator has said how far it is, by STRAM's clock: it had just ended its turn."""
+    since = report.held_seconds + max(0.0, report.window.ended - operator.window.ended)
+    return report.window.received - since
+
+
+def taken_events(report: WindowReport) -> Iterator[SourceTaken]:
+    """What input operators of a container have taken, while the window is under way. `at` is not set."""
+    for operator in report.operators:
+        if (said := operator.source) is not None:
+            yield SourceTaken(
+                0.0,
+                report.window.window_id,
+                report.window.attempt,
+                said.operator,
+                said.consumed,
+                said.remaining,
+                said.unit,
+                asked_at(report, operator),
+                said.paced,
+                said.before,
+            )
+
+
+def report_events(
+    reports: Sequence[WindowReport], at: float, aggregation: MetricAggregation
+) -> Iterator[RunEvent]:
+    """The events in the reports of the attempt that counts, container by container.
+
+    `at`: STRAM's wall clock, which the events are stamped with. The events are those of the reports, not
+    copies, so ask once. Last come the metrics that operators declare, as `aggregation` makes one of them.
+    """
+    measured: dict[int, Mapping[str, float]] = {}
+    for report in sorted(reports, key=lambda report: report.window.container):
+        report.window.at = at
+        yield report.window
+        for operator in report.operators:
+            operator.window.at = at
+            yield operator.window
+            if operator.source is not None:
+                yield replace(operator.source, at=at, asked=asked_at(report, operator))
+            if operator.metrics:
+                measured[operator.window.operator] = operator.metrics
+    if measured:
+        yield from aggregation.events(reports[0].window.window_id, measured, at)

@@ -1,0 +1,256 @@
+"""Apply edits to an application: it is changed as if its author had written it so."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ridgeline.api.application import AddedAttributes, Application
+from ridgeline.api.errors import ValidationError
+from ridgeline.api.operator import Operator
+from ridgeline.plan.change.edited_references import put_in_place
+from ridgeline.plan.change.editor import Editor
+from ridgeline.plan.draft import Draft
+from ridgeline.plan.edits import (
+    AddOperator,
+    Edit,
+    RemoveOperator,
+    RenameOperator,
+    Repartition,
+    SetAttribute,
+    SetProperty,
+)
+from ridgeline.plan.modules.expanding import expand
+from ridgeline.plan.overrides import WINDOW, Overrides, key_splitter, read_overrides
+from ridgeline.plan.validate.properties import check_properties
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is said of an application from outside. Later ones win: `kept` edits, options, `edits`."""
+
+    properties: Mapping[str, object] = field(default_factory=dict)
+    attributes: Mapping[str, object] = field(default_factory=dict)
+    edits: tuple[Edit, ...] = ()
+    kept: tuple[Edit, ...] = ()
+
+
+def edited(app: Application, edits: Sequence[Edit]) -> Application:
+    """A copy of the application with the edits made, one after the other; `app` stays as it is.
+
+    Values of properties and attributes are not checked here: who plans the result does. What is inside of
+    modules is known only then, too: `plan_application(app, edits=...)` makes edits of it. Raises
+    ValidationError with a fault for each edit that cannot be made.
+
+    Example:
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import RandomEventGenerator
+        >>> from ridgeline.testing import CollectorSink
+        >>> app = Application("dice")
+        >>> dice = app.add_operator("dice", RandomEventGenerator(maximum=6))
+        >>> sink = app.add_operator("sink", CollectorSink())
+        >>> app.add_stream("rolls", dice.integer_data, sink.input)
+        >>> changed = edited(app, [SetProperty("dice", "maximum", 20), RenameOperator("dice", "die")])
+        >>> [(added.name, getattr(added.operator, "maximum", None)) for added in changed.operators]
+        [('die', 20), ('sink', None)]
+    """
+    draft, overrides = Draft(str(app.name)), Overrides()
+    editor = Editor(draft, app, overrides)
+    editor.make(edits)
+    made = editor.finished()
+    settle_overrides(draft, made, overrides)
+    if draft.faults:
+        raise ValidationError(str(app.name), draft.faults)
+    return made
+
+
+def settle_overrides(draft: Draft, app: Application, overrides: Overrides) -> None:
+    """Give an application itself what edits have set from outside."""
+    given: Any = {**app.attributes, **overrides.application}
+    app.window = given.pop(WINDOW, app.window)
+    app.attributes = given
+    for added in list(app.operators):
+        name = str(added.name)
+        values = overrides.properties.get(name)
+        if values:
+            own = copy.copy(added.operator)
+            for inner in ("_schemas", "_given"):
+                vars(own)[inner] = dict(vars(own).get(inner, {}))
+            check_properties(draft, name, own, values)
+            put_in_place(draft, app, added.operator, own)
+            placed = replace(added, operator=own)
+            app.operators = [placed if one is added else one for one in app.operators]
+            added = placed  # noqa: PLW2901  the operator with its properties
+        attributes: Any = overrides.attributes.get(name, {})
+        app.attributes_set += [AddedAttributes(added.operator, attributes)] if attributes else []
+        for of_ports, unifier in ((overrides.ports, False), (overrides.unifiers, True)):
+            for port, values_of_port in of_ports.get(name, {}).items():
+                point = getattr(added.operator, port, added.operator)
+                app.attributes_set.append(AddedAttributes(point, values_of_port, unifier))
+
+
+def of_modules(app: Application, given: Given) -> Given:
+    """What is given, with edits of properties and attributes of modules as options: they say what is inside.
+
+    Which modules there are is known once they are expanded, so that is done for these edits alone.
+    """
+    settings = (SetProperty, SetAttribute, Repartition)
+    wanted = [one for one in (*given.kept, *given.edits) if isinstance(one, settings)]
+    if not (app.modules and wanted):
+        return given
+    found = expand(Draft(str(app.name)), app, given.properties, given.attributes)
+    names = {module.name for module in found.modules.values()}
+    before, kept = _divided(given.kept, names)
+    after, edits = _divided(given.edits, names)
+    return Given(
+        {**before[0], **given.properties, **after[0]},
+        {**before[1], **given.attributes, **after[1]},
+        edits,
+        kept,
+    )
+
+
+_Options = tuple[dict[str, object], dict[str, object]]
+
+
+def _divided(edits: Sequence[Edit], modules: Collection[str]) -> tuple[_Options, tuple[Edit, ...]]:
+    """Edits of modules' properties and attributes as options, and all other edits."""
+    properties: dict[str, object] = {}
+    attributes: dict[str, object] = {}
+    others: list[Edit] = []
+    for edit in edits:
+        if isinstance(edit, SetProperty) and edit.operator in modules:
+            properties[f"{edit.operator}.{edit.property}"] = edit.value
+        elif isinstance(edit, SetAttribute) and edit.operator in modules:
+            kind = "unifier" if edit.unifier else "port"
+            path = f"{kind}.{edit.port}.{edit.attribute}" if edit.port else edit.attribute
+            attributes[f"{edit.operator}.{path}"] = edit.value
+        elif isinstance(edit, Repartition) and edit.operator in modules and edit.partitioner is None:
+            attributes[f"{edit.operator}.partitions"] = edit.partitions
+        else:
+            others.append(edit)
+    return (properties, attributes), tuple(others)
+
+
+def make_edits(draft: Draft, app: Application, given: Given) -> tuple[Application, Overrides]:
+    """An application without modules with all edits made, and what is given from outside; adds faults.
+
+    Options name operators as they are called before or after the kept edits, or after all edits.
+    """
+    if not given.edits and not given.kept:
+        return app, read_overrides(draft, app, given.properties, given.attributes)
+    base = [str(added.name) for added in app.operators]
+    overrides = Overrides()
+    editor = Editor(draft, app, overrides)
+    editor.make(given.kept)
+    now = [str(added.name) for added in editor.app.operators]
+    sorter = _Sorter(base, now, given)
+    properties, attributes = sorter.options(given.properties), sorter.options(given.attributes)
+    _merge(overrides, read_overrides(draft, editor.app, properties[0], attributes[0]))
+    editor.make(given.edits)
+    made = editor.finished()
+    if properties[1] or attributes[1]:
+        _merge(overrides, read_overrides(draft, made, properties[1], attributes[1]))
+    return made, overrides
+
+
+class _Sorter:
+    """Sorts options by when they can be read: as of the kept edits, or once all edits are made."""
+
+    def __init__(self, base: Sequence[str], now: Sequence[str], given: Given) -> None:
+        self._base, self._now = set(base), set(now)
+        self._renamed = renamed_by(given.kept)
+        made = {edit.name for edit in given.edits if isinstance(edit, AddOperator)}
+        self._later = made | {edit.new for edit in given.edits if isinstance(edit, RenameOperator)}
+        self._split = key_splitter({*self._base, *self._now, *self._later})
+
+    def options(self, given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
+        """Those that are read now, and later. What is for an operator that kept edits remove is left out."""
+        early: dict[str, object] = {}
+        late: dict[str, object] = {}
+        for key, value in given.items():
+            owner, rest = self._split(key)
+            if owner in self._now or "." not in key:
+                early[key] = value
+            elif owner in self._base:
+                if owner in self._renamed:
+                    early[f"{self._renamed[owner]}.{rest}"] = value
+            elif owner in self._later:
+                late[key] = value
+            else:
+                early[key] = value
+        return early, late
+
+
+def _merge(overrides: Overrides, given: Overrides) -> None:
+    """Add what is given later, which wins."""
+    overrides.application |= given.application
+    for name, values in given.properties.items():
+        overrides.properties.setdefault(name, {}).update(values)
+    for name, values in given.attributes.items():
+        overrides.attributes.setdefault(name, {}).update(values)
+    for kept, added in ((overrides.ports, given.ports), (overrides.unifiers, given.unifiers)):
+        for name, ports in added.items():
+            for port, values in ports.items():
+                kept.setdefault(name, {}).setdefault(port, {}).update(values)
+
+
+def renamed_by(edits: Sequence[Edit]) -> dict[str, str]:
+    """The operators that edits rename: the name that each has in the end, by the one before all edits.
+
+    >>> renamed_by([RenameOperator("a", "b"), RenameOperator("b", "c"), AddOperator("a", {})])
+    {'a': 'c'}
+    """
+    origins: dict[str, str] = {}
+    """By the name of now, that of before all edits; "" for one that was added."""
+    for edit in edits:
+        if isinstance(edit, RenameOperator):
+            origins[edit.new] = origins.pop(edit.name, edit.name)
+        elif isinstance(edit, AddOperator):
+            origins[edit.name] = ""
+        elif isinstance(edit, RemoveOperator):
+            origins.pop(edit.name, None)
+    return {before: now for now, before in origins.items() if before and before != now}
+
+
+def dropped_by(edits: Sequence[Edit]) -> Collection[str]:
+    """The operators of before all edits whose state goes with them: removed, by their names of before.
+
+    >>> sorted(dropped_by([RenameOperator("a", "b"), RemoveOperator("b"), RemoveOperator("c")]))
+    ['a', 'c']
+    """
+    origins: dict[str, str] = {}
+    found: set[str] = set()
+    for edit in edits:
+        if isinstance(edit, RenameOperator):
+            origins[edit.new] = origins.pop(edit.name, edit.name)
+        elif isinstance(edit, AddOperator):
+            origins[edit.name] = ""
+        elif isinstance(edit, RemoveOperator):
+            found.add(origins.pop(edit.name, edit.name))
+    return found - {""}
+
+
+def spec_of_operator(
+    name: str, operator: Operator, attributes: Mapping[str, Any] = _NOTHING
+) -> Mapping[str, Any]:
+    """The `spec` of an `AddOperator` or `ReplaceOperator`, from an instance: its class and properties.
+
+    A class of the script that runs is written as `__main__.Name`. So it is found again where the same script
+    runs: to go on after a restart, start that one. Raises ValidationError for what cannot be written: a class
+    inside of a function, a lambda, a secret.
+
+    Example:
+        >>> from ridgeline.operators import FileOutput
+        >>> spec_of_operator("store", FileOutput(path="audit", format="jsonl"), {"partitions": 2})
+        {'class': 'ridgeline.operators.FileOutput',
+         'properties': {'path': 'audit', 'format': 'jsonl'},
+         'attributes': {'partitions': 2}}
+    """
+    from ridgeline.plan.spec.writer import operator_spec  # which imports the validation
+
+    return operator_spec(name, operator, attributes)

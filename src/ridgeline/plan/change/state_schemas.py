@@ -1,0 +1,614 @@
+"""Compares what states hold with what a plan declares: by name, before anything runs.
+
+Fields are matched by name. Other places of fields, new fields with a default and a class in another module go
+on: values are converted once, at the start. All else is a fault: nobody can say what the values mean.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from ridgeline.api.errors import Fault, did_you_mean
+from ridgeline.api.support.pickling import class_name, class_of, class_within
+from ridgeline.plan.change.state_shapes import (
+    ANY,
+    SLIDES,
+    WAITING,
+    Shape,
+    class_names,
+    class_shape,
+    class_shapes,
+    model_defaults,
+    ports_of,
+    state_shapes,
+    with_inner,
+)
+from ridgeline.plan.physical import PhysicalOperator
+
+NOTHING: Mapping[str, Any] = {}
+"""The schemas of a checkpoint that has none: nothing is compared."""
+_PORTS = "#ports"
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """The class that stands for one that values were written with, and how that one was."""
+
+    new: type
+    old: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """How the state of one operator, or of the unifiers of one port, becomes that of a plan.
+
+    `classes`: by the name under which pickles have them. `renamed`: new names of states. `dropped`: states
+    that are not wanted. `columns`: those of a port whose tuples are kept, before; None: they are the same.
+    """
+
+    classes: Mapping[str, Replacement] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    dropped: frozenset[str] = frozenset()
+    columns: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.classes or self.renamed or self.dropped or self.columns)
+
+
+def held_states(schemas: Mapping[str, Any], base: str) -> Mapping[str, Shape]:
+    """The states that hold something, of an operator or of the unifiers of a port, by name."""
+    found: Mapping[str, Shape] = schemas.get("states", {}).get(base, {})
+    return found
+
+
+class Comparison:
+    """Compares the states of several operators with those of a plan, and collects faults.
+
+    `schemas`: what a window has (`Schemas.picture`). `dropped`, `renamed`: as operators and, as
+    `operator.state`, states are named.
+    """
+
+    def __init__(
+        self,
+        schemas: Mapping[str, Any],
+        operators: Iterable[PhysicalOperator],
+        dropped: Collection[str] = (),
+        renamed: Mapping[str, str] = NOTHING,
+        window_id: int = -1,
+        *,
+        live: bool = False,
+    ) -> None:
+        """`window_id`: with which the plan begins; where application windows end, so do their states.
+
+        `live`: the plan changes while it runs, so no options say what becomes of states.
+        """
+        self.live = live
+        self._schemas = schemas
+        self._window_id = window_id
+        self._classes: Mapping[str, Shape] = schemas.get("classes", {})
+        self._dropped, self._renamed = dropped, renamed
+        self._kinds: dict[str, type] = {}
+        self._modules: set[str] = set()
+        operators = tuple(operators)
+        self._users = [type(one.operator) for one in operators]
+        for one in operators:
+            state_shapes(one, self._kinds)
+            self._modules.update(kind.__module__ for kind in type(one.operator).__mro__)
+        self._kinds = with_inner(self._kinds)
+        self.faults: list[Fault] = []
+        self.states: dict[str, dict[str, Shape]] = {}
+        """What the operators hold from now on."""
+
+    def compare(self, base: str, operator: PhysicalOperator) -> Conversion:
+        """How what is held under the first part of a state key becomes the state of an operator."""
+        held = held_states(self._schemas, base)
+        if not held:
+            return Conversion() if self._schemas else self._unknown(base)
+        one = _One(self, base, operator)
+        conversion = one.compare(held)
+        self.faults += one.faults
+        self.states.setdefault(operator.state_key.rsplit("/", 2)[0], {}).update(one.states)
+        return conversion
+
+    def _unknown(self, base: str) -> Conversion:
+        """What is asked for of states of which the checkpoint says nothing."""
+        own = f"{base}."
+        dropped = frozenset(name.removeprefix(own) for name in self._dropped if name.startswith(own))
+        renamed = {
+            old.removeprefix(own): new.rpartition(".")[2]
+            for old, new in self._renamed.items()
+            if old.startswith(own)
+        }
+        return Conversion(renamed=renamed, dropped=dropped)
+
+    def is_over(self, shape: Shape, operator: PhysicalOperator) -> bool:
+        """Whether a state ended with an application window, so that it has nothing to lose."""
+        at_end = self._window_id >= 0 and self._window_id % operator.window_count == 0
+        return shape.get("scope") == "window" and not operator.slides and at_end
+
+    def dropped(self, names: Iterable[str]) -> bool:
+        """Whether a state is not wanted, by one of the names that it may have."""
+        return any(name in self._dropped for name in names)
+
+    def new_name(self, names: Iterable[str]) -> str | None:
+        """The new name of a state, as `operator.state`, by one of the names that it may have."""
+        return next((self._renamed[name] for name in names if name in self._renamed), None)
+
+    def shape_of(self, name: str) -> Shape | None:
+        """A class as it was."""
+        return self._classes.get(name)
+
+    def find(self, name: str) -> type | None:
+        """The class that has this name now; one that has moved is found by its name within its module."""
+        found = self._kinds.get(name) or self.named(name)
+        if found is not None:
+            return found
+        path = name.rpartition(":")[2]
+        moved = {other: kind for other, kind in self._kinds.items() if other.rpartition(":")[2] == path}
+        for module in self._modules - {"builtins"}:
+            kind = class_of(f"{module}:{path}")
+            if kind is not None:
+                moved[class_name(kind)] = kind
+        return next(iter(moved.values())) if len(moved) == 1 else None
+
+    def named(self, name: str) -> type | None:
+        """The class that code of the operators has by this name."""
+        return class_within(name, self._users)
+
+
+class _One:
+    """Compares the states of one operator."""
+
+    def __init__(self, whole: Comparison, base: str, operator: PhysicalOperator) -> None:
+        self._whole, self._operator = whole, operator
+        kinds: dict[str, type] = {}
+        self._declared = state_shapes(operator, kinds)
+        self._kinds = with_inner(kinds)
+        owner = f"{operator.name}.{operator.port}" if operator.port else operator.name
+        self._owner = owner
+        self._before = base.partition("#")[0]
+        self.faults: list[Fault] = []
+        self.states: dict[str, Shape] = {}
+        self._pairs: dict[str, type] = {}
+        self._compared: set[str] = set()
+
+    def compare(self, held: Mapping[str, Shape]) -> Conversion:
+        """Compare all states that hold something; adds faults."""
+        renamed: dict[str, str] = {}
+        dropped: set[str] = set()
+        columns: dict[str, Sequence[Sequence[str]]] = {}
+        for name, before in held.items():
+            if name == _PORTS:
+                self._compare_ports(before)
+                continue
+            names = (f"{self._before}.{name}", f"{self._owner}.{name}")
+            if self._whole.dropped(names):
+                dropped.add(name)
+                continue
+            declared = {key: value for key, value in before.items() if key != "classes"}
+            if self._whole.is_over(before, self._operator) and self._declared.get(name) != declared:
+                dropped.add(name)
+                continue
+            new = self._new_name(name, before, names, held)
+            if new is None:
+                dropped.add(name)
+                continue
+            if new != name:
+                renamed[name] = new
+            why = self._differs(before, self._declared[new])
+            if not why:
+                why = self._observed(before.get("classes", ()))
+            if why and self._whole.is_over(before, self._operator):
+                dropped.add(name)
+                continue
+            if why:
+                self._fault(name, why)
+                continue
+            old_columns = before.get("columns")
+            if old_columns is not None and old_columns != self._declared[new].get("columns"):
+                columns[new] = old_columns
+            self._hold(new, before)
+        replaced = {name: one for name, kind in self._pairs.items() if (one := self._replacement(name, kind))}
+        return Conversion(replaced, renamed, frozenset(dropped), columns)
+
+    def _hold(self, name: str, before: Shape) -> None:
+        kinds = [self._pairs.get(one) or self._whole.named(one) for one in before.get("classes", ())]
+        self.states[name] = self._declared[name] | {"classes": list(class_names(filter(None, kinds)))}
+
+    def _new_name(
+        self, name: str, before: Shape, names: Sequence[str], held: Mapping[str, Shape]
+    ) -> str | None:
+        """The name that a state has now; None if it is not kept, which may be a fault."""
+        asked = self._whole.new_name(names)
+        if asked is not None:
+            new = asked.removeprefix(f"{self._owner}.")
+            free = new == name or new not in held or self._goes_elsewhere(new)
+            if new in self._declared and free:
+                return new
+            what = f"its state `{name}` is to be called `{asked}`, but it has no such state"
+            if not free:
+                what = f"its state `{name}` is to be called `{new}`, but `{new}` has values of its own"
+            self.faults.append(Fault(self._owner, what, did_you_mean(new, self._declared)))
+            return None
+        if before["kind"] == "lifetimes":
+            return self._lifetimes(before, held)
+        if name in self._declared:
+            return name
+        if before["kind"] in {"kept", "slides"}:
+            return None  # it does not slide any more, or keeps nothing until the end of its window
+        alike = [
+            other
+            for other, shape in self._declared.items()
+            if other not in held and shape["kind"] == before["kind"]
+        ]
+        kind = type(self._operator.operator).__name__
+        new = alike[0] if len(alike) == 1 else "NEW"
+        remedy = self._remedy(
+            f"`--rename {names[0]}={self._owner}.{new}` gives its values to another one, "
+            f"`--drop-state {names[0]}` drops them"
+        )
+        self.faults.append(
+            Fault(
+                self._owner,
+                f"`{kind}` has no state `{name}` any more, but the checkpoint has its values",
+                remedy,
+            )
+        )
+        return None
+
+    def _goes_elsewhere(self, name: str) -> bool:
+        """Whether the values of a state are asked to go to another one, as where two change their names."""
+        asked = self._whole.new_name((f"{self._before}.{name}", f"{self._owner}.{name}"))
+        return asked is not None and asked.removeprefix(f"{self._owner}.") != name
+
+    def _lifetimes(self, before: Shape, held: Mapping[str, Shape]) -> str | None:
+        """When the keys of a state end is kept beside it, and goes with it."""
+        of = before["of"]
+        names = (f"{self._before}.{of}", f"{self._owner}.{of}")
+        if self._whole.dropped(names):
+            return None
+        asked = self._whole.new_name(names)
+        of = of if asked is None else asked.removeprefix(f"{self._owner}.")
+        found = (name for name, shape in self._declared.items() if shape.get("of") == of)
+        return next(found, None)
+
+    def _remedy(self, at_start: str) -> str:
+        """What to do about a fault. At a start options say what becomes of states."""
+        if not self._whole.live:
+            return at_start
+        return "keep it as it is, or remove the operator and add another one, whose state begins anew"
+
+    def _fault(self, state: str, why: str) -> None:
+        where = f"{self._before}.{state}"
+        remedy = self._remedy(f"write it as it was, or `--drop-state {where}` drops the values")
+        self.faults.append(Fault(f"{self._owner}.{state}", why, remedy))
+
+    # Types --------------------------------------------------------------------------------------------------
+
+    def _differs(self, old: Shape, new: Shape) -> str:
+        """Why the values of a state cannot be those of the one that is declared now; "" if they can."""
+        if old["kind"] != new["kind"]:
+            before, now = (_KINDS.get(one["kind"], one["kind"]) for one in (old, new))
+            return f"it was {before}, and is {now}"
+        if old.get("scope") != new.get("scope") and old["kind"] in _SCOPED:
+            now = new.get("scope", "application")
+            return (
+                f"it lived as long as the {old.get('scope', 'application')}, and lives as long as the {now}"
+            )
+        if old["kind"] == "kept":
+            return _columns_differ(old.get("columns"), new.get("columns"), self._operator)
+        why = self._types(old.get("type", ANY), new.get("type", ANY), "its values were")
+        return why or self._types(old.get("key", ANY), new.get("key", ANY), "its keys were")
+
+    def _types(self, old: Any, new: Any, what: str) -> str:
+        """Why a value of one type may be none of another; "" if it always is one."""
+        if old == new and isinstance(old, str) and ":" not in old:
+            return ""
+        if ANY in (old, new):
+            return ""
+        olds = old[1:] if _head(old) == "|" else [old]
+        news = new[1:] if _head(new) == "|" else [new]
+        for one in olds:
+            why = ""
+            for other in sorted(news, key=lambda other: other != one):
+                why = self._alike(one, other, what)
+                if not why:
+                    break
+            if why:
+                return why if len(olds) == len(news) == 1 else f"{what} {_text(old)}, and are {_text(new)}"
+        return ""
+
+    def _alike(self, old: Any, new: Any, what: str) -> str:
+        """Why a value of one type, no union, may be none of another."""
+        if ANY in (old, new):
+            return ""
+        head, other = _head(old), _head(new)
+        if ":" in head or ":" in other:
+            if why := self._pair(head, other, what):
+                return why
+        elif head != other:
+            return f"{what} {_text(old)}, and are {_text(new)}"
+        before, after = _arguments(old), _arguments(new)
+        if not before or not after:
+            return ""  # one of them says nothing about what is inside
+        if len(before) != len(after):
+            return f"{what} {_text(old)}, and are {_text(new)}"
+        return next(
+            (why for pair in zip(before, after, strict=True) if (why := self._types(*pair, what))), ""
+        )
+
+    def _pair(self, old: str, new: str, what: str) -> str:
+        """Why values of one class cannot be those of another one."""
+        kind = self._kinds.get(new) or self._whole.named(new)
+        if old == new:
+            return self._fields(old, kind) if kind is not None else ""
+        if kind is not None and self._whole.named(old) is kind:
+            return self._fields(old, kind)  # another name for the same class
+        if (
+            ":" not in old
+            or ":" not in new
+            or old.rpartition(":")[2] != new.rpartition(":")[2]
+            or kind is None
+        ):
+            return f"{what} {_text(old)}, and are {_text(new)}"
+        return self._fields(old, kind)
+
+    def _observed(self, names: Iterable[str]) -> str:
+        """Why values of classes that were found in a state cannot be read."""
+        for name in names:
+            if name in self._pairs or name in self._compared:
+                continue
+            kind = self._whole.find(name)
+            if kind is None:
+                return f"it has values of the class {_text(name)}, which is not there any more"
+            if why := self._fields(name, kind):
+                return why
+        return ""
+
+    def _fields(self, name: str, kind: type) -> str:
+        """Why values of a class as it was cannot be those of the class that it is now."""
+        before = self._pairs.get(name)
+        if before is not None:
+            other = (
+                f"two classes are called so now, {_text(class_name(before))} and {_text(class_name(kind))}"
+            )
+            return "" if before is kind else f"its values were of the class {_text(name)}: {other}"
+        old = self._whole.shape_of(name)
+        self._pairs[name] = kind
+        if old is None:
+            return ""
+        new, inside = class_shape(kind)
+        self._kinds.update(inside)
+        if new.get("own") == "read":
+            return ""
+        why = self._kinds_differ(old, new)
+        return f"{_text(name)} is another class than in the checkpoint: {why}" if why else ""
+
+    def _kinds_differ(self, old: Shape, new: Shape) -> str:
+        if old["kind"] == "class" and new["kind"] in _LATER:
+            return ""  # written by a version that did not describe these
+        if old["kind"] != new["kind"]:
+            return f"it was {_CLASSES[old['kind']]}, and is {_CLASSES[new['kind']]}"
+        if old["kind"] in ("Enum", "Flag"):
+            gone = [name for name, _ in old["members"] if name not in dict(new["members"])]
+            return f"it has no member `{gone[0]}` any more" if gone else ""
+        return "" if old["kind"] == "class" else self._fields_differ(old, new)
+
+    def _fields_differ(self, old: Shape, new: Shape) -> str:
+        """Why the fields of a class cannot be matched by name."""
+        before = {name: (kind, default) for name, kind, default in old["fields"]}
+        after = {name: (kind, default) for name, kind, default in new["fields"]}
+        gone = [name for name in before if name not in after]
+        added = [name for name in after if name not in before]
+        if gone:
+            more = f"; `{added[0]}` is new" if added else ""
+            return f"it has no field `{gone[0]}` any more{more}"
+        missing = [name for name in added if not after[name][1]]
+        if missing:
+            return f"its field `{missing[0]}` is new, and has no default"
+        for name, (kind, _) in before.items():
+            if why := self._types(kind, after[name][0], f"its field `{name}` was"):
+                return why.replace(", and are ", ", and is ")
+        if list(before) != list(after) and "own" in new:
+            return "its fields are in another order, and it says itself how it is written"
+        return ""
+
+    def _replacement(self, name: str, kind: type) -> Replacement | None:
+        """What stands for a class that values were written with; None if it is as it was."""
+        old = self._whole.shape_of(name)
+        if old is None:
+            return None
+        new = class_shape(kind)[0]
+        if class_name(kind) == name and class_of(name) is kind and _layout(old) == _layout(new):
+            return None  # else pickles may have it as a whole, which is another class than that of now
+        if new["kind"] == "TypedDict":
+            return None  # its values are dictionaries
+        return Replacement(kind, old)
+
+    # Ports of the library's operators -----------------------------------------------------------------------
+
+    def _compare_ports(self, before: Shape) -> None:
+        """Compare the columns of ports, of which an operator of the library keeps values; adds faults."""
+        now = ports_of(self._operator)
+        if now is None or self._whole.dropped((self._before, self._owner)):
+            return
+        self.states[_PORTS] = now
+        for port, columns in before["ports"].items():
+            other = now["ports"].get(port, columns)
+            if columns is not None and columns != other:
+                what = f"its port `{port}` had {_columns(columns)}, and has {_columns(other)}"
+                remedy = f"give it the columns of before, or `--drop-state {self._before}` drops its state"
+                remedy = self._remedy(remedy)
+                self.faults.append(Fault(self._owner, f"{what}; its state has values of these", remedy))
+        if before.get("layout", now.get("layout")) != now.get("layout"):
+            what = f"its state was made with {before['layout']}, and it has {now.get('layout')} now"
+            remedy = f"give it those of before, or `--drop-state {self._before}` drops its state"
+            remedy = self._remedy(remedy)
+            self.faults.append(Fault(self._owner, what, remedy))
+
+
+_KINDS = {
+    "value": "a `State`",
+    "keyed": "a `KeyedState`",
+    "list": "a `ListState`",
+    "timers": "`Timers`",
+    "kept": "tuples of its port",
+    "slides": "states of its slides",
+}
+_CLASSES = {
+    "NamedTuple": "a NamedTuple",
+    "dataclass": "a dataclass",
+    "Enum": "an Enum",
+    "Flag": "a Flag",
+    "TypedDict": "a TypedDict",
+    "model": "a class of pydantic or attrs",
+    "class": "a class",
+}
+_SCOPED = frozenset({"value", "keyed", "list"})
+_LATER = frozenset({"Flag", "TypedDict", "model"})
+
+
+def _head(kind: Any) -> str:
+    return kind if isinstance(kind, str) else str(kind[0] if isinstance(kind[0], str) else _head(kind[0]))
+
+
+def _arguments(kind: Any) -> Sequence[Any]:
+    return () if isinstance(kind, str) else kind[1:]
+
+
+def _text(kind: Any) -> str:
+    return f"`{_plain(kind)}`"
+
+
+def _plain(kind: Any) -> str:
+    if isinstance(kind, str):
+        return kind.replace(":", ".")
+    head, *arguments = kind
+    if head == "|":
+        return " | ".join(map(_plain, arguments))
+    return f"{_plain(head)}[{', '.join(map(_plain, arguments))}]"
+
+
+def _layout(shape: Shape) -> Any:
+    """What must be the same for values to be read as they are."""
+    if "members" in shape:
+        return shape["members"]
+    if shape["kind"] in ("model", "class"):
+        return sorted(name for name, *_ in shape.get("fields", ()))
+    return shape["kind"], [name for name, *_ in shape.get("fields", ())], shape.get("form")
+
+
+def _columns_differ(old: Any, new: Any, operator: PhysicalOperator) -> str:
+    """Why tuples with one set of columns cannot be those with another; "" if they can, by name."""
+    if old is None or new is None:
+        return "" if old == new else f"the tuples that it keeps had {_columns(old)}, and have {_columns(new)}"
+    before, after = dict(map(tuple, old)), dict(map(tuple, new))
+    changed = [name for name, kind in before.items() if after.get(name) != kind]
+    defaults = defaults_of(next(iter([*operator.inputs.values(), *operator.outputs.values()])).type)
+    missing = [name for name in after if name not in before and name not in defaults]
+    if changed or missing:
+        return f"the tuples that it keeps had {_columns(old)}, and have {_columns(new)}"
+    return ""
+
+
+def _columns(columns: Any) -> str:
+    if columns is None:
+        return "no columns (`object`)"
+    return f"the columns {', '.join(f'`{name}: {kind}`' for name, kind in columns)}"
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def defaults_of(kind: Any) -> dict[str, Callable[[], Any]]:
+    """The defaults of a class's fields, each as what makes it."""
+    found = model_defaults(kind) if isinstance(kind, type) else {}
+    if dataclasses.is_dataclass(kind):
+        for one in dataclasses.fields(kind):
+            if one.default_factory is not dataclasses.MISSING:
+                found[one.name] = one.default_factory
+            elif one.default is not dataclasses.MISSING:
+                found[one.name] = partial(_itself, one.default)
+    for name, default in getattr(kind, "_field_defaults", {}).items():
+        found[name] = partial(_itself, default)
+    return found
+
+
+class Schemas:
+    """What the states of a run hold, as far as its windows are committed."""
+
+    def __init__(self, operators: Iterable[PhysicalOperator], picture: Mapping[str, Any] = NOTHING) -> None:
+        """`picture`: what is known of them already."""
+        self._operators = {one.state_key.rsplit("/", 2)[0]: one for one in operators}
+        self._states: dict[str, dict[str, Shape]] = {
+            base: dict(states)
+            for base, states in picture.get("states", {}).items()
+            if base in self._operators
+        }
+        self._picture: Mapping[str, Any] = picture
+        self._kinds: dict[str, type] = {}
+        self._changed = bool(picture)
+        self._declared: dict[str, tuple[dict[str, Shape], dict[str, type]]] = {}
+
+    def note(self, base: str, changed: Mapping[str, Collection[str]]) -> None:
+        """States have changed, by name, and have values of these classes. Costs little if that is known."""
+        states = self._states.setdefault(base, {})
+        for name, classes in changed.items():
+            held = states.get(name)
+            if held is not None and not (classes and set(classes).difference(held["classes"])):
+                continue
+            shape, _ = self._shape(base, name)
+            if shape is None:
+                continue
+            known = () if held is None else held["classes"]
+            states[name] = shape | {"classes": sorted({*known, *classes})}
+            ports = ports_of(self._operators[base])
+            if ports is not None:
+                states[_PORTS] = ports
+            self._changed = True
+
+    def _shape(self, base: str, name: str) -> tuple[Shape | None, dict[str, type]]:
+        if base not in self._declared:
+            kinds: dict[str, type] = {}
+            self._declared[base] = state_shapes(self._operators[base], kinds), kinds
+        shapes, kinds = self._declared[base]
+        return shapes.get(name), kinds
+
+    @property
+    def picture(self) -> Mapping[str, Any]:
+        """As JSON values; the same object until something changes."""
+        if self._changed:
+            self._changed = False
+            kinds: dict[str, type] = {}
+            for base, states in self._states.items():
+                for name, state in states.items():
+                    if name == _PORTS:
+                        continue
+                    self._shape(base, name)
+                    kinds.update(self._declared[base][1])
+                    for one in state["classes"]:
+                        kind = class_within(one, (type(self._operators[base].operator),))
+                        if kind is not None:
+                            kinds[one] = kind
+            states = {base: dict(sorted(held.items())) for base, held in sorted(self._states.items()) if held}
+            picture = {"states": states, "classes": dict(sorted(class_shapes(kinds).items()))}
+            self._picture = json.loads(json.dumps(picture)) if states else NOTHING
+        return self._picture
+
+
+__all__ = [
+    "NOTHING",
+    "SLIDES",
+    "WAITING",
+    "Comparison",
+    "Conversion",
+    "Replacement",
+    "Schemas",
+    "held_states",
+]

@@ -1,0 +1,320 @@
+"""What a state holds, as JSON: its kind, the types of its values, the fields of their classes.
+
+A type is a text (`int`, `app:Account`) or a list of a type and its arguments, as `["list", "int"]` and `["|",
+"int", "None"]`. A class has its kind and, in order, its fields: name, type, and whether it has a default.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import dataclasses
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum, Flag
+from functools import lru_cache, partial
+from typing import Any
+
+from pydantic import BaseModel
+from typing_extensions import is_typeddict
+
+from ridgeline.api.cells.keyed_declaration import KeyedState, Lifetimes
+from ridgeline.api.cells.list_state import ListState
+from ridgeline.api.columns.record import is_named_tuple
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.operator import Operator, operator_type
+from ridgeline.api.state import PLATFORM, Declaration, State
+from ridgeline.api.support.loops import DelayHead, DelayTail
+from ridgeline.api.support.pickling import class_name
+from ridgeline.api.timers import Timers
+from ridgeline.plan.physical import PhysicalOperator
+
+Shape = dict[str, Any]
+ANY = "any"
+WAITING, SLIDES = "_waiting", "_slides"
+"""The states in which tuples of a port are kept: see `ridgeline.engine.operator.gathering`."""
+_GENERATED = frozenset(
+    {"dataclasses", "collections", "enum", "typing", "copyreg", "builtins", "pydantic.main", "attr._make"}
+)
+_WRITES = ("__reduce__", "__reduce_ex__", "__getnewargs__", "__getnewargs_ex__", "__getstate__")
+
+
+# Types ------------------------------------------------------------------------------------------------------
+
+
+def type_shape(kind: Any, classes: dict[str, type]) -> Any:
+    """A type as JSON. Adds the classes of users that it names."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated or hasattr(kind, "__supertype__"):
+        return type_shape(arguments[0] if arguments else kind.__supertype__, classes)
+    if origin is typing.Literal:
+        return type_shape(typing.Union[tuple(map(type, arguments))], classes)  # noqa: UP007  of a tuple
+    if origin in (typing.Union, types.UnionType):
+        return ["|", *(type_shape(one, classes) for one in arguments)]
+    if isinstance(origin, type):
+        return [type_shape(origin, classes), *(_argument(one, classes) for one in arguments)]
+    return _plain_shape(kind, classes)
+
+
+def _plain_shape(kind: Any, classes: dict[str, type]) -> str:
+    if kind is None or kind is type(None):
+        return "None"
+    if not isinstance(kind, type) or kind is object or getattr(kind, "_is_protocol", False):
+        return ANY  # a type variable, a name that cannot be resolved
+    name = class_name(kind)
+    if is_described(kind):
+        classes.setdefault(name, kind)
+    return name
+
+
+def _argument(kind: Any, classes: dict[str, type]) -> Any:
+    if kind is Ellipsis:
+        return "..."
+    return ANY if isinstance(kind, (list, tuple)) else type_shape(kind, classes)
+
+
+def is_described(kind: type) -> bool:
+    """True for a class whose fields are known: a NamedTuple, a dataclass, an Enum, a TypedDict.
+
+    So are those of pydantic and attrs.
+    """
+    return (
+        is_named_tuple(kind)
+        or dataclasses.is_dataclass(kind)
+        or issubclass(kind, Enum)
+        or is_typeddict(kind)
+        or _model_fields(kind) is not None
+    )
+
+
+def _model_fields(kind: Any) -> list[tuple[str, bool]] | None:
+    """The fields of a class of pydantic or attrs, and whether they have a default; None of others."""
+    if not issubclass(kind, BaseModel) and "__attrs_attrs__" not in vars(kind):
+        return None
+    defaults = model_defaults(kind)
+    names = kind.model_fields if issubclass(kind, BaseModel) else [one.name for one in kind.__attrs_attrs__]
+    return [(name, name in defaults) for name in names]
+
+
+def model_defaults(kind: Any) -> dict[str, Callable[[], Any]]:
+    """The defaults of fields of a class of pydantic or attrs, each as what makes it.
+
+    What is made of other fields is none.
+    """
+    found: dict[str, Callable[[], Any]] = {}
+    if issubclass(kind, BaseModel):
+        for name, one in kind.model_fields.items():
+            if not one.is_required() and not getattr(one, "default_factory_takes_validated_data", False):
+                found[name] = partial(one.get_default, call_default_factory=True)
+        return found
+    nothing = getattr(sys.modules.get("attr"), "NOTHING", None)
+    for one in vars(kind).get("__attrs_attrs__", ()):
+        factory = getattr(one.default, "factory", None)
+        if factory is not None and not one.default.takes_self:
+            found[one.name] = factory
+        elif factory is None and one.default is not nothing:
+            found[one.name] = partial(_itself, one.default)
+    return found
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def class_shapes(classes: Mapping[str, type]) -> dict[str, Shape]:
+    """Classes, and those that their fields name, as JSON."""
+    return {name: shape for name, (_, shape) in _found_from(classes).items()}
+
+
+def with_inner(classes: Mapping[str, type]) -> dict[str, type]:
+    """Classes, and those that their fields name."""
+    return {name: kind for name, (kind, _) in _found_from(classes).items()}
+
+
+def _found_from(classes: Mapping[str, type]) -> dict[str, tuple[type, Shape]]:
+    """Classes, and those that their fields name, each with its shape."""
+    found: dict[str, tuple[type, Shape]] = {}
+    waiting = dict(classes)
+    while waiting:
+        name, kind = waiting.popitem()
+        shape, inside = class_shape(kind)
+        found[name] = kind, shape
+        waiting.update((other, one) for other, one in inside.items() if other not in found)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def class_shape(kind: Any) -> tuple[Shape, dict[str, type]]:
+    """A class as JSON, and the classes that its fields name."""
+    inside: dict[str, type] = {}
+    shape: Shape = {"kind": "class"}
+    if is_named_tuple(kind):
+        hints = _hints(kind)
+        fields = [
+            [name, type_shape(hints.get(name, Any), inside), name in kind._field_defaults]
+            for name in kind._fields
+        ]
+        shape = {"kind": "NamedTuple", "fields": fields}
+    elif dataclasses.is_dataclass(kind):
+        hints = _hints(kind)
+        fields = [
+            [
+                one.name,
+                type_shape(hints.get(one.name, Any), inside),
+                one.default is not dataclasses.MISSING or one.default_factory is not dataclasses.MISSING,
+            ]
+            for one in dataclasses.fields(kind)
+        ]
+        shape = {"kind": "dataclass", "fields": fields, "form": form_of(kind)}
+    elif issubclass(kind, Flag):
+        members = [[name, str(int(one.value))] for name, one in kind.__members__.items()]
+        shape = {"kind": "Flag", "members": members}
+    elif issubclass(kind, Enum):
+        members = [[name, repr(one.value)] for name, one in kind.__members__.items()]
+        shape = {"kind": "Enum", "members": members}
+    elif is_typeddict(kind):
+        hints = _hints(kind)
+        fields = [
+            [name, type_shape(hints.get(name, Any), inside), name not in kind.__required_keys__]
+            for name in kind.__annotations__
+        ]
+        shape = {"kind": "TypedDict", "fields": fields}
+    elif (model := _model_fields(kind)) is not None:
+        hints = _hints(kind)
+        fields = [[name, type_shape(hints.get(name, Any), inside), default] for name, default in model]
+        shape = {"kind": "model", "fields": fields}
+    if own := _own(kind):
+        shape["own"] = own
+    return shape, inside
+
+
+def form_of(kind: Any) -> str:
+    """How instances of a dataclass are pickled: a `list` of values in order, or by name."""
+    setter = getattr(kind, "__setstate__", None)
+    if getattr(setter, "__module__", "") == "dataclasses":
+        return "list"
+    return "dict" if hasattr(kind, "__dict__") and "__dict__" in dir(kind) else "slots"
+
+
+def _own(kind: type) -> str:
+    """Whether a class says itself how it is pickled: how it is `read`, or only how it is `written`."""
+    if _is_users(getattr(kind, "__setstate__", None)):
+        return "read"
+    written = kind in copyreg.dispatch_table or any(_is_users(getattr(kind, one, None)) for one in _WRITES)
+    return "written" if written else ""
+
+
+def _is_users(method: object) -> bool:
+    if not isinstance(method, types.FunctionType):
+        return False
+    return method.__globals__.get("__name__", method.__module__) not in _GENERATED
+
+
+def _hints(kind: Any) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(kind)
+    except Exception:  # noqa: BLE001  names that cannot be resolved here
+        return {}
+
+
+# States -----------------------------------------------------------------------------------------------------
+
+
+def state_shapes(operator: PhysicalOperator, classes: dict[str, type]) -> dict[str, Shape]:
+    """The states that an operator declares, or has, by name. Adds the classes of users that they name."""
+    found: dict[str, Shape] = {}
+    for name, declared in operator_type(type(operator.operator)).states.items():
+        if name not in PLATFORM:
+            found[name] = _state_shape(declared, classes)
+    if operator.unifier and WAITING in found:
+        found[WAITING] = _kept(operator)
+    if isinstance(operator.operator, (DelayTail, DelayHead)):
+        found["kept"] = _kept(operator)
+    if operator.slides:
+        found[SLIDES] = _kept(operator) if operator.unifier else {"kind": "slides"}
+    return found
+
+
+def _state_shape(declared: Declaration, classes: dict[str, type]) -> Shape:
+    """A declared state as JSON. Adds the classes of users that it names."""
+    shape: Shape = {"scope": declared.scope} if declared.scope != "application" else {}
+    if isinstance(declared, Lifetimes):
+        return shape | {"kind": "lifetimes", "of": declared.state}
+    if isinstance(declared, Timers):
+        return shape | {"kind": "timers", "key": type_shape(declared.key, classes)}
+    if isinstance(declared, KeyedState):
+        key = type_shape(declared.key, classes)
+        return shape | {"kind": "keyed", "type": type_shape(declared.type, classes), "key": key}
+    if isinstance(declared, ListState):
+        kind = ANY if declared.type is None else type_shape(declared.type, classes)
+        return shape | {"kind": "list", "type": kind}
+    if isinstance(declared, State):
+        return shape | {"kind": "value", "type": _of_default(declared.default, classes)}
+    return shape | {"kind": class_name(type(declared))}
+
+
+def _of_default(default: object, classes: dict[str, type]) -> Any:
+    """The type of a default, as far as it says something: that of None is any."""
+    return ANY if default is None else type_shape(type(default), classes)
+
+
+def _kept(operator: PhysicalOperator) -> Shape:
+    """The columns of the tuples that are kept of an operator's one port."""
+    schemas = [*operator.inputs.values(), *operator.outputs.values()]
+    return {"kind": "kept", "columns": columns_of(schemas[0])} if schemas else {"kind": "kept"}
+
+
+def ports_of(operator: PhysicalOperator) -> Shape | None:
+    """The columns of the ports of an operator of the library that keeps values of tuples by position."""
+    kind = type(operator.operator)
+    states = operator_type(kind).states.values()
+    keeps = any(isinstance(one, (KeyedState, ListState)) for one in states)
+    if operator.unifier or not keeps or not any(_is_librarys(base) for base in kind.__mro__):
+        return None
+    layout = getattr(operator.operator, "_state_layout", None)
+    if layout is not None:
+        return {"kind": "ports", "ports": {}, "layout": layout}
+    return {"kind": "ports", "ports": {name: columns_of(schema) for name, schema in operator.inputs.items()}}
+
+
+def _is_librarys(kind: type) -> bool:
+    return kind.__module__.startswith("ridgeline.operators") and issubclass(kind, Operator)
+
+
+def columns_of(schema: Schema) -> list[list[str]] | None:
+    """Names and Arrow types of columns; None of pickled tuples."""
+    return None if schema.pickled else [[field.name, str(field.type)] for field in schema.arrow]
+
+
+def class_names(kinds: Iterable[type]) -> tuple[str, ...]:
+    """The names of classes that a restart needs: not Python's own, nor those inside of functions."""
+    return tuple(sorted(class_name(kind) for kind in kinds if _is_noted(kind)))
+
+
+@lru_cache(maxsize=4096)
+def _is_noted(kind: type) -> bool:
+    if "<locals>" in kind.__qualname__ or kind is type:
+        return False
+    return is_described(kind) or kind.__module__.partition(".")[0] not in _KNOWN
+
+
+_KNOWN = frozenset(
+    {
+        "builtins",
+        "datetime",
+        "decimal",
+        "uuid",
+        "collections",
+        "numpy",
+        "pyarrow",
+        "ridgeline",
+        "functools",
+        "types",
+        "fractions",
+        "zoneinfo",
+        "random",
+        "cloudpickle",
+        "abc",
+    }
+)

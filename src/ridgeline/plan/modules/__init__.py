@@ -1,0 +1,1 @@
+"""Modules: expanded before all else, folded to be shown."""

@@ -1,0 +1,378 @@
+"""Expand modules: an application whose operators are all named, `clean.cheap` for one inside of `clean`.
+
+`expand` calls `populate` of each module on a view of its own, and joins what the views hold.
+"""
+
+from __future__ import annotations
+
+import copy
+import traceback
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ridgeline.api.application import AddedModule, AddedOperator, Application
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.errors import described, did_you_mean, shorten
+from ridgeline.api.module import Module
+from ridgeline.api.operator import Operator, OperatorType, operator_type
+from ridgeline.api.support.attribute_types import OperatorAttributes
+from ridgeline.api.support.masking import mask_text
+from ridgeline.plan.draft import Draft, listed
+from ridgeline.plan.overrides import divide_stream_attributes, key_splitter
+from ridgeline.plan.validate.application import check_name
+from ridgeline.plan.validate.ports import declared_schema
+from ridgeline.plan.validate.properties import check_properties
+
+_DEEPEST = 16
+"""More modules inside each other are taken for one that contains itself."""
+
+
+@dataclass(slots=True, eq=False)
+class Scope:
+    """What was added at one place: by the author of the application, or by one call of `populate`.
+
+    `name`: the module's full name, "" for the application. `operators`: the `id` of those added here.
+    """
+
+    name: str
+    app: Application
+    module: DraftModule | None = None
+    operators: set[int] = field(default_factory=set)
+
+    def inner(self, name: str) -> str:
+        """The full name of what is called `name` here."""
+        return f"{self.name}.{name}" if self.name else name
+
+    @property
+    def title(self) -> str:
+        """It as errors name it."""
+        return f"module `{self.name}`" if self.name else "the application"
+
+
+@dataclass(slots=True, eq=False)
+class DraftModule:
+    """A module under validation; `module` is a copy of the author's instance, which `populate` is called on.
+
+    `outside`: where it was added; `inside`: what it is made of. `failed`: a fault hides what that is.
+    `touched`: ports that a stream outside names. `schemas`: of the ports that declare one. `ends`: the ports
+    inside that each port leads to.
+    """
+
+    name: str
+    module: Module
+    outside: Scope
+    inside: Scope
+    failed: bool = False
+    touched: set[str] = field(default_factory=set)
+    schemas: dict[str, Schema] = field(default_factory=dict)
+    ends: dict[str, list[Any]] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """The name of its class."""
+        return type(self.module).__name__
+
+    @property
+    def declared(self) -> OperatorType:
+        """The declarations of its class."""
+        return operator_type(type(self.module))
+
+    def port(self, name: str) -> str:
+        """A port or property as errors name it."""
+        return f"{self.name}.{name}"
+
+
+@dataclass(slots=True, eq=False)
+class Expanded:
+    """What modules were expanded to.
+
+    `scopes`: the application and all modules, each after what it is in. `modules`: by the `id` of the
+    instance that was added. `properties` and `attributes`: the overrides that are left for operators.
+    `streams`: attributes of streams, by name. `ports`: attributes of modules' ports, by module and path.
+    """
+
+    operators: list[AddedOperator]
+    scopes: list[Scope]
+    modules: dict[int, DraftModule]
+    properties: dict[str, object]
+    attributes: dict[str, object]
+    streams: dict[str, dict[str, object]] = field(default_factory=dict)
+    ports: dict[tuple[str, str], object] = field(default_factory=dict)
+
+
+def expand(
+    draft: Draft, app: Application, properties: Mapping[str, object], attributes: Mapping[str, object]
+) -> Expanded:
+    """Expand the modules of an application; adds faults to the draft. The application is not changed.
+
+    `properties` and `attributes` are overrides by name, as of `validate`: those of modules are used up here.
+    An attribute of a module becomes one of each operator inside that has no override of its own.
+    """
+    expander = _Expander(draft, app, properties)
+    expander.walk(Scope("", app), {}, [])
+    left = dict(expander.left(properties))
+    modules = [module.name for module in expander.modules.values()]
+    named = {*modules, *(str(added.name) for added in expander.operators)}
+    streams, others = divide_stream_attributes(attributes, named)
+    spread, ports = _spread(others, expander.operators, modules)
+    return Expanded(expander.operators, expander.scopes, expander.modules, left, spread, streams, ports)
+
+
+class _Expander:
+    """Walks through the application and its modules, depth first, in the order of adding."""
+
+    def __init__(self, draft: Draft, app: Application, properties: Mapping[str, object]) -> None:
+        self.draft = draft
+        self.root = app
+        self.properties = properties
+        self.operators: list[AddedOperator] = []
+        self.scopes: list[Scope] = []
+        self.modules: dict[int, DraftModule] = {}
+        self.used: set[str] = set()
+        self.endless = False
+
+    def walk(self, scope: Scope, defaults: OperatorAttributes, above: list[Module]) -> None:
+        """Take what a scope holds; `above`: the modules that it is in, the outermost first."""
+        self.scopes.append(scope)
+        self.names(scope)
+        modules = list(scope.app.modules)
+        for position, added in enumerate([*scope.app.operators, None]):
+            for module in [module for module in modules if module.position == position]:
+                self.module(scope, module, defaults, above)
+            if added is not None:
+                scope.operators.add(id(added.operator))
+                name = added.name
+                if scope.name:
+                    here = check_name(self.draft, "operator", name, position + 1, scope.name)
+                    self.distinct(scope, str(name))
+                    name = here
+                given: Any = {**defaults, **added.attributes}
+                self.operators.append(AddedOperator(name, added.operator, given, scope.name, added.listeners))
+
+    def names(self, scope: Scope) -> None:
+        """Refuse names that a module shares with another one, or with an operator."""
+        modules = Counter(str(added.name) for added in scope.app.modules)
+        operators = {str(added.name) for added in scope.app.operators}
+        for name, uses in modules.items():
+            if name in operators or uses > 1:
+                both = f"{uses} modules have" if uses > 1 else "an operator and a module have"
+                what = f"{both} the name `{name}`"
+                self.draft.fault(scope.inner(name), what, "give each a name of its own")
+
+    def distinct(self, scope: Scope, name: str) -> None:
+        """Refuse an operator or a module inside that has the name of a property of its module."""
+        module = scope.module
+        if module is not None and name in module.declared.properties:
+            what = f"`{name}` is both a property of `{module.kind}` and the name of something inside"
+            self.draft.fault(scope.inner(name), what, "rename one: `-D` could not tell them apart")
+
+    def module(
+        self, scope: Scope, added: AddedModule, defaults: OperatorAttributes, above: list[Module]
+    ) -> None:
+        """Expand one module. Nothing is expanded after one that seems to contain itself."""
+        position = scope.app.modules.index(added) + 1
+        where = check_name(self.draft, "module", added.name, position, scope.name)
+        if self.endless or self.refuse(where, added.module, above):
+            if isinstance(added.module, Module):
+                nothing = Scope(where, Application(self.root.name))
+                failed = DraftModule(where, added.module, scope, nothing, failed=True)
+                self.modules.setdefault(id(added.module), failed)
+            return
+        self.distinct(scope, str(added.name))
+        inside = Scope(where, Application(self.root.name, self.root.window))
+        module = DraftModule(where, copied(added.module), scope, inside)
+        inside.module = module
+        self.modules[id(added.module)] = self.modules[id(module.module)] = module
+        given: Any = {**defaults, **added.attributes}
+        for each in scope.app.attributes_set:
+            if each.target is added.module and not each.unifier:
+                given |= each.attributes
+        sound = self.declarations(module)
+        if self.property_values(module) and sound and self.populate(module):
+            self.walk(inside, given, [*above, added.module, module.module])
+            module.failed = self.endless
+        else:
+            module.failed = True
+
+    def refuse(self, where: str, module: object, above: list[Module]) -> bool:
+        """Return True, and add a fault, for what cannot be expanded."""
+        kind = type(module).__name__
+        if not isinstance(module, Module):
+            what = f"{shorten(module)} was added, which is no module"
+            remedy = "add an instance of a subclass of `Module`"
+            if isinstance(module, type) and issubclass(module, Module):
+                what = f"the class `{module.__name__}` was added, not a module"
+                remedy = f"add an instance: `{module.__name__}(...)`"
+            elif isinstance(module, Operator):
+                what, remedy = f"the operator `{kind}` was added as a module", "add it with `add_operator`"
+            self.draft.fault(where, what, remedy)
+            return True
+        if any(module is other for other in above):
+            self.draft.fault(where, f"module `{kind}` contains itself", "add another module, or none")
+            return True
+        if id(module) in self.modules:
+            first = self.modules[id(module)]
+            what = f"the same `{kind}` is added twice, as `{first.name}` and `{where}`"
+            self.draft.fault(where, what, f"make a new `{kind}(...)` for each")
+            return True
+        if len(above) // 2 >= _DEEPEST:
+            self.endless = True
+            what = f"it is the last of {_DEEPEST + 1} modules inside each other; `{kind}` may contain itself"
+            self.draft.fault(where, what, "end it, such as by a property that counts down")
+            return True
+        return False
+
+    def declarations(self, module: DraftModule) -> bool:
+        """Refuse what has no effect in the body of a module's class."""
+        before = len(self.draft.faults)
+        declared = module.declared
+        for name in (*declared.inputs, *declared.outputs):
+            schema = declared_schema(self.draft, module.port(name), module.module, name)[1]
+            if schema is not None:
+                module.schemas[name] = schema
+        for name in declared.states:
+            what = f"`{module.kind}` declares state, which a module cannot keep"
+            self.draft.fault(module.port(name), what, "declare it in an operator inside")
+        for name, entry in declared.inputs.items():
+            options: dict[str, object] = {
+                "key": entry.key,
+                "codec": entry.declared_codec,
+                "parallel": entry.parallel,
+                "order": entry.order,
+            }
+            self.useless(module, name, options)
+            if entry.methods:
+                what = f"`{module.kind}` has a method for the tuples of `{name}`, which is never called"
+                self.draft.fault(module.port(name), what, "process tuples in an operator inside")
+        for name, leaving in declared.outputs.items():
+            options = {
+                "unifier": leaving.unifier,
+                "error": leaving.error,
+                "timestamp": leaving.timestamp,
+                "lateness": leaving.lateness_seconds is not None,
+                "divided_by": bool(leaving.divided_by),
+            }
+            self.useless(module, name, options)
+        return len(self.draft.faults) == before
+
+    def useless(self, module: DraftModule, port: str, given: Mapping[str, object]) -> None:
+        """Refuse options of a module's port that only an operator's can have."""
+        names = [name for name, value in given.items() if value not in (None, False)]
+        if names:
+            what = f"{listed(names)} would do nothing on a port of a module"
+            self.draft.fault(module.port(port), what, "declare it on the port of the operator inside")
+
+    def property_values(self, module: DraftModule) -> bool:
+        """Apply the overrides of a module's properties and validate them; True if all are valid."""
+        if "_given" not in vars(module.module):
+            what = f"`{module.kind}.__init__` does not call the `__init__` of `Module`"
+            self.draft.fault(module.name, what, "call `super().__init__(**properties)` in it")
+            return False
+        before = len(self.draft.faults)
+        vars(module.module)["_given"] = dict(vars(module.module)["_given"])
+        overrides = {}
+        for key, value in self.properties.items():
+            path = key.removeprefix(f"{module.name}.")
+            if path != key and path.partition(".")[0] in module.declared.properties:
+                overrides[path] = value
+                self.used.add(key)
+        check_properties(self.draft, module.name, module.module, overrides)
+        return len(self.draft.faults) == before
+
+    def populate(self, module: DraftModule) -> bool:
+        """Call `populate` on a view of its own; False, and a fault, if that does not work."""
+        view, root = module.inside.app, self.root
+        lists: tuple[list[Any], ...] = (root.operators, root.streams, root.modules)
+        before = [len(added) for added in lists]
+        try:
+            module.module.populate(view)
+        except Exception as error:  # noqa: BLE001  whatever it is, it is a fault of the module
+            what = f"`{module.kind}.populate` raised {mask_text(described(error))}{_place(error)}"
+            self.draft.fault(module.name, what, "mend it, or give the module other properties")
+            return False
+        finally:
+            outside = any(len(added) > count for added, count in zip(lists, before, strict=True))
+            for added, count in zip(lists, before, strict=True):
+                del added[count:]
+        if outside:
+            what = f"`{module.kind}.populate` added to the application, not to the `app` that it is given"
+            self.draft.fault(module.name, what, "call `add_operator` and the like of that `app`")
+        changed = [
+            name
+            for name in ("name", "window", "attributes", "dead_letter_port")
+            if getattr(view, name) != _fresh(root, name)
+        ]
+        if changed:
+            what = f"`{module.kind}.populate` sets {listed(changed)} of its `app`, which does nothing"
+            self.draft.fault(module.name, what, "set it on the application")
+        return True
+
+    def left(self, properties: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+        """The overrides of properties that no module took; a fault for each that leads into one in vain."""
+        modules = {module.name: module for module in self.modules.values()}
+        operators = {str(added.name) for added in self.operators}
+        split = key_splitter({*modules, *operators})
+        for key, value in properties.items():
+            if key in self.used:
+                continue
+            owner, rest = split(key)
+            if owner not in modules or owner in operators:
+                yield key, value
+            elif not modules[owner].failed:
+                name = rest.partition(".")[0]
+                inside = modules[owner].inside.app
+                added: list[Any] = [*inside.operators, *inside.modules]
+                known = [str(one.name) for one in added]
+                known += list(modules[owner].declared.properties)
+                what = f"module `{owner}` has no property, operator or module `{name}`"
+                self.draft.fault(key, what, did_you_mean(name, known))
+
+
+def copied(module: Module) -> Module:
+    """A copy for `populate`, which may change the collections in it."""
+    own = copy.copy(module)
+    for name, value in vars(own).items():
+        if isinstance(value, (list, dict, set)):
+            vars(own)[name] = copy.copy(value)
+    return own
+
+
+def _spread(
+    attributes: Mapping[str, object], operators: list[AddedOperator], modules: list[str]
+) -> tuple[dict[str, object], dict[tuple[str, str], object]]:
+    """Overrides of attributes by operator, and those of modules' ports.
+
+    What is said of an operator counts before what of its module.
+    """
+    names = [str(added.name) for added in operators]
+    split = key_splitter({*names, *modules})
+    spread: dict[str, object] = {}
+    of_modules: list[tuple[str, str, object]] = []
+    of_ports: dict[tuple[str, str], object] = {}
+    for key, value in attributes.items():
+        owner, rest = split(key)
+        if "." in key and owner in modules and owner not in names and rest.startswith(("port.", "unifier.")):
+            of_ports[owner, rest] = value
+        elif "." in key and owner in modules and owner not in names:
+            of_modules.append((owner, rest, value))
+        else:
+            spread[key] = value
+    for owner, rest, value in sorted(of_modules, key=lambda given: -given[0].count(".")):
+        inside = [name for name in names if name.startswith(f"{owner}.")]
+        for name in inside:
+            spread.setdefault(f"{name}.{rest}", value)
+        if not inside:
+            spread[f"{owner}.{rest}"] = value
+    return spread, of_ports
+
+
+def _fresh(app: Application, name: str) -> object:
+    return {"attributes": {}, "dead_letter_port": None}.get(name, getattr(app, name))
+
+
+def _place(error: Exception) -> str:
+    """Where an exception of `populate` came from: the last line of it in no library of ours."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""

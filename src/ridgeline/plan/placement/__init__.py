@@ -1,0 +1,1 @@
+"""Which operators share a container or a host, and which do not."""

@@ -1,0 +1,198 @@
+"""Groups of operators that must share a container because of a stream's locality."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ridgeline.api.attributes import Locality
+from ridgeline.api.errors import Fault
+from ridgeline.plan.draft import listed
+from ridgeline.plan.graphs import find_path, strong_components, successors, topological_order
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A logical operator; `partitions` is None while a fault hides the number."""
+
+    name: str
+    is_input: bool
+    partitions: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A stream to one sink, by the numbers of its operators; `port` is the sink's.
+
+    `way`: how tuples are divided (for errors).
+    """
+
+    stream: str
+    source: int
+    sink: int
+    port: str
+    parallel: bool
+    way: str
+    locality: Locality | None
+
+    @property
+    def together(self) -> bool:
+        """True if both ends must be in one container."""
+        return self.locality is not None and self.locality.together
+
+    @property
+    def apart(self) -> bool:
+        """True if the ends must be in separate containers."""
+        return self.locality is not None and not self.locality.together
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Two operators, by number, that an affinity rule puts into one container. `title`: the rule in full."""
+
+    first: int
+    second: int
+    rule: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Groups of operators that share containers, in topological order; the faults of impossible groups."""
+
+    groups: tuple[tuple[int, ...], ...]
+    faults: tuple[Fault, ...]
+
+
+def one_to_one(nodes: Sequence[Node], edge: Edge) -> bool:
+    """True if each partition of the sink gets its tuples on this edge from one partition of the source."""
+    counts = {nodes[edge.source].partitions, nodes[edge.sink].partitions}
+    return len(counts) == 1 and (edge.parallel or counts == {1})
+
+
+def find_groups(nodes: Sequence[Node], edges: Sequence[Edge], joins: Sequence[Join] = ()) -> Groups:
+    """Group operators along streams with a locality, and by rules; those between two of a group belong to it.
+
+    The graph must have no cycle.
+    """
+    faults = []
+    group = list(range(len(nodes)))
+    for edge in edges:
+        if not edge.together:
+            continue
+        if one_to_one(nodes, edge):
+            old, new = group[edge.sink], group[edge.source]
+            group = [new if member == old else member for member in group]
+        elif None not in (nodes[edge.source].partitions, nodes[edge.sink].partitions):
+            faults.append(_not_one_to_one(nodes, edge))
+    for join in joins:
+        old, new = group[join.second], group[join.first]
+        group = [new if member == old else member for member in group]
+    components = strong_components(len(nodes), _contracted(group, edges))
+    number = {member: index for index, component in enumerate(components) for member in component}
+    members: list[list[int]] = [[] for _ in components]
+    for node in range(len(nodes)):
+        members[number[group[node]]].append(node)
+    for component in members:
+        if len(component) > 1:
+            wanted = {node for node in component if group.count(group[node]) > 1}
+            fault = _conflict(nodes, edges, joins, set(component), wanted)
+            if fault is not None:
+                faults.append(fault)
+    alive = [component for component in members if component]
+    home = {node: index for index, component in enumerate(alive) for node in component}
+    order = topological_order(
+        len(alive),
+        [(home[edge.source], home[edge.sink]) for edge in edges if home[edge.source] != home[edge.sink]],
+    )
+    return Groups(tuple(tuple(alive[index]) for index in order), tuple(faults))
+
+
+def _contracted(group: list[int], edges: Sequence[Edge]) -> list[tuple[int, int]]:
+    return [
+        (group[edge.source], group[edge.sink]) for edge in edges if group[edge.source] != group[edge.sink]
+    ]
+
+
+def _not_one_to_one(nodes: Sequence[Node], edge: Edge) -> Fault:
+    """The fault of a locality between partitions that are not one to one, with its reason."""
+    source, sink = nodes[edge.source], nodes[edge.sink]
+    what = f"locality {edge.locality} wants `{source.name}` and `{sink.name}` in one container, but "
+    if source.partitions == sink.partitions:
+        what += (
+            f"each of their {sink.partitions} partitions gets tuples of all others: "
+            f"port `{sink.name}.{edge.port}` is {edge.way}"
+        )
+    else:
+        what += f"`{source.name}` has {_partitions(source)} and `{sink.name}` has {_partitions(sink)}"
+    remedy = (
+        f"make `{edge.port}` an `InputPort(..., parallel=True)`, give both one partition, "
+        "or leave the locality out"
+    )
+    return Fault(edge.stream, what, remedy)
+
+
+def _partitions(node: Node) -> str:
+    return "1 partition" if node.partitions == 1 else f"{node.partitions} partitions"
+
+
+def _conflict(
+    nodes: Sequence[Node], edges: Sequence[Edge], joins: Sequence[Join], members: set[int], wanted: set[int]
+) -> Fault | None:
+    """Why a group cannot be one container; None if it can.
+
+    `wanted`: the operators that a locality or a rule names; the others are between them.
+    """
+    named = [edge for edge in edges if edge.together and edge.source in wanted and edge.sink in wanted]
+    inside = [edge for edge in edges if edge.source in members and edge.sink in members]
+    rules = [join for join in joins if join.first in wanted]
+    where = named[0].stream if named else rules[0].rule
+    streams = list(dict.fromkeys(edge.stream for edge in named))
+    remedy = (
+        f"leave the locality of {'one of the streams' if len(streams) > 1 else 'stream'} {listed(streams)} "
+        "out"
+    )
+    causes = [f"locality {named[0].locality}"] if named else []
+    causes += dict.fromkeys(f"rule {join.title}" for join in rules)
+    want = (
+        f"{' and '.join(causes)} wants {listed([nodes[node].name for node in sorted(wanted)])} "
+        "in one container, but "
+    )
+    for edge in inside:
+        if edge.apart:
+            return Fault(where, f"{want}stream `{edge.stream}` between them is {edge.locality}", remedy)
+        if not one_to_one(nodes, edge) and not edge.together:
+            if None in (nodes[edge.source].partitions, nodes[edge.sink].partitions):
+                return None
+            return Fault(
+                where,
+                f"{want}it would wait for itself: `{_detour(nodes, inside, edge)}` leaves it and comes back",
+                remedy,
+            )
+    roots = [nodes[node].name for node in sorted(members) if nodes[node].is_input]
+    if len(roots) > 1:
+        return Fault(where, f"{want}a container holds one input operator, not {listed(roots)}", remedy)
+    outside = [edge for edge in edges if edge.sink in members and edge.source not in members]
+    if roots and outside:
+        port = f"{nodes[outside[0].sink].name}.{outside[0].port}"
+        source = nodes[outside[0].source].name
+        what = (
+            f"{want}a container with an input operator cannot wait for others, "
+            f"and `{port}` gets tuples of `{source}`"
+        )
+        return Fault(where, what, remedy)
+    return None
+
+
+def _detour(nodes: Sequence[Node], inside: Sequence[Edge], broken: Edge) -> str:
+    """The path through the group over an edge that cannot be within one container."""
+    following = successors(len(nodes), [(edge.source, edge.sink) for edge in inside])
+    ends = {edge.source: edge.sink for edge in inside if edge.together}
+    way = [broken.source, broken.sink]
+    for start, goal in ends.items():
+        before = [start] if start == broken.source else find_path(start, broken.source, following)
+        after = [goal] if goal == broken.sink else find_path(broken.sink, goal, following)
+        if before and after:
+            way = before + after
+            break
+    return " -> ".join(nodes[node].name for node in way)

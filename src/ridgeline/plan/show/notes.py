@@ -1,0 +1,214 @@
+"""Notes on a valid plan: where order is lost, what depends on the number of partitions or on the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ridgeline.api.cells.keyed_declaration import Lifetimes
+from ridgeline.api.codec import FunctionCodec
+from ridgeline.api.operator import SparkSource, operator_type
+from ridgeline.api.state import KeyedState
+from ridgeline.plan.build.partitioning import parallel_ports
+from ridgeline.plan.draft import listed
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan
+from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan
+from ridgeline.plan.show.tied_readers import tied_notes
+from ridgeline.plan.validate.key_agreement import key_columns
+from ridgeline.plan.validate.loops import loop_notes
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A note on the operator `where`."""
+
+    where: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"`{self.where}`: {self.text}"
+
+
+def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]:
+    """The notes on a plan, in topological order of the operators.
+
+    On operators with one partition only what they need of their host, and who waits for whom.
+
+    Example:
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import RandomEventGenerator
+        >>> from ridgeline.plan import plan_application
+        >>> from ridgeline.testing import CollectorSink
+        >>> app = Application("dice")
+        >>> dice = app.add_operator("dice", RandomEventGenerator(), partitions=2)
+        >>> sink = app.add_operator("sink", CollectorSink())
+        >>> app.add_stream("rolls", dice.integer_data, sink.input)
+        >>> plan = plan_application(app)
+        >>> [note.where for note in find_notes(plan.logical, plan.physical)]
+        ['dice']
+    """
+    first = {operator.name: operator for operator in reversed(physical.operators) if not operator.unifier}
+    reader = _Reader(logical, first)
+    relaxed = [
+        Note(rule.operators[0], f"rule {rule.title} is not kept: {reason}")
+        for rule, reason in logical.given_up
+    ]
+    hosts = [
+        Note(
+            rule.operators[0],
+            f"rule {rule.title} is kept in slots on several hosts; `--execution jobs` "
+            + ("does not keep it" if rule.relax else "refuses it"),
+        )
+        for rule in logical.affinity
+        if not rule.locality.together
+    ]
+    return (
+        *relaxed,
+        *hosts,
+        *(Note(where, text) for where, text in loop_notes(logical)),
+        *(
+            Note(where, text)
+            for where, text in tied_notes(logical, {name: one.partitions for name, one in first.items()})
+        ),
+        *(
+            Note(operator.name, text)
+            for operator in logical.operators
+            for text in (
+                *_needs(operator),
+                *_order(operator),
+                *(
+                    reader.notes(operator, first[operator.name])
+                    if first[operator.name].partitions > 1
+                    else ()
+                ),
+            )
+        ),
+    )
+
+
+def _needs(operator: LogicalOperator) -> Iterator[str]:
+    """Where what an operator asks of its host is given."""
+    asked = [name for name in ("vcores", "gpus") if operator.attributes[name]]
+    if asked:
+        names = " and ".join(f"`{name}`" for name in asked)
+        yield f"{names}: given by standalone clusters, YARN and Kubernetes; `local[N]` takes no account of it"
+    if operator.attributes["memory_mb"]:
+        yield (
+            "`memory_mb`: given by standalone clusters, YARN and Kubernetes with dynamic allocation; "
+            "elsewhere memory is `--conf spark.executor.memory` and `spark.executor.memoryOverhead`"
+        )
+
+
+def _order(operator: LogicalOperator) -> Iterator[str]:
+    """What a Spark source says of the order of its rows."""
+    if isinstance(operator.operator, SparkSource) and (text := operator.operator.order_note()):
+        yield text
+
+
+def order_notes(logical: LogicalPlan) -> tuple[Note, ...]:
+    """The notes on the order in which Spark sources give their rows, which are told by `validate` too."""
+    return tuple(Note(one.name, text) for one in logical.operators for text in _order(one))
+
+
+class _Reader:
+    """Makes the notes of one operator after the other. `first`: the first partition of each."""
+
+    def __init__(self, logical: LogicalPlan, first: Mapping[str, PhysicalOperator]) -> None:
+        self.logical = logical
+        self.first = first
+        self.entering = {
+            (sink.operator, sink.port): stream.source.operator
+            for stream in logical.streams
+            for sink in stream.sinks
+        }
+
+    def notes(self, operator: LogicalOperator, partition: PhysicalOperator) -> Iterator[str]:
+        """The notes on an operator with several partitions."""
+        count = partition.partitions
+        if isinstance(operator.operator, SparkSource):
+            yield (
+                f"Spark divides its rows anew among {count} partitions in each window: "
+                "those of one Spark partition keep their order"
+            )
+            return
+        if operator.is_input:
+            yield (
+                f"{count} partitions read side by side: "
+                "the order of a key's tuples is kept if all of them come from one partition"
+            )
+            return
+        followed = parallel_ports(operator.operator, operator.ports, operator.inputs)
+        if partition.round_robin:
+            ports = listed(sorted(partition.round_robin))
+            yield (
+                f"port {ports} is divided round robin among {count} partitions: "
+                "the order of a key's tuples is not kept from here on"
+            )
+        everywhere = [
+            port
+            for port in operator.inputs
+            if port not in {*partition.keys, *partition.round_robin, *followed}
+        ]
+        if everywhere:
+            ports = "" if len(everywhere) == len(operator.inputs) else f" of port {listed(everywhere)}"
+            yield (
+                f"each of {count} partitions gets all tuples{ports}: "
+                "what it emits of them comes from every one of them"
+            )
+        for port in partition.keys:
+            yield from self._other_keys(operator, port)
+        yield from self._states(operator, partition, followed)
+
+    def _other_keys(self, operator: LogicalOperator, port: str) -> Iterator[str]:
+        """Notes on a port whose stream was divided by another key upstream."""
+        mine = self._key(operator, port)
+        for name in self._upstream(self.entering[operator.name, port]):
+            before = self.logical.operator(name)
+            theirs = {self._key(before, sticky) for sticky in self.first[name].keys}
+            if self.first[name].partitions > 1 and theirs and mine not in theirs:
+                yield (
+                    f"port `{port}` is divided by {mine}, "
+                    f"but `{name}` before it by {' and '.join(sorted(theirs))}: of tuples with equal "
+                    f"{mine} those of one partition of `{name}` keep their order"
+                )
+
+    def _states(
+        self, operator: LogicalOperator, partition: PhysicalOperator, followed: Sequence[str]
+    ) -> Iterator[str]:
+        """Notes on state that each partition keeps for itself, where no unifier merges the results."""
+        declared = operator_type(type(operator.operator)).states
+        keyed = [name for name, state in declared.items() if isinstance(state, KeyedState)]
+        other = [name for name, state in declared.items() if not isinstance(state, (KeyedState, Lifetimes))]
+        if keyed and followed and not partition.keys:
+            upstream = listed(list(dict.fromkeys(self.entering[operator.name, port] for port in followed)))
+            yield (
+                f"state {listed(keyed)} is right if all tuples of a key come from one partition of "
+                f"{upstream}, which it follows"
+            )
+        alone = other if partition.keys or followed else [*keyed, *other]
+        bare = [
+            port
+            for port in operator_type(type(operator.operator)).outputs
+            if port in operator.outputs and operator.operator.unifier_of(port) is None
+        ]
+        if alone and bare:
+            yield (
+                f"each partition keeps state {listed(alone)} for itself, "
+                f"and no unifier merges what they emit on {listed(bare)}"
+            )
+
+    def _key(self, operator: LogicalOperator, port: str) -> str:
+        codec = operator_type(type(operator.operator)).inputs[port].codec
+        columns = key_columns(codec, operator.inputs[port]) if codec is not None else None
+        if columns:
+            return listed(list(columns))
+        return "a function" if isinstance(codec, FunctionCodec) else f"`{type(codec).__name__}`"
+
+    def _upstream(self, name: str) -> list[str]:
+        """An operator and all operators upstream of it, the nearest first."""
+        found = [name]
+        for at in found:
+            found += [
+                source for (sink, _), source in self.entering.items() if sink == at and source not in found
+            ]
+        return found

@@ -1,0 +1,206 @@
+"""Format plans as aligned plain text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES
+from ridgeline.api.partitioner import PartitionKeys
+from ridgeline.plan.execution import ExecutionPlan, Plan
+from ridgeline.plan.logical import LogicalModule, LogicalOperator, LogicalPlan
+from ridgeline.plan.modules.folding import ShownStream, folded_operators, folded_streams, unfolded_streams
+from ridgeline.plan.physical import PhysicalPlan, PhysicalStream, RoundRobin
+from ridgeline.plan.show.notes import find_notes
+from ridgeline.plan.show.to_json import (
+    own_values,
+    set_attributes,
+    set_port_attributes,
+    set_unifier_attributes,
+    shown_properties,
+)
+
+_SHOWN = 4
+
+
+def describe(plan: Plan, *, unfold: bool = False) -> str:
+    r"""Format the logical, the physical and the execution plan, and the notes on them.
+
+    In the logical plan a module is one operator; with `unfold` it is what it is made of.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.plan import plan_application
+        >>> from ridgeline.testing import CollectorSink, ListInput
+        >>> class Number(NamedTuple):
+        ...     value: int
+        >>> app = Application("numbers")
+        >>> numbers = app.add_operator("numbers", ListInput(Number, [(1,)]), partitions=2)
+        >>> sink = app.add_operator("sink", CollectorSink(Number))
+        >>> app.add_stream("numbers", numbers.output, sink.input)
+        >>> print("\n".join(describe(plan_application(app)).split("\n")[10:15]))
+        physical plan: 4 operators, 3 streams
+          id  operator                gets
+           1  numbers[0]
+           2  numbers[1]
+           3  numbers.output#unifier  input: all of numbers[0], numbers[1]
+    """
+    logical = plan.logical
+    window = (
+        f"window {logical.window_seconds:g} s" if logical.window_seconds else "windows as fast as they get"
+    )
+    settings = _settings(set_attributes(logical.attributes, APPLICATION_ATTRIBUTES))
+    lines = [
+        ", ".join(
+            part
+            for part in (
+                f"application {logical.application}",
+                window,
+                f"plan version {plan.version}",
+                settings,
+            )
+            if part
+        )
+    ]
+    lines += [
+        "",
+        *_describe_logical(logical, unfold=unfold),
+        "",
+        *_describe_physical(plan.physical),
+        "",
+        *_describe_execution(plan.physical, plan.execution),
+    ]
+    notes = find_notes(logical, plan.physical)
+    if notes:
+        lines += ["", "notes:", *(f"  {note}" for note in notes)]
+    return "\n".join(lines)
+
+
+def _describe_logical(logical: LogicalPlan, *, unfold: bool) -> list[str]:
+    """The lines of the logical plan: its operators, then its streams."""
+    shown = list(logical.operators) if unfold else folded_operators(logical)
+    operators = [_row(logical, operator) for operator in shown]
+    streams = [
+        (
+            each.stream.name,
+            f"{each.source} -> {', '.join(each.sinks)}",
+            _localities(each),
+            each.stream.schema.describe(),
+        )
+        for each in (unfolded_streams(logical) if unfold else folded_streams(logical))
+    ]
+    modules = sum(isinstance(operator, LogicalModule) for operator in shown)
+    counts = [_count([None] * (len(shown) - modules), "operator"), _count(streams, "stream")]
+    if modules:
+        counts.insert(1, _count([None] * modules, "module"))
+    return [
+        f"logical plan: {', '.join(counts)}",
+        *_aligned(("operator", "class", "attributes", "properties"), operators),
+        "",
+        *_aligned(("stream", "from, to", "locality", "schema"), streams),
+    ]
+
+
+def _row(logical: LogicalPlan, operator: LogicalOperator | LogicalModule) -> tuple[str, ...]:
+    """Name, class, attributes and properties of an operator or a module."""
+    if isinstance(operator, LogicalModule):
+        inside = [one for one in logical.operators if one.name.startswith(f"{operator.name}.")]
+        kind = operator.kind.rpartition(".")[2]
+        return operator.name, f"{kind}, {_count(inside, 'operator')}", "", _settings(operator.properties)
+    attributes = {"partitions": operator.attributes["partitions"]}
+    attributes |= set_attributes(operator.attributes, OPERATOR_ATTRIBUTES)
+    attributes |= _by_port("port", set_port_attributes(operator))
+    attributes |= _by_port("unifier", set_unifier_attributes(operator))
+    properties = _settings(shown_properties(operator.operator))
+    return operator.name, type(operator.operator).__name__, _settings(attributes), properties
+
+
+def _localities(shown: ShownStream) -> str:
+    """The locality of a stream; of each sink that has one, if they differ."""
+    if len(set(shown.localities)) == 1:
+        return shown.localities[0].name if shown.localities[0] is not None else ""
+    given = zip(shown.sinks, shown.localities, strict=True)
+    return ", ".join(f"{sink}: {locality.name}" for sink, locality in given if locality is not None)
+
+
+def _describe_physical(physical: PhysicalPlan) -> list[str]:
+    """The lines of the physical plan: each operator with its sources."""
+    entering: dict[int, dict[str, list[PhysicalStream]]] = {}
+    for stream in physical.streams:
+        entering.setdefault(stream.sink, {}).setdefault(stream.sink_port, []).append(stream)
+    rows = []
+    for operator in physical.operators:
+        ports = entering.get(operator.id, {})
+        gets = [
+            f"{port}: {_share(streams[0])} of {_titles(physical, streams)}" for port, streams in ports.items()
+        ]
+        own = [_settings(values) for values in own_values(operator).values() if isinstance(values, dict)]
+        rows.append((str(operator.id), operator.title, "; ".join(gets), " ".join(own)))
+    return [
+        f"physical plan: {_count(physical.operators, 'operator')}, {_count(physical.streams, 'stream')}",
+        *_aligned(("id", "operator", "gets", "of its own"), rows),
+    ]
+
+
+def _share(stream: PhysicalStream) -> str:
+    if isinstance(stream.route, PartitionKeys):
+        keys = f"hash & {stream.route.mask} in {{{', '.join(map(str, sorted(stream.route.keys)))}}}"
+        shared = ", ".join(map(str, sorted(stream.route.shared)))
+        return f"{keys} and a part of {{{shared}}}" if shared else keys
+    if isinstance(stream.route, RoundRobin):
+        return f"one tuple in {stream.route.of}, from number {stream.route.index},"
+    return "all"
+
+
+def _titles(physical: PhysicalPlan, streams: Sequence[PhysicalStream]) -> str:
+    titles = [physical.operator(stream.source).title for stream in streams]
+    more = [f"{len(titles) - _SHOWN} more"] if len(titles) > _SHOWN + 1 else []
+    return ", ".join(titles[:_SHOWN] + more if more else titles)
+
+
+def _describe_execution(physical: PhysicalPlan, execution: ExecutionPlan) -> list[str]:
+    """The lines of the execution plan: the operators of each container, by stage."""
+    rows = [
+        (
+            str(container.stage),
+            str(container.id),
+            ", ".join(physical.operator(operator).title for operator in container.operators),
+        )
+        for container in execution.containers
+    ]
+    return [
+        f"execution plan: {_count(execution.stages, 'stage')}, {_count(execution.containers, 'container')}",
+        *_aligned(("stage", "container", "operators"), rows),
+    ]
+
+
+def _settings(values: Mapping[str, object]) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def _by_port(kind: str, ports: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
+    """Attributes of ports as they are named from outside: `port.data.partition_parallel`."""
+    return {
+        f"{kind}.{port}.{name}": value for port, values in ports.items() for name, value in values.items()
+    }
+
+
+def _count(things: Sequence[object], noun: str) -> str:
+    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"
+
+
+def _aligned(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    """An indented table without empty columns; numbers are right-aligned."""
+    table = list(rows)
+    kept = [column for column in range(len(head)) if any(row[column] for row in table)]
+    lines = [[line[column] for column in kept] for line in (head, *table)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(kept))]
+    numbers = [all(line[column].isdigit() for line in lines[1:]) for column in range(len(kept))]
+    return [
+        "  "
+        + "  ".join(
+            cell.rjust(width) if number else cell.ljust(width)
+            for cell, width, number in zip(line, widths, numbers, strict=True)
+        ).rstrip()
+        for line in lines
+    ]

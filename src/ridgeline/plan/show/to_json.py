@@ -1,0 +1,242 @@
+"""Convert plans to values that JSON supports."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, ATTRIBUTES, OPERATOR_ATTRIBUTES, Locality
+from ridgeline.api.errors import shorten
+from ridgeline.api.operator import operator_type
+from ridgeline.api.partitioner import PartitionKeys
+from ridgeline.api.support.attribute import Attribute
+from ridgeline.api.support.masking import mask
+from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by_unifier
+from ridgeline.plan.execution import ExecutionPlan, Plan
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan, module_of
+from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
+from ridgeline.plan.show.notes import find_notes
+
+_LONG = 200
+
+
+def to_dict(plan: Plan) -> dict[str, object]:
+    """Convert all three plans, and the notes on them, to plain values.
+
+    Properties and attributes without a JSON form appear as their shortened `repr`. Secrets are masked.
+
+    Example:
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import RandomEventGenerator
+        >>> from ridgeline.plan import plan_application
+        >>> from ridgeline.testing import CollectorSink
+        >>> app = Application("dice")
+        >>> dice = app.add_operator("dice", RandomEventGenerator(maximum=6))
+        >>> sink = app.add_operator("sink", CollectorSink())
+        >>> app.add_stream("rolls", dice.integer_data, sink.input)
+        >>> to_dict(plan_application(app))["execution"]
+        {'stages': [{'index': 0, 'containers': [{'id': 0, 'operators': [1, 2]}]}]}
+    """
+    return {
+        "application": plan.logical.application,
+        "version": plan.version,
+        "logical": _logical(plan.logical),
+        "physical": _physical(plan.physical),
+        "execution": _execution(plan.execution),
+        "notes": [
+            {"operator": note.where, "text": note.text} for note in find_notes(plan.logical, plan.physical)
+        ],
+    }
+
+
+def _logical(logical: LogicalPlan) -> dict[str, object]:
+    """The logical plan as plain values."""
+    return {
+        "window_seconds": logical.window_seconds,
+        "attributes": set_attributes(logical.attributes, APPLICATION_ATTRIBUTES),
+        "operators": [_logical_operator(operator) for operator in logical.operators],
+        "streams": [
+            {
+                "name": stream.name,
+                "source": str(stream.source),
+                "sinks": [str(sink) for sink in stream.sinks],
+                "persisted": [str(sink) for sink in stream.persisted],
+                "locality": locality_name(stream.locality),
+                "localities": [locality_name(locality) for locality in stream.localities],
+                "schema": stream.schema.describe(),
+            }
+            for stream in logical.streams
+        ],
+        "modules": [
+            {
+                "name": module.name,
+                "module": module_of(module.name) or None,
+                "class": module.kind,
+                "properties": dict(module.properties),
+                "inputs": {port: list(map(str, ends)) for port, ends in module.inputs.items()},
+                "outputs": {port: str(end) for port, end in module.outputs.items()},
+            }
+            for module in logical.modules
+        ],
+    }
+
+
+def locality_name(locality: Locality | None) -> str | None:
+    """The name as plain text, None for none."""
+    return locality.name if locality is not None else None
+
+
+def _logical_operator(operator: LogicalOperator) -> dict[str, object]:
+    """One operator of the logical plan as plain values."""
+    kind = type(operator.operator)
+    partitions = {"partitions": operator.attributes["partitions"]}
+    return {
+        "name": operator.name,
+        "module": module_of(operator.name) or None,
+        "class": f"{kind.__module__}.{kind.__qualname__}",
+        "attributes": partitions | set_attributes(operator.attributes, OPERATOR_ATTRIBUTES),
+        "ports": set_port_attributes(operator),
+        "unifiers": set_unifier_attributes(operator),
+        "properties": shown_properties(operator.operator),
+        "inputs": {name: schema.describe() for name, schema in operator.inputs.items()},
+        "outputs": {name: schema.describe() for name, schema in operator.outputs.items()},
+    }
+
+
+def shown_properties(component: object) -> dict[str, object]:
+    """All properties of an operator or a module as plain values, secrets masked."""
+    values = vars(component)
+    names = operator_type(type(component)).properties
+    return {
+        name: plain(mask(name, values[name]))
+        for name in sorted(names)
+        if name in values and name != "context"
+    }
+
+
+def set_attributes(attributes: Mapping[str, object], known: Mapping[str, Attribute]) -> dict[str, object]:
+    """The attributes that differ from their defaults, as plain values."""
+    return {
+        name: plain(mask(name, attributes[name]))
+        for name, attribute in known.items()
+        if attributes[name] != attribute.default
+    }
+
+
+def set_port_attributes(operator: LogicalOperator) -> dict[str, dict[str, object]]:
+    """By port, the attributes that differ from what the port takes over, as plain values."""
+    declared = operator_type(type(operator.operator))
+    shown = {
+        port: _differing(values, inherited_by_port(declared, port, operator.attributes))
+        for port, values in operator.ports.items()
+    }
+    return {port: values for port, values in shown.items() if values}
+
+
+def set_unifier_attributes(operator: LogicalOperator) -> dict[str, dict[str, object]]:
+    """By output port, the attributes of its unifiers that differ from those of the operator."""
+    shown = {
+        port: _differing(values, inherited_by_unifier(operator.attributes, {}))
+        for port, values in operator.unifier_attributes.items()
+    }
+    return {port: values for port, values in shown.items() if values}
+
+
+def _differing(values: Mapping[str, object], inherited: Mapping[str, object]) -> dict[str, object]:
+    return {
+        name: plain(mask(name, value))
+        for name, value in values.items()
+        if value != inherited.get(name, ATTRIBUTES[name].default)
+    }
+
+
+def plain(value: object) -> object:
+    """Return a value that JSON supports as it is; others, and long ones, as a shortened text."""
+    if isinstance(value, str):
+        return str(value) if len(value) <= _LONG else shorten(str(value), _LONG)
+    if isinstance(value, PurePath):
+        return str(value)
+    return value if _is_plain(value) and len(repr(value)) <= _LONG else shorten(value, _LONG)
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(type(key) is str and _is_plain(part) for key, part in value.items())
+    if type(value) is list:
+        return all(map(_is_plain, value))
+    return value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value))
+
+
+def _physical(physical: PhysicalPlan) -> dict[str, object]:
+    return {
+        "operators": [_physical_operator(operator) for operator in physical.operators],
+        "streams": [_physical_stream(stream) for stream in physical.streams],
+    }
+
+
+def _physical_operator(operator: PhysicalOperator) -> dict[str, object]:
+    """One partition or unifier as plain values."""
+    return {
+        "id": operator.id,
+        "name": operator.name,
+        "title": operator.title,
+        "partition": operator.partition,
+        "partitions": operator.partitions,
+        "unifier": operator.unifier,
+        "port": operator.port,
+        "slider": operator.slider,
+        "inputs": {name: _share(operator, name) for name in operator.inputs},
+        **own_values(operator),
+    }
+
+
+def own_values(operator: PhysicalOperator) -> dict[str, object]:
+    """Properties and attributes that a partition has of its own, as plain values; secrets are masked."""
+    own = {"properties": operator.own_properties, "attributes": operator.own_attributes}
+    return {
+        kind: {name: plain(mask(name, value)) for name, value in values.items()}
+        for kind, values in own.items()
+        if values
+    }
+
+
+def _share(operator: PhysicalOperator, port: str) -> dict[str, object]:
+    if port in operator.keys:
+        return _keys(operator.keys[port])
+    return {"round_robin": True} if port in operator.round_robin else {}
+
+
+def _keys(keys: PartitionKeys) -> dict[str, object]:
+    shared = {"shared": sorted(keys.shared)} if keys.shared else {}
+    return {"mask": keys.mask, "keys": sorted(keys.keys), **shared}
+
+
+def _physical_stream(stream: PhysicalStream) -> dict[str, object]:
+    """One physical stream as plain values."""
+    route: dict[str, Any] | None = None
+    if isinstance(stream.route, PartitionKeys):
+        route = _keys(stream.route)
+    elif isinstance(stream.route, RoundRobin):
+        route = {"index": stream.route.index, "of": stream.route.of}
+    return {
+        "name": stream.name,
+        "source": stream.source,
+        "source_port": stream.source_port,
+        "sink": stream.sink,
+        "sink_port": stream.sink_port,
+        "route": route,
+    }
+
+
+def _execution(execution: ExecutionPlan) -> dict[str, object]:
+    return {
+        "stages": [
+            {
+                "index": stage.index,
+                "containers": [{"id": box.id, "operators": list(box.operators)} for box in stage.containers],
+            }
+            for stage in execution.stages
+        ]
+    }

@@ -1,0 +1,1 @@
+"""Checks of an application: each finds the faults of one subject."""

@@ -1,0 +1,196 @@
+"""Check attributes: names, scopes and values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ridgeline.api.application import AddedAttributes, AddedStream, Application
+from ridgeline.api.attributes import ATTRIBUTES, attributes_of
+from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.api.operator import Operator
+from ridgeline.api.points import InputPoint, OutputPoint
+from ridgeline.api.ports import Port
+from ridgeline.api.support.absent_attributes import unknown_attribute
+from ridgeline.api.support.attribute import Scope
+from ridgeline.api.support.masking import shown
+from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by_unifier
+from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.overrides import Overrides
+
+_HOW = {
+    Scope.APPLICATION: "`Application(name, {0}=...)`",
+    Scope.OPERATOR: "`add_operator(name, operator, {0}=...)`",
+    Scope.INPUT_PORT: "`app.set_attribute(operator.port, {0}=...)`",
+    Scope.OUTPUT_PORT: "`app.set_attribute(operator.port, {0}=...)`",
+    Scope.UNIFIER: "`app.set_attribute(operator.port, unifier=True, {0}=...)`",
+    Scope.STREAM: "`add_stream(..., {0}=...)`",
+}
+"""How an attribute is given, by scope."""
+
+
+def check_attributes(
+    draft: Draft, where: str, scope: Scope, given: Mapping[str, object], inherited: Mapping[str, Any]
+) -> tuple[dict[str, Any], set[str]]:
+    """All attributes of a scope, and the names of those whose values are faulty.
+
+    `where`: what they are given to, as faults name it; "" for the application. `inherited`: the values of
+    those that are not given; others have their defaults.
+    """
+    known = attributes_of(scope)
+    values = {name: inherited.get(name, attribute.default) for name, attribute in known.items()}
+    doubtful = set()
+    for name, value in given.items():
+        place = f"{where}.{name}" if where else name
+        if name not in known:
+            what = f"there is no attribute `{name}` of {scope}s"
+            draft.fault(place, what, _elsewhere(name, scope))
+            continue
+        checked, rule = known[name].check(value)
+        if rule is None:
+            values[name] = checked
+            continue
+        doubtful.add(name)
+        default = "" if known[name].default is None else f"; default: {known[name].default}"
+        remedy = f"give another value ({known[name].help}{default})"
+        draft.fault(place, f"attribute `{name}` {rule}; got {shown(name, value)}", remedy)
+    return values, doubtful
+
+
+def count_application_window(
+    draft: Draft, where: str, values: dict[str, Any], given: Collection[str], doubtful: Collection[str]
+) -> None:
+    """Turn an `application_window` that was `given` into `application_window_count`, if it is one."""
+    seconds = values["application_window"]
+    if "application_window" not in given or "application_window" in doubtful or seconds is None:
+        return
+    place, width = f"{where}.application_window", draft.window_seconds
+    count = round(seconds / width) if width else 0
+    if "application_window_count" in given:
+        what = "both `application_window` and `application_window_count` are given"
+        draft.fault(place, what, "leave one of them out")
+    elif not width:
+        what = "`application_window` is a duration, but windows of the application have no width"
+        draft.fault(place, what, "give the application a `window`, or give `application_window_count`")
+    elif not count or not math.isclose(count * width, seconds, rel_tol=1e-9):
+        what = f"`application_window` must be a multiple of the window, {width:g} s; got {seconds:g} s"
+        draft.fault(place, what, f"give {max(1, count) * width:g} s, or `application_window_count`")
+    else:
+        limit = ATTRIBUTES["application_window_count"]
+        checked, rule = limit.check(count)
+        if rule is not None:
+            draft.fault(place, f"`application_window` has {count} windows, which {rule}", "give less")
+        values["application_window_count"] = checked
+
+
+def _elsewhere(name: str, scope: Scope) -> str:
+    """The remedy for a name that is not known in a scope."""
+    attribute = ATTRIBUTES.get(name)
+    if attribute is None:
+        return unknown_attribute(name, scope)
+    near = (Scope.INPUT_PORT, Scope.OUTPUT_PORT, Scope.UNIFIER) if scope.endswith("port") else ()
+    owner = next(one for one in (*near, *Scope) if one in attribute.scopes)
+    article = "the" if owner is Scope.APPLICATION else "an" if owner[0] in "aeiou" else "a"
+    return f"it belongs to {article} {owner}: {_HOW[owner].format(name)}"
+
+
+def attributes_of_operators(draft: Draft, app: Application) -> dict[int, dict[str, object]]:
+    """What `set_attribute` gave to operators, by the `id` of the author's instance.
+
+    Adds a fault for each target that can have no attributes.
+    """
+    found: dict[int, dict[str, object]] = {}
+    known = {id(added.operator) for added in app.operators}
+    for added in app.attributes_set:
+        if isinstance(added.target, Operator) and not added.unifier:
+            found.setdefault(id(added.target), {}).update(added.attributes)
+            if id(added.target) not in known:
+                _refuse_stranger(draft, f"a `{type(added.target).__name__}`")
+        elif isinstance(added.target, AddedStream) and not added.unifier:
+            check_attributes(draft, str(added.target.name), Scope.STREAM, added.attributes, {})
+        elif not isinstance(added.target, OutputPoint if added.unifier else (InputPoint, OutputPoint)):
+            _refuse(draft, added)
+    return found
+
+
+def _refuse(draft: Draft, added: AddedAttributes) -> None:
+    """Add the fault for attributes of something that has none."""
+    target = added.target
+    what = f"`set_attribute` was given {shorten(target)}, which is no operator, port or stream of it"
+    remedy = "give an operator that was added, a port such as `balances.payments`, or a stream's name"
+    if added.unifier and isinstance(target, (Operator, InputPoint, AddedStream)):
+        what = f"`set_attribute(..., unifier=True)` was given {_noun(target)}, which has no unifier"
+        remedy = "give the output port whose partitions it merges, such as `balances.balances`"
+    elif isinstance(target, Port):
+        what = f"`set_attribute` was given the port `{target.name}` of a class, not of an operator"
+        remedy = "take the port of the operator that `add_operator` returned"
+    elif isinstance(target, Application):
+        remedy = "give attributes of the application to it: `Application(name, windows_kept=3)`"
+    draft.fault("attributes", what, remedy)
+
+
+def _refuse_stranger(draft: Draft, target: str) -> None:
+    """Add the fault for attributes of an operator that was not added, or of a port of it."""
+    what = f"`set_attribute` was given {target} that is not in the application"
+    draft.fault("attributes", what, "add it with `app.add_operator(name, operator)`")
+
+
+def _noun(target: Operator | InputPoint[Any] | AddedStream) -> str:
+    if isinstance(target, AddedStream):
+        return f"the stream `{target.name}`"
+    kind = type(target.operator if isinstance(target, InputPoint) else target).__name__
+    return f"input port `{target.name}` of a `{kind}`" if isinstance(target, InputPoint) else f"a `{kind}`"
+
+
+def read_port_attributes(
+    draft: Draft, app: Application, owners: Mapping[int, DraftOperator], overrides: Overrides
+) -> None:
+    """Check the attributes of ports and unifiers; fill in those of all ports of all operators."""
+    ports: dict[int, dict[str, dict[str, Any]]] = {}
+    unifiers: dict[int, dict[str, dict[str, Any]]] = {}
+    for added in app.attributes_set:
+        if not isinstance(added.target, (InputPoint, OutputPoint)):
+            continue
+        owner = owners.get(id(added.target.operator))
+        if owner is None:
+            kind = type(added.target.operator).__name__
+            _refuse_stranger(draft, f"port `{added.target.name}` of a `{kind}`")
+        elif isinstance(added.target, OutputPoint) or not added.unifier:
+            of_owner = (unifiers if added.unifier else ports).setdefault(owner.index, {})
+            of_owner.setdefault(added.target.name, {}).update(added.attributes)
+    for owner in draft.operators:
+        for given, outside in ((ports, overrides.ports), (unifiers, overrides.unifiers)):
+            for port, attributes in outside.get(owner.name, {}).items():
+                given.setdefault(owner.index, {}).setdefault(port, {}).update(attributes)
+        _check_ports(draft, owner, ports.get(owner.index, {}), unifiers.get(owner.index, {}))
+
+
+def _check_ports(
+    draft: Draft,
+    owner: DraftOperator,
+    ports: Mapping[str, Mapping[str, object]],
+    unifiers: Mapping[str, Mapping[str, object]],
+) -> None:
+    """Check the attributes of one operator's ports and of their unifiers; fill in those not given."""
+    inputs, outputs = owner.declared.inputs, owner.declared.outputs
+    for port in (*inputs, *outputs):
+        scope = Scope.INPUT_PORT if port in inputs else Scope.OUTPUT_PORT
+        given = ports.get(port, {})
+        where = f"{owner.name}.port.{port}"
+        inherited = inherited_by_port(owner.declared, port, owner.attributes)
+        owner.ports[port], doubtful = check_attributes(draft, where, scope, given, inherited)
+        owner.ports_given[port] = set(given) - doubtful
+        owner.doubtful |= doubtful
+    for port in outputs:
+        given = unifiers.get(port, {})
+        where = f"{owner.name}.unifier.{port}"
+        inherited = inherited_by_unifier(owner.attributes, draft.attributes)
+        owner.unifiers[port], doubtful = check_attributes(draft, where, Scope.UNIFIER, given, inherited)
+        count_application_window(draft, where, owner.unifiers[port], given, doubtful)
+    for kind, known, named in (("port", (*inputs, *outputs), ports), ("unifier", tuple(outputs), unifiers)):
+        for port in named:
+            if port not in known:
+                noun = "output port" if kind == "unifier" else "port"
+                what = f"`{owner.name}` has no {noun} `{port}` to set an attribute of"
+                draft.fault(f"{owner.name}.{kind}.{port}", what, did_you_mean(port, known))

@@ -1,0 +1,127 @@
+"""Check the graph: cycles, schemas along the streams, processing modes."""
+
+from __future__ import annotations
+
+from ridgeline.api.attributes import ProcessingMode
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.errors import SchemaError
+from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End, listed
+from ridgeline.plan.graphs import find_cycles, reachable, successors, topological_order
+from ridgeline.plan.validate.ports import declared_schema
+
+
+def check_cycles(draft: Draft) -> None:
+    """Add a fault for each cycle, with the names of its operators."""
+    for cycle in find_cycles(len(draft.operators), draft.pairs()):
+        names = [draft.operators[index].name for index in cycle]
+        draft.fault(
+            names[0],
+            f"the operators form a cycle: `{' -> '.join(names)}`",
+            "lead one of the streams between them through a `Delay`, or remove it",
+        )
+
+
+def ordered(draft: Draft) -> list[DraftOperator]:
+    """The operators in topological order. Those on or behind a cycle come last, in the order of adding."""
+    order = topological_order(len(draft.operators), draft.pairs())
+    rest = [operator.index for operator in draft.operators if operator.index not in set(order)]
+    return [draft.operators[index] for index in (*order, *rest)]
+
+
+def resolve_schemas(draft: Draft) -> None:
+    """Resolve the schemas of all ports, then compare both ends of each stream.
+
+    A port declared as `Any` takes its stream's schema. Changes `inputs`, `outputs` and the streams' `schema`.
+    """
+    for operator in ordered(draft):
+        open_inputs = []
+        for name in operator.declared.inputs:
+            sound, schema = declared_schema(draft, operator.port(name), operator.operator, name)
+            if sound and schema is None:
+                open_inputs.append(name)
+                stream = operator.entered.get(name)
+                schema = stream.schema if stream else None
+            if schema is not None:
+                operator.inputs[name] = schema
+        for name in operator.declared.every_output:
+            sound, schema = declared_schema(draft, operator.port(name), operator.operator, name)
+            if sound and schema is None:
+                schema = _derived(draft, operator, name) or _passed_on(draft, operator, name, open_inputs)
+            if schema is not None:
+                operator.outputs[name] = schema
+        for stream in draft.streams:
+            if stream.source is not None and stream.source.operator is operator:
+                stream.schema = operator.outputs.get(stream.source.port)
+    for stream, source, sink, _ in draft.edges():
+        _compare(draft, stream, source, sink)
+
+
+def _compare(draft: Draft, stream: DraftStream, source: End, sink: End) -> None:
+    """Add a fault for the first port, on the way from source to sink, that does not take what comes."""
+    given, giver = stream.schema, str(source)
+    way = [(module.port(port), module.schemas.get(port)) for module, port in sink.through]
+    for taker, taken in [*way, (str(sink), sink.operator.inputs.get(sink.port))]:
+        difference = given.difference(taken) if given is not None and taken is not None else None
+        if given is not None and taken is not None and difference is not None:
+            schemas = f"`{giver}` gives {given.describe()}, `{taker}` takes {taken.describe()}"
+            what = f"schema mismatch on stream `{stream.name}`: {schemas}: {difference}"
+            remedy = (
+                "declare the same columns on both ports, or convert the tuples in an operator between them"
+            )
+            draft.fault(taker, what, remedy)
+            return
+        if taken is not None:
+            given, giver = taken, taker
+
+
+def _derived(draft: Draft, operator: DraftOperator, name: str) -> Schema | None:
+    """The schema that the operator makes of those of its inputs, for an output declared as `Any`."""
+    try:
+        made = operator.operator.derived_schema(name, operator.inputs)
+        return None if made is None else Schema(made)
+    except SchemaError as error:
+        draft.fault(operator.port(name), str(error), "change that, or the operator before it")
+        return None
+
+
+def _passed_on(draft: Draft, operator: DraftOperator, name: str, open_inputs: list[str]) -> Schema | None:
+    """The schema of an output declared as `Any`: that of the first connected input declared as `Any`.
+
+    Adds a fault if there is none, unless another fault is the cause.
+    """
+    for entry in open_inputs:
+        if entry in operator.entered:
+            return operator.inputs.get(entry)
+    reported = operator.vague or any(
+        entry in operator.touched or not operator.declared.inputs[entry].optional for entry in open_inputs
+    )
+    if name in operator.touched and not reported:
+        remedy = f'declare it on the port, or call `self.declare_schema("{name}", ...)` in `__init__`'
+        draft.fault(
+            operator.port(name),
+            "the output port is declared as `Any`, and no input gives it a schema",
+            remedy,
+        )
+    return None
+
+
+def check_modes(draft: Draft) -> None:
+    """Refuse an AT_MOST_ONCE operator before another mode: what it drops, the others cannot get."""
+    following = successors(len(draft.operators), draft.pairs())
+
+    def at_most_once(index: int) -> bool:
+        return draft.operators[index].attributes["processing_mode"] is ProcessingMode.AT_MOST_ONCE
+
+    for operator in draft.operators:
+        index = operator.index
+        if at_most_once(index) and not all(map(at_most_once, following[index])):
+            others = [other for other in sorted(reachable(index, following)) if not at_most_once(other)]
+            others = [other for other in others if "processing_mode" not in draft.operators[other].doubtful]
+            if others:
+                names = listed([draft.operators[other].name for other in others])
+                what = f"it is AT_MOST_ONCE, but upstream of operators that are not: {names}"
+                draft.fault(
+                    operator.port("processing_mode"),
+                    what,
+                    "make these AT_MOST_ONCE too, or this one AT_LEAST_ONCE",
+                )

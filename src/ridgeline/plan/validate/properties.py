@@ -1,0 +1,48 @@
+"""Check the properties of operators and modules, with what was given from outside."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ridgeline.api.operator import operator_type
+from ridgeline.plan.build.entries import NoEntryError
+from ridgeline.plan.build.property_values import decoded, decoded_entry, property_faults
+from ridgeline.plan.draft import Draft
+
+_DIGITS_A_BIT = math.log10(2)
+
+
+def check_properties(draft: Draft, owner: str, component: Any, overrides: Mapping[str, object]) -> None:
+    """Apply overrides to an operator or a module of the draft, called `owner`; validate its properties."""
+    known = set(operator_type(type(component)).properties) - {"context"}
+    values = vars(component)
+    for name, value in sorted(
+        overrides.items(), key=lambda given: given[0] not in known
+    ):  # entries after whole properties
+        if name in known:
+            values[name] = decoded(component, name, value)
+            continue
+        try:
+            values.update([decoded_entry(component, owner, name, value)])
+        except NoEntryError as error:
+            draft.fault(f"{owner}.{name}", error.what, error.remedy)
+    for name, what, remedy in property_faults(component):
+        option = f" or with `-D {owner}.{name}=...`" if name in known else ""
+        draft.fault(f"{owner}.{name}" if name else owner, what, f"{remedy}{option}")
+    for name in overrides:
+        if (digits := _digits_beyond(values.get(name.partition(".")[0]))) and name.partition(".")[0] in known:
+            what = f"a number that is given from outside has at most 64 bits; got one of {digits} digits"
+            draft.fault(f"{owner}.{name}", what, "give one between -2**63 and 2**63 - 1")
+
+
+def _digits_beyond(value: object) -> int:
+    """How many digits a whole number has that does not fit into 64 bits, or one within; 0: there is none."""
+    if isinstance(value, (list, tuple, set)):
+        return max(map(_digits_beyond, value), default=0)
+    if isinstance(value, Mapping):
+        return max(map(_digits_beyond, value.values()), default=0)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        return int(value.bit_length() * _DIGITS_A_BIT) + 1
+    return 0

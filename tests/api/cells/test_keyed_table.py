@@ -1,0 +1,68 @@
+"""A table of numbers by key against a dict."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ridgeline.api.cells.keyed_table import NumberTable
+
+KEYS = st.one_of(st.integers(-5, 5), st.integers(-(1 << 63), (1 << 63) - 1))
+PUTS = st.lists(st.lists(st.tuples(KEYS, st.integers(-9, 9)), max_size=40), max_size=8)
+
+
+def filled(puts: Any, dtype: Any = np.int64) -> tuple[NumberTable, dict[int, Any]]:
+    table, model = NumberTable(dtype), {}
+    for put in puts:
+        keys, values = [key for key, _ in put], [value for _, value in put]
+        table.set_many(np.array(keys, np.int64), np.array(values, dtype))
+        model.update(zip(keys, values, strict=True))
+    return table, model
+
+
+@given(PUTS, st.lists(KEYS, max_size=20))
+def test_it_holds_what_a_dict_does_in_the_same_order(puts: Any, others: list[int]) -> None:
+    table, model = filled(puts)
+    assert list(table.as_dict().items()) == list(model.items())
+    keys = [*model, *others]
+    rows = table.find(np.array(keys, np.int64))
+    assert [table.values[row] if row >= 0 else None for row in rows.tolist()] == list(map(model.get, keys))
+    assert rows.tolist() == table.find_all(keys).tolist() == list(map(table.find_one, keys))
+
+
+@given(PUTS, st.integers(0, 100), PUTS)
+def test_the_keys_that_came_last_can_be_taken_back(puts: Any, count: int, after: Any) -> None:
+    table, model = filled(puts)
+    count = min(count, len(model))
+    table.truncate(count)
+    model = dict(list(model.items())[:count])
+    for put in after:
+        table.set_many(
+            np.array([key for key, _ in put], np.int64), np.array([value for _, value in put], np.int64)
+        )
+        model.update(put)
+    assert list(table.as_dict().items()) == list(model.items())
+
+
+def test_many_keys_fit_in() -> None:
+    keys = np.random.default_rng(1).permutation(np.arange(-60_000, 60_000) * 0x9E3779B1)
+    table = NumberTable(np.float64)
+    for start in range(0, len(keys), 7_000):
+        table.set_many(keys[start : start + 7_000], keys[start : start + 7_000] / 2)
+    assert (table.values == keys / 2).all()
+    assert (table.find(keys) == np.arange(len(keys))).all()
+    assert (table.find(keys + 1) == -1).all()
+
+
+@pytest.mark.parametrize("key", ["1", b"1", None, 1.5, float("nan"), float("inf"), 2**70, (1,), [1]])
+def test_what_is_no_whole_number_is_not_there(key: object) -> None:
+    table, _ = filled([[(1, 1)]])
+    assert table.find_one(key) == -1
+
+
+@pytest.mark.parametrize("key", [1, True, 1.0, 1 + 0j, np.int64(1), np.float64(1)])
+def test_what_equals_a_key_finds_it(key: Any) -> None:
+    table, _ = filled([[(1, 1)]])
+    assert table.find_one(key) == (-1 if isinstance(key, complex) else 0)

@@ -1,0 +1,129 @@
+"""The compactor as the process that it is."""
+
+import fcntl
+import os
+import signal
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+from ridgeline import StateError
+from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.driver.checkpoint.compactor import Compactor
+from ridgeline.engine.files.local_tier import folder_of
+from ridgeline.engine.files.storage import LocalStorage
+from ridgeline.engine.process import plan_distribution
+from ridgeline.engine.state import state_files
+from ridgeline.engine.state.compaction import CompactionTask
+from support.engine.containers import ByHand
+from support.engine.ledger import application
+
+LEDGER = 2
+
+
+@pytest.fixture
+def hand(tmp_path):
+    """Ten windows on a local disk."""
+    hand = ByHand(application(), LocalStorage(str(tmp_path)))
+    for _ in range(10):
+        hand.window()
+    return hand
+
+
+@pytest.fixture
+def compactor(hand):
+    compactor = Compactor(
+        hand.storage.uri, lambda: plan_distribution.distribute(hand.storage, hand.specs), "run"
+    )
+    yield compactor
+    compactor.close()
+
+
+def merge(hand, number=1):
+    version = hand.states[LEDGER]
+    return CompactionTask(LEDGER, version, state_files.compacted_stem(version, LEDGER, 1, number))
+
+
+def stopped(pid):
+    """True once a signal has stopped a process with all its threads: one could still read what comes."""
+    stats = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
+
+
+def unread(pid):
+    """How many bytes of its standard input a process has not read."""
+    with Path(f"/proc/{pid}/fd/0").open("rb", buffering=0) as pipe:
+        return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def test_it_merges_in_a_process_that_stays(hand, compactor):
+    assert compactor.pid is None
+    merged = compactor.compact(merge(hand))
+    pid = compactor.pid
+    hand.states[LEDGER] = merged.names
+    hand.die()
+    uninterrupted = ByHand(application())
+    expected = [uninterrupted.window() for _ in range(12)]
+    assert [hand.window() for _ in range(2)] == expected[10:]
+    assert (
+        compactor.compact(merge(hand, 2)).names[-1].startswith(state_files.covered(hand.states[LEDGER][-1]))
+    )
+    assert compactor.pid == pid
+
+
+def test_its_errors_are_reported_as_if_it_were_here(hand, compactor):
+    [name] = hand.files(hand.states[LEDGER][3:4])
+    Path(hand.storage.uri, name).write_bytes(b"RLST")
+    with pytest.raises(
+        StateError,
+        match=rf"^state file `{hand.storage.uri}/{name}, bytes .*` is corrupt \(4 bytes, checksum differs: ",
+    ):
+        compactor.compact(merge(hand))
+    assert compactor.pid is not None
+
+
+def test_killed_it_says_so_and_the_next_merge_is_done_by_another(hand, compactor):
+    compactor.compact(merge(hand))
+    pid = compactor.pid
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    compactor.compact(merge(hand, 2))
+    assert compactor.pid != pid
+
+
+def test_killed_in_a_merge_it_says_so(hand, compactor, wait_until):
+    from concurrent.futures import ThreadPoolExecutor
+
+    compactor.compact(merge(hand))
+    pid = compactor.pid
+    os.kill(pid, signal.SIGSTOP)
+    wait_until(lambda: stopped(pid), "the compactor to stop")
+    with ThreadPoolExecutor(1) as pool:
+        merging = pool.submit(compactor.compact, merge(hand, 2))
+        try:
+            wait_until(lambda: unread(pid), "the request to be in its pipe")
+        finally:
+            os.kill(pid, signal.SIGKILL)
+        with pytest.raises(RidgelineError, match=r"^the compactor process ended with signal 9$"):
+            merging.result()
+
+
+def test_it_ends_with_its_parent(hand, compactor, wait_until):
+    compactor.compact(merge(hand))
+    pid = compactor.pid
+    compactor._process.stdin.close()
+    wait_until(lambda: compactor.pid is None, "the compactor to end")
+    assert not Path(f"/proc/{pid}").exists()
+    compactor._process.stdout.close()
+
+
+def test_closed_it_merges_no_more(hand, compactor):
+    compactor.compact(merge(hand))
+    pid = compactor.pid
+    compactor.close()
+    assert not Path(f"/proc/{pid}").exists()
+    assert not folder_of("run").exists()
+    with pytest.raises(RidgelineError):
+        compactor.compact(merge(hand))

@@ -1,0 +1,162 @@
+"""Records of the journal as bytes: cut, damaged, misplaced, torn."""
+
+import random
+import struct
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ridgeline import CheckpointError
+from ridgeline.engine.driver.checkpoint.journal_record import FORMAT, Place, data_offset, decode, encode
+
+CONTENTS = st.lists(
+    st.tuples(st.binary(max_size=700), st.dictionaries(st.text(max_size=3), st.integers(), max_size=3)),
+    min_size=1,
+    max_size=6,
+)
+
+
+def written(records, run_id="run", segment=3):
+    """The bytes of a file with these records, and the places after each."""
+    data, place, places = b"", Place(segment), []
+    for changes, content in records:
+        record, place = encode(run_id, place, changes, content)
+        data += record
+        places.append(place)
+    return data, places
+
+
+def read(data, run_id="run", segment=3, synced=0):
+    return list(decode(run_id, segment, data, "here", synced))
+
+
+RECORDS = [
+    (bytes(range(1, 256)) * 3, {"window": 0}),
+    (b"", {"window": 1}),
+    (b"abc", {"window": 2, "ü": [1.5]}),
+]
+DATA, PLACES = written(RECORDS)
+ENDS = [place.offset for place in PLACES]
+
+
+@given(CONTENTS)
+def test_records_come_back_with_their_data_in_place(records):
+    data, places = written(records)
+    found = read(data)
+    assert [record.content for record in found] == [content for _, content in records]
+    assert [record.end for record in found] == places
+    begin = 0
+    for changes, place in zip([changes for changes, _ in records], places, strict=True):
+        at = data_offset(Place(3, begin))
+        assert data[at : at + len(changes)] == changes
+        begin = place.offset
+
+
+def whole(length):
+    """How many records end within so many bytes."""
+    return sum(end <= length for end in ENDS)
+
+
+@pytest.mark.parametrize("tail", [b"", bytes(1), bytes(600)])
+def test_a_file_that_ends_anywhere_gives_the_records_before(tail):
+    for length in range(ENDS[0], len(DATA)):
+        found = read(DATA[:length] + tail)
+        assert [record.end for record in found] == PLACES[: whole(length)]
+
+
+def test_a_first_record_is_never_torn():
+    for length in range(ENDS[0]):
+        with pytest.raises(CheckpointError, match=r"^`here` is corrupt at byte 0: "):
+            read(DATA[:length])
+        with pytest.raises(CheckpointError, match=r"^`here` is corrupt at byte 0: "):
+            read(bytes(length))
+
+
+def test_what_was_synced_is_not_torn():
+    for length in range(ENDS[0], len(DATA)):
+        with pytest.raises(
+            CheckpointError, match=f"^`here` is corrupt at byte {[0, *ENDS][whole(length)]}: "
+        ):
+            read(DATA[:length], synced=len(DATA))
+        assert len(read(DATA[:length], synced=[0, *ENDS][whole(length)])) == whole(length)
+
+
+def test_any_flipped_bit_is_damage_with_its_place():
+    for position in range(len(DATA)):
+        for bit in (1, 128):
+            data = DATA[:position] + bytes([DATA[position] ^ bit]) + DATA[position + 1 :]
+            with pytest.raises(CheckpointError) as error:
+                read(data)
+            assert str(error.value) == (
+                f"`here` is corrupt at byte {[0, *ENDS][whole(position)]}: "
+                "a record is damaged, or a copy from another place; "
+                "restore the whole checkpoint folder from one copy, or give another `--checkpoint`"
+            )
+
+
+@given(CONTENTS, st.randoms(use_true_random=False))
+def test_whatever_happens_to_the_bytes_no_wrong_record_is_read(records, random: random.Random):
+    data, _ = written(records)
+    hurt = bytearray(data)
+    for _ in range(random.randint(1, 4)):
+        begin = random.randrange(len(hurt) + 1)
+        end = random.randrange(begin, len(hurt) + 1)
+        hurt[begin:end] = random.choice([b"", bytes(end - begin), random.randbytes(random.randint(0, 40))])
+    try:
+        found = [record.content for record in read(bytes(hurt))]
+    except CheckpointError:
+        return
+    assert found == [content for _, content in records][: len(found)]
+
+
+def test_sectors_that_were_not_written_are_a_torn_tail_in_the_last_record_only():
+    data, places = written([(b"x" * 600, {"n": 0}), (b"y" * 2000, {"n": 1})])
+    sector = (places[0].offset // 512 + 1) * 512
+    torn = data[:sector] + bytes(512) + data[sector + 512 :]
+    assert [record.content for record in read(torn)] == [{"n": 0}]
+    record, _ = encode("run", places[1], b"", {"n": 2})
+    with pytest.raises(CheckpointError, match=f"corrupt at byte {places[0].offset}: a record is damaged"):
+        read(torn + record)
+
+
+def test_a_hole_is_damage():
+    with pytest.raises(CheckpointError, match=f"corrupt at byte {ENDS[0]}: a record is damaged"):
+        read(DATA[: ENDS[0]] + bytes(ENDS[1] - ENDS[0]) + DATA[ENDS[1] :])
+    with pytest.raises(CheckpointError, match=f"corrupt at byte {ENDS[0]}: a record is damaged"):
+        read(DATA[: ENDS[0]] + DATA[ENDS[1] :])
+
+
+@pytest.mark.parametrize("other", [{"run_id": "other"}, {"segment": 4}])
+def test_a_record_of_another_run_or_file_is_damage(other):
+    data, _ = written(RECORDS, **other)
+    with pytest.raises(
+        CheckpointError, match="corrupt at byte 0: a record is damaged, or a copy from another"
+    ):
+        read(data)
+
+
+def test_a_record_of_another_history_is_damage():
+    """Same run, file and place; another record before it."""
+    other, places = written([(RECORDS[0][0], {"window": 9}), *RECORDS[1:]])
+    assert [place.offset for place in places] == ENDS
+    with pytest.raises(CheckpointError, match=f"corrupt at byte {ENDS[0]}: a record is damaged"):
+        read(DATA[: ENDS[0]] + other[ENDS[0] :])
+
+
+def test_another_format_is_refused():
+    begin = b"RLJ5" + struct.pack("<II", 0, 2)
+    head = zlib.crc32(begin, zlib.crc32(f"run/3/{ENDS[-1]}".encode()))
+    with pytest.raises(CheckpointError) as error:
+        read(DATA + begin + struct.pack("<II", head, 7) + b"??")
+    assert str(error.value) == (
+        f"`here` has format 5 at byte {ENDS[-1]}; this version reads {FORMAT}; "
+        "run it with the version that wrote it"
+    )
+
+
+def test_what_somebody_appended_is_damage():
+    for rest in (b"x", b"note", b"RLX4" + bytes(30), b"x" * 2000):
+        with pytest.raises(CheckpointError, match=f"corrupt at byte {ENDS[-1]}"):
+            read(DATA + rest)

@@ -1,0 +1,303 @@
+"""Rewind runs to kept windows: states, outputs, refusals, and deaths at every step."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from ridgeline import (
+    Application,
+    CheckpointError,
+    InputPort,
+    Operator,
+    OutputPort,
+    Publisher,
+    PublisherContext,
+    RidgelineError,
+    State,
+)
+from ridgeline.cli.main import app
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.checkpoint.manifest import SourceOffsets
+from ridgeline.engine.driver.checkpoint.rewinding import look, rewindable
+from ridgeline.engine.files.storage import LocalStorage
+from ridgeline.operators import ConsoleOutput, FileOutput
+from ridgeline.plan.edits import (
+    AddOperator,
+    AddSink,
+    Edit,
+    RemoveOperator,
+    Repartition,
+    ReplaceOperator,
+)
+from ridgeline.testing import CollectorSink, run_local
+from support.rewound import LAST, WINDOWS, Count, Numbers, application, rows, wanted
+
+
+class PerApplicationWindow(Operator):
+    """One row for each application window of three."""
+
+    numbers = InputPort(Count)
+    sums = OutputPort(Count)
+    total = State(0, scope="window")
+
+    @numbers.process
+    def add(self, number: Count) -> None:
+        self.total += number.total
+
+    def end_window(self) -> None:
+        self.sums.emit(Count(0, self.total))
+
+
+@pytest.mark.parametrize("window", [2, 4, LAST])
+def test_a_run_goes_on_from_a_kept_window_as_if_nothing_had_come_after_it(
+    tmp_path: Path, window: int
+) -> None:
+    straight = run_local(application(), checkpoint=tmp_path / "straight")
+    run_local(application(), windows=LAST + 1, checkpoint=tmp_path / "state")
+    again = run_local(application(), checkpoint=tmp_path / "state", from_window=window)
+    later = [row for one in range(window + 1, WINDOWS) for row in straight.collected("sink", window=one)]
+    assert sorted(again.collected("sink")) == sorted(later)
+    assert again.window_ids[0] == (LAST + 1 if window == LAST else LAST + 2)
+
+
+def test_an_ended_run_is_rewound_twice_and_goes_on_after_each_of_them(tmp_path: Path) -> None:
+    run_local(application(), checkpoint=tmp_path)
+    first = run_local(application(), windows=1, checkpoint=tmp_path, from_window=7)
+    assert first.window_ids == [WINDOWS + 1]
+    second = run_local(application(), checkpoint=tmp_path, from_window=WINDOWS)
+    assert second.windows_committed == first.windows_committed + 1
+    with pytest.raises(CheckpointError, match=r"cannot be rewound to window 8: it can be rewound to .*7, 1"):
+        run_local(application(), checkpoint=tmp_path, from_window=8)
+    assert run_local(application(), checkpoint=tmp_path, from_window=7).windows_committed == 2
+
+
+def test_application_windows_keep_their_place(tmp_path: Path) -> None:
+    app = Application("slow")
+    numbers = app.add_operator("numbers", Numbers())
+    sums = app.add_operator("sums", PerApplicationWindow(), application_window_count=3)
+    sink = app.add_operator("sink", CollectorSink(Count))
+    app.add_stream("numbers", numbers.numbers, sums.numbers)
+    app.add_stream("sums", sums.sums, sink.input)
+    straight = run_local(app, checkpoint=tmp_path / "straight").collected("sink")
+    run_local(app, windows=8, checkpoint=tmp_path / "state")
+    again = run_local(app, checkpoint=tmp_path / "state", from_window=3)
+    assert again.window_ids[0] % 3 == 1
+    assert again.collected("sink") == straight[1:]
+
+
+@pytest.mark.parametrize("format", ["jsonl", "parquet"])
+@pytest.mark.parametrize("roll", [0, 2, 100])
+def test_published_files_are_taken_back_and_cut(tmp_path: Path, format: str, roll: float) -> None:
+    expected = wanted(tmp_path / "straight")
+    app = application(FileOutput(path=str(tmp_path / "out"), format=format, roll_seconds=roll))
+    run_local(app, windows=LAST + 1, checkpoint=tmp_path / "state")
+    run_local(app, checkpoint=tmp_path / "state", from_window=4)
+    assert sorted(rows(tmp_path / "out")) == expected
+
+
+def test_files_that_wait_are_published_once_after_a_rewind(tmp_path: Path) -> None:
+    expected = wanted(tmp_path / "straight")
+    app = application(FileOutput(path=str(tmp_path / "out"), roll_seconds=1000))
+    for _ in range(2):
+        run_local(app, windows=4, checkpoint=tmp_path / "state")
+    run_local(app, windows=1, checkpoint=tmp_path / "state", from_window=5)
+    run_local(app, checkpoint=tmp_path / "state", from_window=4)
+    assert sorted(rows(tmp_path / "out")) == expected
+
+
+def test_a_rewind_is_refused_where_it_cannot_be_made_and_changes_nothing(tmp_path: Path) -> None:
+    run_local(application(), windows=4, checkpoint=tmp_path / "a")
+    with pytest.raises(CheckpointError, match="to window 99: it can be rewound to"):
+        run_local(application(), checkpoint=tmp_path / "a", from_window=99)
+    assert run_local(application(), windows=1, checkpoint=tmp_path / "a").window_ids == [4]
+    with pytest.raises(CheckpointError, match="to window 0: it has none yet"):
+        run_local(application(), checkpoint=tmp_path / "b", from_window=0)
+
+
+def test_outputs_that_cannot_take_back_refuse(tmp_path: Path) -> None:
+    class Shown(Publisher):
+        def open(self, context: PublisherContext, state: Any) -> None:
+            self.context = context
+
+    class Show(Operator):
+        input = InputPort(Count)
+
+        @input.process
+        def show(self, count: Count) -> None:
+            pass
+
+        def publisher(self) -> Publisher:
+            return Shown()
+
+    run_local(application(Show()), windows=4, checkpoint=tmp_path)
+    with pytest.raises(RidgelineError, match=r"`sink` cannot take back .* after window 2; give `Shown` a"):
+        run_local(application(Show()), checkpoint=tmp_path, from_window=2)
+
+
+def test_the_console_says_what_does_not_count(tmp_path: Path) -> None:
+    text = io.StringIO()
+    app = application(ConsoleOutput())
+    run_local(app, windows=4, checkpoint=tmp_path, console=Console(file=text))
+    run_local(app, windows=1, checkpoint=tmp_path, console=Console(file=text, width=200), from_window=2)
+    assert "rewound: what was printed after window 2 does not count" in text.getvalue()
+
+
+def test_a_window_whose_state_is_gone_is_not_offered(tmp_path: Path) -> None:
+    run_local(application(), windows=LAST + 1, checkpoint=tmp_path)
+    owned = Checkpoint(LocalStorage(str(tmp_path)), "rewound")
+    kept = [manifest.window_id for manifest in rewindable(owned)]
+    owned.close()
+    assert kept[:5] == [6, 5, 4, 3, 2]
+
+
+def test_the_command_lists_the_windows_that_can_be_gone_back_to(tmp_path: Path) -> None:
+    run_local(application(), checkpoint=tmp_path)
+    run_local(application(), windows=1, checkpoint=tmp_path, from_window=8)
+    found = CliRunner().invoke(app, ["checkpoints", str(tmp_path)])
+    lines = found.output.splitlines()
+    assert lines[:3] == ["11  all inputs had finished", "10  repeats window 8", "8"], found.output
+    as_json = CliRunner().invoke(app, ["checkpoints", str(tmp_path), "--json"])
+    assert json.loads(as_json.output)[1] == {"window": 10, "rewound_to": 8, "ended": False}
+    missing = CliRunner().invoke(app, ["checkpoints", str(tmp_path / "nothing")])
+    assert missing.exit_code != 0
+
+
+def test_a_run_with_a_spark_source_is_refused(tmp_path: Path) -> None:
+    run_local(application(), windows=3, checkpoint=tmp_path)
+    owned = Checkpoint(LocalStorage(str(tmp_path)), "rewound")
+    last = owned.last()
+    assert last is not None
+    owned.commit(replace(last, window_id=3, offsets=SourceOffsets(["numbers"], "", "", {}, {})))
+    owned.close()
+    with pytest.raises(CheckpointError, match="its Spark sources have a log of their own"):
+        run_local(application(), checkpoint=tmp_path, from_window=1)
+
+
+def test_a_rewind_takes_changes_of_the_plan_back(tmp_path: Path) -> None:
+    expected = wanted(tmp_path / "straight")
+    app = application(FileOutput(path=str(tmp_path / "out"), roll_seconds=0))
+    changes = {2: [Repartition("totals", 3)], 4: [Repartition("sink", 2), Repartition("totals", 5)]}
+    first = run_local(app, windows=LAST + 1, checkpoint=tmp_path / "state", changes=changes)
+    assert [one.state for one in first.changes] == ["APPLIED", "APPLIED"]
+    counts = []
+    for window in (3, 1):
+        run = run_local(app, windows=1, checkpoint=tmp_path / "state", from_window=window)
+        counts.append(run.plan.logical.operator("totals").attributes["partitions"])
+    assert counts == [3, 2]
+    again = run_local(app, checkpoint=tmp_path / "state", changes={10: [Repartition("totals", 1)]})
+    assert [one.state for one in again.changes] == ["APPLIED"]
+    assert sorted(rows(tmp_path / "out")) == expected
+
+
+class Kept(Publisher):
+    """Shows into a list, and takes nothing back."""
+
+    def rewind(self, window_id: int, state: Any, at: int) -> None:
+        pass
+
+
+class Keep(Operator):
+    input = InputPort(Count)
+    color: str = "red"
+
+    @input.process
+    def keep(self, count: Count) -> None:
+        pass
+
+    def publisher(self) -> Publisher:
+        return Kept()
+
+
+KEPT = {"class": f"{__name__}.Keep"}
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [AddOperator("more", KEPT), AddSink("totals", "more.input")],
+        [AddOperator("more", KEPT), AddSink("totals", "more.input"), RemoveOperator("sink")],
+        [ReplaceOperator("sink", KEPT)],
+    ],
+)
+def test_a_rewind_across_a_change_of_an_output_that_cannot_is_refused(
+    tmp_path: Path, edits: list[Edit]
+) -> None:
+    app = application(FileOutput(path=str(tmp_path / "out"), roll_seconds=0))
+    run = run_local(app, windows=4, checkpoint=tmp_path / "state", changes={2: edits})
+    assert [one.state for one in run.changes] == ["APPLIED"], run.changes
+    before = {path: path.read_bytes() for path in tmp_path.glob("out/*-*")}
+    with pytest.raises(CheckpointError, match="was added, removed or changed while the application ran"):
+        run_local(app, checkpoint=tmp_path / "state", from_window=1)
+    assert {path: path.read_bytes() for path in tmp_path.glob("out/*-*")} == before
+    assert run_local(app, windows=1, checkpoint=tmp_path / "state").window_ids == [4]
+
+
+@pytest.mark.parametrize("versions", [[None, "red", None], ["red", None, "red"], ["red", "blue", "red"]])
+def test_an_output_without_a_state_counts(tmp_path: Path, versions: list[str | None]) -> None:
+    def version(color: str | None) -> Application:
+        app = application(FileOutput(path=str(tmp_path / "out"), roll_seconds=0))
+        numbers = app.add_operator("more", Numbers())
+        sink = app.add_operator("kept", CollectorSink(Count) if color is None else Keep(color=color))
+        app.add_stream("kept", numbers.numbers, sink.input)
+        return app
+
+    for color in versions:
+        run_local(version(color), windows=2, checkpoint=tmp_path / "state")
+    with pytest.raises(CheckpointError, match=r"`kept` .*rewind to a window after"):
+        run_local(version(versions[-1]), checkpoint=tmp_path / "state", from_window=1)
+    assert run_local(
+        version(versions[-1]), windows=1, checkpoint=tmp_path / "state", from_window=4
+    ).window_ids == [7]
+
+
+def test_queries_are_no_obstacle(tmp_path: Path) -> None:
+    expected = wanted(tmp_path / "straight")
+    app = application(FileOutput(path=str(tmp_path / "out"), roll_seconds=0))
+    spec = {
+        "class": "ridgeline.operators.SqlQuery",
+        "properties": {"sql": "select count(*) as n from totals", "tables": ["totals"]},
+    }
+    ask = [AddOperator("query", spec), AddSink("totals", "query.first")]
+    changes = {2: ask, 4: [RemoveOperator("query")]}
+    run = run_local(app, windows=LAST + 1, checkpoint=tmp_path / "state", changes=changes)
+    assert [one.state for one in run.changes] == ["APPLIED", "APPLIED"], run.changes
+    for window in (5, 3, 1):
+        run_local(app, windows=1, checkpoint=tmp_path / "state", from_window=window)
+    run_local(app, checkpoint=tmp_path / "state")
+    assert sorted(rows(tmp_path / "out")) == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_after_any_rewinds_files_hold_what_one_straight_run_writes(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    expected = wanted(tmp_path / "straight")
+    format, roll = random.choice(["jsonl", "parquet"]), random.choice([0, 2, 5, 1000])
+    app = application(FileOutput(path=str(tmp_path / "out"), format=format, roll_seconds=roll))
+    attributes = {"snapshot_interval": random.choice([1, 2]), "windows_kept": random.choice([1, 3, 12])}
+
+    def go_on(windows: int | None, window: int | None) -> None:
+        run_local(
+            app,
+            windows=windows,
+            from_window=window,
+            checkpoint=tmp_path / "state",
+            interleave=random.choice([None, 1, 2]),
+            attributes=attributes,
+            changes={random.randrange(12): [Repartition("totals", random.randrange(1, 6))] for _ in range(3)},
+        )
+
+    go_on(random.randrange(2, 8), None)
+    for _ in range(3):
+        kept = [manifest.window_id for manifest in look(LocalStorage(str(tmp_path / "state")))]
+        go_on(random.randrange(1, 6), random.choice(kept))
+    go_on(None, None)
+    assert sorted(rows(tmp_path / "out")) == expected

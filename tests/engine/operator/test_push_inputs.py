@@ -1,0 +1,174 @@
+"""Inputs that wait for their tuples: asked again and again in a window, woken by threads of their own."""
+
+import os
+import signal
+import threading
+
+import pytest
+
+import socket_lines
+from ridgeline import Application, OperatorError
+from ridgeline.engine.driver.run import triggers
+from ridgeline.measure.events import SlotJoined, SlotLost
+from ridgeline.testing import CollectorSink, run_local
+from support.engine.applications import Number
+from support.engine.pushed import Failing, Fed, FedByTwos, Sender, Slow, fed
+from support.engine.slot_platform import run_in_processes
+from support.ports import free_port
+
+
+def numbers(run, window=None):
+    return [number.value for number in run.collected("sink", window)]
+
+
+@pytest.mark.guide("004", "InputOperator")
+def test_it_is_asked_until_it_has_nothing():
+    app, feed = fed()
+    feed.put(1, 2, 3, None)
+    assert numbers(run_local(app), 0) == [1, 2, 3]
+    assert feed.heard == ["setup", "teardown"]
+
+
+def test_a_window_has_no_more_than_it_may_have():
+    app, feed = fed(FedByTwos)
+    feed.put(1, 2, 3, 4, 5, None)
+    run = run_local(app)
+    assert [numbers(run, window) for window in run.window_ids] == [[1, 2], [3, 4], [5]]
+
+
+@pytest.mark.guide("004", "Interface IdleTimeHandeler")
+def test_idle_time_is_for_what_can_wait():
+    app, feed = fed()
+    feed.put(1)
+    feed.put_when_idle(2, None)
+    run = run_local(app)
+    assert numbers(run) == [1, 2]
+    assert feed.heard[1] == "idle in 1"
+    assert "idle in 0" not in feed.heard
+
+
+def test_after_a_failure_it_is_set_up_again():
+    class Once(Fed):
+        numbers = Fed.numbers
+
+        def end_window(self):
+            if self.feed.idle.is_set() and self.feed.heard.count("setup") == 1:
+                msg = "once"
+                raise ValueError(msg)
+
+    app, feed = fed(Once)
+    feed.put(1)
+    feed.put_when_idle(2, None)
+    run = run_local(app)
+    assert len(run.retries) == 1
+    assert [heard for heard in feed.heard if "idle" not in heard] == [
+        "setup",
+        "teardown",
+        "setup",
+        "teardown",
+    ]
+
+
+def test_what_its_thread_raises_can_be_raised_in_the_window():
+    with socket_lines.socket.create_server(("127.0.0.1", 0)) as taken:
+        app = lines(taken.getsockname()[1], Slow())
+        with pytest.raises(OperatorError, match=r"Address already in use"):
+            run_local(app)
+
+
+def lines(port, behind, window="20ms", **attributes):
+    """Lines from a socket, what stands behind them, and a sink for how many it got at once."""
+    app = Application("lines", window=window)
+    source = app.add_operator("lines", socket_lines.LineInput(port=port))
+    behind = app.add_operator("behind", behind, **attributes)
+    sink = app.add_operator("sink", CollectorSink(Number))
+    app.add_stream("lines", source.lines, behind.lines)
+    app.add_stream("numbers", behind.numbers, sink.input)
+    return app
+
+
+def run_lines(app, folder, port, count, *, each=None, **options):
+    """Run it in slots until it has taken so many lines; returns the run and its sender."""
+    stop = threading.Event()
+    sender = Sender([f"line {number}" for number in range(count)], port)
+
+    def look(run, event):
+        if each:
+            each(run, event)
+        if sum(numbers(run)) >= count:
+            stop.set()
+
+    try:
+        run = run_in_processes(app, folder / "checkpoint", stop=stop, each=look, **options)
+    finally:
+        sender.end()
+    return run, sender
+
+
+@pytest.mark.parametrize("places", [1, 2])
+def test_nothing_is_lost_from_a_socket(tmp_path, places):
+    run, _ = run_lines(lines(port := free_port(), Slow()), tmp_path, port, 20_000, places=places)
+    assert sum(numbers(run)) == 20_000
+    assert not run.retries
+
+
+def test_a_sender_that_can_go_back_gets_every_line_counted_once(tmp_path):
+    app = lines(port := free_port(), Failing(windows=[2, 5, 9]), window="10ms", partition_parallel=False)
+    run, sender = run_lines(app, tmp_path, port, 50_000, places=2)
+    assert sum(numbers(run)) == 50_000
+    assert run.retries  # how many: as many of these windows as there were
+    assert sender.connected
+
+
+def test_no_window_begins_before_something_comes_and_then_one_begins_at_once(tmp_path, monkeypatch):
+    """The next window is held back for an hour, or until `wake`."""
+    monkeypatch.setattr(triggers, "IDLE_WINDOW_SECONDS", 3_600.0)
+    port, stop, senders = free_port(), threading.Event(), []
+
+    def look(run, event):
+        if not senders:
+            senders.append(Sender(["one", "two"], port))
+        if sum(numbers(run)) == 2:
+            stop.set()
+
+    app = lines(port, Slow(), window="2ms")
+    alarm = threading.Timer(300, stop.set)
+    alarm.start()
+    run = run_in_processes(app, tmp_path / "checkpoint", stop=stop, each=look, places=2)
+    alarm.cancel()
+    senders[0].end()
+    assert sum(numbers(run)) == 2
+    assert len(run.ids) < 20
+
+
+def test_killed_slots_cost_a_sender_that_can_go_back_no_line(tmp_path):
+    killed = []
+
+    def kill(run, event):
+        # On a slow machine windows take much in, and there are few; some were in flight with the slot.
+        slot = run.of_type(SlotJoined)[-1].pid
+        if slot not in killed and len(killed) < 2 and event.window_id >= (2, 5)[len(killed)]:
+            killed.append(slot)
+            os.kill(slot, signal.SIGKILL)
+
+    app = lines(port := free_port(), Slow(), window="10ms")
+    run, _ = run_lines(app, tmp_path, port, 50_000, places=1, each=kill)
+    assert sum(numbers(run)) == 50_000
+    assert killed
+    lost = [event.pid for event in run.of_type(SlotLost)]
+    assert lost == killed[: len(lost)]
+    assert (
+        len(killed) - len(lost) <= 1
+    )  # the last one may have reported all that there was, and be killed then
+
+
+@pytest.mark.slow
+def test_a_million_lines_at_full_speed_through_a_slow_consumer(tmp_path):
+    """Nothing is lost, and memory stays what the queue and the windows in flight hold."""
+    notes, port = tmp_path / "notes", free_port()
+    app = lines(port, Slow(seconds=0.005, notes=str(notes)), window="50ms")
+    run, _ = run_lines(app, tmp_path, port, 1_000_000, places=2)
+    assert sum(numbers(run)) == 1_000_000
+    assert not run.retries
+    mebibytes = [int(line) for line in notes.read_text().splitlines()]
+    assert mebibytes[-1] - mebibytes[len(mebibytes) // 4] < 20

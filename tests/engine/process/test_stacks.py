@@ -1,0 +1,125 @@
+"""Stacks of threads here, and of a process that does not answer."""
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.engine.process import stacks
+from support.waiting import PATIENCE_SECONDS
+
+CLOCK = SystemClock()
+
+
+def stack_of_thread(work):
+    """The stack of a thread that waits in `work(release)`."""
+    release, ready = threading.Event(), threading.Event()
+
+    def begin():
+        ready.set()
+        return release.wait(PATIENCE_SECONDS)
+
+    thread = threading.Thread(target=work, args=(begin,))
+    thread.start()
+    try:
+        assert ready.wait(PATIENCE_SECONDS)
+        return stacks.of_thread(thread.ident)
+    finally:
+        release.set()
+        thread.join()
+
+
+def users_function(begin):
+    return begin()
+
+
+def test_the_users_frames_most_recent_last():
+    stack = stack_of_thread(users_function)
+
+    assert stack.index("in users_function") < stack.index("in begin")
+    assert "return begin()" in stack
+    assert __file__ in stack
+
+
+def test_a_deep_stack_keeps_its_innermost_frames():
+    def dig(begin, depth=300):
+        return dig(begin, depth - 1) if depth else users_function(begin)
+
+    stack = stack_of_thread(dig)
+
+    assert len(stack.encode()) <= stacks.MAXIMUM_BYTES
+    assert "in users_function" in stack
+
+
+def test_a_thread_that_is_gone_has_no_stack():
+    thread = threading.Thread(target=str)
+    thread.start()
+    thread.join()
+    assert stacks.of_thread(thread.ident) == ""
+
+
+STUCK = """
+import sys, time
+from ridgeline.engine.process import stacks
+def stuck_in_native_code():
+    print("ready", flush=True)
+    sys.stdin.read()
+if "register" in sys.argv:
+    stacks.register()
+stuck_in_native_code()
+"""
+
+
+def process(*arguments):
+    command = [sys.executable, "-c", STUCK, *arguments]
+    started = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert started.stdout.readline() == "ready\n"
+    return started
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="what a process is, is read from /proc")
+def test_a_worker_of_this_host_is_asked_for_its_stacks():
+    with process("register", "pyspark.daemon") as worker:
+        for _ in range(2):
+            text = stacks.dump(worker.pid, CLOCK, seconds=PATIENCE_SECONDS)
+            assert "stuck_in_native_code" in text
+            assert text.count("most recent call first") == 1
+        assert worker.poll() is None
+        worker.stdin.close()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("register",), ("pyspark.daemon",)], ids=["no worker of Spark", "a worker without a dump"]
+)
+def test_no_other_process_gets_the_signal(arguments):
+    with process(*arguments) as other:
+        (stacks.folder() / str(other.pid)).touch()
+        assert stacks.dump(other.pid, CLOCK) is None
+        assert other.poll() is None
+        other.stdin.close()
+        assert other.wait() == 0
+
+
+def test_a_process_that_is_gone():
+    with process("register", "pyspark.daemon") as worker:
+        worker.stdin.close()
+        worker.wait()
+    assert stacks.dump(worker.pid, CLOCK) is None
+    with process("register") as next_one:
+        assert not (stacks.folder() / str(worker.pid)).exists()  # tidied up by the next one
+        next_one.stdin.close()
+
+
+def test_a_folder_that_others_may_write_to_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.setattr(stacks.tempfile, "gettempdir", lambda: str(tmp_path))
+    folder = stacks.folder()
+    folder.chmod(0o777)
+    with pytest.raises(
+        PermissionError, match=r"the folder for stacks of workers is refused: .* can be written by others"
+    ):
+        stacks.register()
+    assert stacks.dump(os.getpid(), CLOCK) is None

@@ -1,0 +1,108 @@
+"""Which modules travel to the workers: what the application's files can reach by import statements."""
+
+import importlib
+import sys
+
+import pytest
+
+from ridgeline.engine.process.user_modules import imported_names, user_sources
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """`project({"app.py": text, ...})` writes files, imports `app` and returns the modules to distribute."""
+    before = set(sys.modules)
+
+    def make(files, entry="lazy_app"):
+        for name, text in files.items():
+            path = tmp_path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        importlib.invalidate_caches()
+        importlib.import_module(entry)
+        monkeypatch.setattr(sys, "path", [folder for folder in sys.path if folder != str(tmp_path)])
+        return {name: text for name, (path, text) in user_sources().items() if path.startswith(str(tmp_path))}
+
+    yield make
+    for name in set(sys.modules) - before:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("import a, b.c as d", {"a", "b.c"}),
+        ("def f():\n    from x import y, z", {"x", "x.y", "x.z"}),
+        (
+            "if 0:\n    from . import near\n    from .sub import thing\n    from ..up import it",
+            {"p.q", "p.q.near", "p.q.sub", "p.q.sub.thing", "p.up", "p.up.it"},
+        ),
+        (
+            "import importlib\nimportlib.import_module('late')\n__import__('later')",
+            {"importlib", "late", "later"},
+        ),
+        ("from x import *", {"x"}),
+        ("def broken(:", set()),
+        ("from ........ import far", set()),
+    ],
+)
+def test_names_in_import_statements(text, names):
+    assert imported_names(text, "p.q") == names
+
+
+def test_what_functions_import_is_followed(project):
+    shipped = project(
+        {
+            "lazy_app.py": (
+                "def setup():\n    import lazy_one\n    from lazy_package import part\n"
+                "    from lazy_space.leaf import x\n    import lazy_package.space.deep.leaf\n"
+            ),
+            "lazy_one.py": "def f():\n    import lazy_two\n",
+            "lazy_two.py": "import lazy_one\n",
+            "lazy_package/__init__.py": "from .base import BASE\n",
+            "lazy_package/base.py": "BASE = 1\n",
+            "lazy_package/part.py": "from . import base, more\n",
+            "lazy_package/more/__init__.py": "",
+            "lazy_package/unused.py": "",
+            "lazy_package/space/deep/leaf.py": "",
+            "lazy_space/leaf.py": "x = 1\n",
+            "lazy_not_imported.py": "",
+        }
+    )
+    package = {
+        "lazy_package",
+        "lazy_package.base",
+        "lazy_package.part",
+        "lazy_package.more",
+        "lazy_package.space.deep.leaf",
+    }
+    assert set(shipped) == {"lazy_app", "lazy_one", "lazy_two", *package, "lazy_space.leaf"}
+
+
+def test_installed_modules_and_those_of_python_stay(project, tmp_path):
+    shipped = project(
+        {
+            "lazy_app.py": "def f():\n    import numpy, json, queue, ridgeline.api, no_such_module\n",
+            "queue.py": "",
+            "numpy.py": "MINE = 1\n",
+        }
+    )
+    assert set(shipped) == {"lazy_app", "numpy"}, (
+        "a file beside the application wins over an installed package, not over Python's own"
+    )
+
+
+def test_relative_to_the_importing_file_not_to_where_the_command_runs(project, tmp_path, monkeypatch):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "lazy_same.py").write_text("WRONG = 1\n")
+    monkeypatch.chdir(elsewhere)
+    monkeypatch.syspath_prepend("")
+    shipped = project({"lazy_app.py": "def f():\n    import lazy_same\n", "lazy_same.py": "RIGHT = 1\n"})
+    assert shipped["lazy_same"] == "RIGHT = 1\n"
+
+
+def test_files_of_any_encoding_and_broken_ones(project):
+    shipped = project({"lazy_app.py": "def f():\n    import lazy_broken\n", "lazy_broken.py": "def (:\n"})
+    assert shipped["lazy_broken"] == "def (:\n"

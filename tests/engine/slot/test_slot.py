@@ -1,0 +1,520 @@
+"""One slot by hand: what it sends, what it keeps, what it does with failures and with what comes too late."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from ridgeline.api.errors import Failure, OperatorError
+from ridgeline.api.support.pickling import loads
+from ridgeline.engine.exchange.block import Block, Message
+from ridgeline.engine.exchange.network import LATE, STRAM, Lost, Opened, Peer, Received
+from ridgeline.engine.process.plan_distribution import PlanFile
+from ridgeline.engine.slot.loop import QUEUE_BYTES, SlotLoop
+from ridgeline.engine.slot.messages import (
+    Awake,
+    Blocks,
+    Committed,
+    End,
+    Ended,
+    Failed,
+    Finished,
+    Host,
+    Joined,
+    Prepare,
+    Prepared,
+    Reported,
+    Run,
+    Unreachable,
+    decode,
+    encode,
+)
+from ridgeline.engine.slot.slot import Slot
+from ridgeline.measure.events import ContainerWindow
+from ridgeline.plan.protocol import OperatorReport, WindowReport, WindowRequest
+from ridgeline.testing import SteppingClock
+from support.engine.pushed import Fed
+from support.engine.slots import specs_of
+from support.engine.switchboard import Switchboard
+
+ALL = dict.fromkeys([(one, other) for one in range(9) for other in range(9)], True)
+
+
+class Recording:
+    """Containers that note what they run; those in `fail` raise, those in `silent` emit nothing."""
+
+    uri = "memory:"
+
+    def __init__(self, specs):
+        self._all = specs
+        self.specs = {}
+        self.ran: list[tuple[int, int, int]] = []
+        self.got: dict[int, list[Message]] = {}
+        self.fail: set[int] = set()
+        self.silent: set[int] = set()
+        self.report: Any = None
+        self.closed = False
+        self.commits: list[tuple[int, int, object]] = []
+        self.cannot_read = ""
+
+    def prepare(self, message):
+        if message.plan.name == self.cannot_read:
+            msg = "no library"
+            raise ImportError(msg)
+
+    def host(self, message):
+        self.specs = {number: self._all[number] for number in message.containers}
+
+    def run(self, container, request, messages, task_began, place, rows=None):
+        if container in self.fail:
+            raise OperatorError(Failure("app", "x", 0, request.window_id, "process", "no", raised=True))
+        self.ran.append((container, request.window_id, request.attempt))
+        self.got[container] = list(messages)
+        block = Block(0, "in", 0, pa.py_buffer(b"12345678"))
+        window = ContainerWindow(
+            0.0, request.window_id, request.attempt, container, "h", 1, "t", 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+        )
+        report = WindowReport(window)
+        if self.report is not None:
+            report.operators.append(self.report)
+        consumers = () if container in self.silent else self.specs[container].consumers
+        return {number: Message(container, "t", [block]) for number in consumers}, report
+
+    def committed(self, container, window_id, states):
+        self.commits.append((container, window_id, states))
+
+    def close(self):
+        self.closed = True
+        return [Failure("app", "x", 0, -1, "teardown", "too")]
+
+
+class WantsCommit:
+    """A spec whose operators want to hear of commits."""
+
+    wants_commit = True
+
+    def __init__(self, spec):
+        self._spec = spec
+
+    def __getattr__(self, name):
+        return getattr(self._spec, name)
+
+
+def slot_of(stages, home, sends=ALL, number=0, specs=None):
+    """A slot that hosts its containers."""
+    containers = Recording(specs or specs_of(stages, sends))
+    slot = Slot(number, containers, SteppingClock())
+    slots = dict(enumerate(home))
+    peers = {Peer(other): "x" for other in set(home)}
+    slot.from_stram(
+        Host("m", PlanFile("p"), "run", 0, tuple(c for c, s in slots.items() if s == number), slots, peers)
+    )
+    return slot, containers
+
+
+def begin(slot, window_id, attempt=0, *, states=False):
+    slot.from_stram(Run(WindowRequest(window_id, attempt, 0, states={} if states else None)))
+
+
+def work(slot):
+    """Run all that can run; what is sent to slots and to STRAM."""
+    to_slots, to_stram = [], []
+    while True:
+        slots, stram = slot.take()
+        to_slots += slots
+        to_stram += stram
+        if not slot.ready:
+            return to_slots, to_stram
+        slot.step()
+
+
+def windows_of(messages):
+    reports = [report for one in messages if isinstance(one, Reported) for report in loads(one.reports)]
+    return [(report.window.container, report.window.window_id) for report in reports]
+
+
+def test_end_window_goes_once_to_each_slot_after_all_blocks_and_reports_go_together():
+    slot, _ = slot_of((3, 4), (0, 0, 0, 1, 1, 2, 0))
+    begin(slot, 0, states=True)
+    to_slots, to_stram = work(slot)
+    for other, consumers in ((1, 2), (2, 1)):
+        to_it = [message for target, message in to_slots if target == other]
+        assert [type(message) for message in to_it] == [Blocks] * 3 * consumers
+        assert [message.ended for message in to_it if message.ended] == [{0: "t", 1: "t", 2: "t"}]
+        assert to_it[-1].ended
+    assert len(to_stram) == 1
+    assert windows_of(to_stram) == [(0, 0), (1, 0), (2, 0), (6, 0)]
+
+
+def test_a_report_says_how_long_it_waited_for_others(monkeypatch):
+    slot, containers = slot_of((1, 2), (0, 0, 0))
+    run = containers.run
+
+    def takes_a_second(*arguments):
+        slot._clock.advance(1.0)
+        return run(*arguments)
+
+    monkeypatch.setattr(containers, "run", takes_a_second)
+    begin(slot, 0, states=True)
+    _, (reported,) = work(slot)
+    assert [report.held_seconds for report in loads(reported.reports)] == [2.0, 1.0, 0.0]
+
+
+def test_a_plan_is_read_while_windows_go_on():
+    slot, containers = slot_of((1, 1), (0, 0))
+    containers.cannot_read = "bad"
+    begin(slot, 0, states=True)
+    for name in ("good", "bad"):
+        slot.from_stram(Prepare("m", PlanFile(name)))
+    _, to_stram = work(slot)
+    good, bad = (message for message in to_stram if isinstance(message, Prepared))
+    assert good == Prepared("good")
+    assert bad.plan == "bad"
+    assert "no library" in bad.failure.error
+    assert windows_of(to_stram) == [(0, 0), (1, 0)]
+    begin(slot, 1)
+    assert windows_of(work(slot)[1]) == [(0, 1), (1, 1)]
+
+
+def test_a_commit_is_told_to_containers_before_they_go():
+    specs = {number: WantsCommit(spec) for number, spec in specs_of((1, 1), ALL).items()}
+    slot, containers = slot_of((1, 1), (0, 0), specs=specs)
+    begin(slot, 0, states=True)
+    work(slot)
+    slot.from_stram(Committed(0))
+    slot.from_stram(Host("m", PlanFile("next"), "run", 0, (1,), {1: 0}, {Peer(0): "x"}))
+    assert containers.commits == [(0, 0, None), (1, 0, None)]
+    assert not slot.ready
+
+
+def test_a_partition_that_waits_for_one_producer_does_not_wait_for_its_neighbour():
+    one_to_one = {(0, 2): True, (1, 3): True}
+    slot, _ = slot_of((2, 2), (0, 0, 1, 1), {pair: pair in one_to_one for pair in ALL})
+    begin(slot, 0, states=True)
+    slot.step()
+    to_slots, _ = slot.take()
+    assert [message.ended for _, message in to_slots] == [{0: "t"}]
+
+
+def test_end_window_without_blocks_goes_by_itself():
+    slot, containers = slot_of((2, 2), (0, 0, 1, 1))
+    containers.silent = {1}
+    begin(slot, 0, states=True)
+    to_slots, _ = work(slot)
+    assert [type(message) for _, message in to_slots] == [Blocks, Blocks, Finished]
+    assert [message.ended for _, message in to_slots] == [{}, {}, {0: "t", 1: "t"}]
+
+
+def test_blocks_within_a_slot_are_the_same_objects():
+    slot, containers = slot_of((1, 1), (0, 0))
+    begin(slot, 0, states=True)
+    assert work(slot)[0] == []
+    (message,) = containers.got[1]
+    assert message.producer == 0
+    assert message.blocks[0].payload.to_pybytes() == b"12345678"
+
+
+def test_the_lowest_window_runs_first_and_stages_in_their_order():
+    slot, containers = slot_of((1, 1), (0, 0))
+    for window_id in range(3):
+        begin(slot, window_id, states=window_id == 0)
+    work(slot)
+    assert containers.ran == [(c, w, 0) for w in range(3) for c in range(2)]
+
+
+def test_blocks_may_come_before_the_window_is_begun_and_late_ones_leave_nothing():
+    slot, containers = slot_of((1, 1), (1, 0))
+    message = Message(0, "t", [Block(1, "in", 0, pa.py_buffer(b"x"))])
+    slot.from_slot(Blocks(0, 1, 1, message))
+    slot.from_slot(Finished(0, 1, {0: "t"}))
+    slot.from_slot(Blocks(0, 0, 1, message))
+    slot.from_slot(Finished(0, 0, {0: "t"}))
+    begin(slot, 0, 1, states=True)
+    work(slot)
+    assert containers.ran == [(1, 0, 1)]
+    assert containers.got[1] == [message]
+    slot.from_slot(Blocks(0, 0, 1, message))
+    slot.from_slot(Blocks(0, 1, 1, message))
+    slot.from_stram(Committed(0))
+    slot.from_slot(Blocks(0, 2, 1, message))
+    begin(slot, 1)
+    slot.from_slot(Finished(1, 0, {0: "t"}))
+    work(slot)
+    assert containers.ran[1:] == [(1, 1, 0)]
+    assert containers.got[1] == []
+
+
+def test_a_failure_stops_later_windows_but_not_earlier_ones():
+    slot, containers = slot_of((2, 1), (0, 0, 1))
+    begin(slot, 5, states=True)
+    begin(slot, 6)
+    begin(slot, 7)
+    slot.step()
+    slot.step()
+    slot.step()
+    containers.fail = {1}
+    _, to_stram = work(slot)
+    (failed,) = [one for one in to_stram if isinstance(one, Failed)]
+    assert (failed.container, failed.window_id, failed.attempt) == (1, 6, 0)
+    assert containers.ran == [(0, 5, 0), (1, 5, 0), (0, 6, 0)]
+    containers.fail = set()
+    begin(slot, 6, 1, states=True)
+    begin(slot, 7, 1)
+    work(slot)
+    assert containers.ran[3:] == [(0, 6, 1), (1, 6, 1), (0, 7, 1), (1, 7, 1)]
+
+
+def test_nothing_goes_on_without_states_in_a_new_slot():
+    slot, containers = slot_of((1,), (0,))
+    begin(slot, 4)
+    assert not slot.ready
+    begin(slot, 4, 1, states=True)
+    work(slot)
+    assert containers.ran == [(0, 4, 1)]
+
+
+def test_the_same_attempt_cannot_begin_twice():
+    slot, _ = slot_of((1,), (0,))
+    begin(slot, 4, states=True)
+    with pytest.raises(AssertionError, match="attempt 0 at window 4"):
+        begin(slot, 4)
+
+
+def test_a_report_that_cannot_be_pickled_is_a_failure_of_its_container():
+    slot, containers = slot_of((1,), (0,))
+    containers.report = (number for number in range(3))
+    containers.specs[0] = replace(containers.specs[0], operators=(SimpleNamespace(title="x"),))
+    begin(slot, 0, states=True)
+    _, (failed,) = work(slot)
+    assert isinstance(failed, Failed)
+    assert "cannot pickle" in failed.failure.error
+
+
+def test_a_plan_that_cannot_be_read_is_a_failure_of_the_slot():
+    slot, containers = slot_of((1,), (0,))
+    begin(slot, 0, states=True)
+    slot.from_stram(Host("m", PlanFile("p"), "run", 0, (7,), {7: 0}, {Peer(0): "x"}))
+    begin(slot, 0, 1, states=True)
+    _, (failed,) = work(slot)
+    assert (failed.container, failed.failure.callback) == (-1, "making its containers")
+    assert containers.ran == []
+
+
+def test_the_end_tears_down_and_says_what_failed_in_it():
+    slot, containers = slot_of((1,), (0,))
+    begin(slot, 0, states=True)
+    slot.from_stram(End())
+    _, (ended,) = slot.take()
+    assert (slot.over, slot.ready, containers.closed) == (True, False, True)
+    assert isinstance(ended, Ended)
+    assert [failure.callback for failure in ended.failures] == ["teardown"]
+
+
+# The loop over a network ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def looped():
+    """A slot in its loop, STRAM's end and another slot's end of the network."""
+    board = Switchboard()
+    stram, other = board.join(Peer(STRAM)), board.join(Peer(0))
+    network = board.join(Peer(1))
+    containers = Recording(specs_of((1, 1), ALL))
+    loop = SlotLoop(Slot(1, containers, SteppingClock()), network, stram.me)
+    network.connect(stram.me, stram.address)
+    network.send(stram.me, *encode(Joined(1, "h", 1, network.address)))
+    host = Host("m", PlanFile("p"), "run", 0, (0,), {0: 1, 1: 0}, {Peer(0): "board:0", Peer(1): "board:1"})
+
+    def settle():
+        while coming := board.on_their_way():
+            board.deliver(*coming[0])
+        loop.turn(0.0)
+
+    settle()
+    stram.send(Peer(1), *encode(host))
+    settle()
+    settle()
+    return board, stram, other, network, loop, settle
+
+
+def messages_of(network):
+    return [decode(event) for event in network.poll(0.0) if isinstance(event, Received)]
+
+
+def test_a_slot_calls_those_of_lower_numbers(looped):
+    _, _, other, *_ = looped
+    assert other.poll(0.0) == [Opened(Peer(1))]
+
+
+def test_a_lost_line_to_another_slot_is_reported_and_made_again_with_states(looped):
+    board, stram, other, _, _, settle = looped
+    board.cut(board.lines[frozenset((Peer(0), Peer(1)))], {})
+    settle()
+    settle()
+    assert [type(one) for one in messages_of(stram)] == [Joined, Unreachable]
+    stram.send(Peer(1), *encode(Run(WindowRequest(0, 0, 0, states={}))))
+    for _ in range(3):
+        settle()
+    assert [type(one) for one in messages_of(other)] == [Blocks]
+
+
+def test_no_container_runs_before_its_partners_are_connected_and_a_busy_one_is_called_again():
+    board = Switchboard()
+    stram, other = board.join(Peer(STRAM)), board.join(Peer(0))
+    network = board.join(Peer(1))
+    containers = Recording(specs_of((1, 1), ALL))
+    loop = SlotLoop(Slot(1, containers, SteppingClock()), network, stram.me)
+    network.connect(stram.me, stram.address)
+    peers = {Peer(0): "board:0", Peer(1): "board:1"}
+    for message in (Host("m", PlanFile("p"), "r", 0, (0,), {0: 1, 1: 0}, peers), Run(WindowRequest(0, 0, 0))):
+        network.events.append(Received(stram.me, *framed(message)))
+    for _ in range(3):
+        line = next(line for line in [*board.lines.values(), None] if line is None or Peer(0) in line.ends)
+        if line is not None:
+            del board.lines[frozenset(line.ends)]
+            network.events.append(Lost(Peer(0), LATE))
+        loop.turn(0.0)
+        assert containers.ran == []
+    for _ in range(2):
+        while coming := board.on_their_way():
+            board.deliver(*coming[0])
+        loop.turn(0.0)
+    while coming := board.on_their_way():
+        board.deliver(*coming[0])
+    assert containers.ran == [(0, 0, 0)]
+    assert [type(one) for one in messages_of(other)] == [Blocks]
+    assert Unreachable not in [type(one) for one in messages_of(stram)]
+
+
+def test_a_slot_that_stood_still_keeps_its_line_to_one_newer_than_the_host_that_it_reads_late():
+    """The other one has heard of both already. To hang up on it would fail the attempt."""
+    board = Switchboard()
+    stram, network = board.join(Peer(STRAM)), board.join(Peer(0))
+    containers = Recording(specs_of((1, 1), ALL))
+    loop = SlotLoop(Slot(0, containers, SteppingClock()), network, stram.me)
+    network.connect(stram.me, stram.address)
+    older, newer = board.join(Peer(1, 0)), board.join(Peer(1, 1))
+    older.connect(Peer(0), network.address)
+    newer.connect(Peer(0), network.address)
+
+    def settle():
+        while coming := board.on_their_way():
+            board.deliver(*coming[0])
+        loop.turn(0.0)
+
+    def host(attempt):
+        peers = {Peer(0): network.address, Peer(1, attempt): older.address}
+        return encode(Host("m", PlanFile("p"), "run", 0, (1,), {0: 1, 1: 0}, peers))
+
+    settle()
+    blocks = encode(Blocks(0, 1, 1, Message(0, "t", []), {0: "t"}))
+    newer.send(Peer(0), *blocks)
+    stram.send(Peer(0), *host(0))
+    settle()
+    assert [type(one) for one in newer.poll(0.0)] == [Opened]
+    stram.send(Peer(0), *host(1))
+    stram.send(Peer(0), *encode(Run(WindowRequest(0, 1, 0, states={}))))
+    settle()
+    settle()
+    assert containers.ran == [(1, 0, 1)]
+    assert [type(one) for one in newer.poll(0.0)] == []
+    assert [type(one) for one in older.poll(0.0)] == [Opened, Lost]
+    assert Unreachable not in [type(one) for one in messages_of(stram)]
+
+
+def framed(message):
+    kind, head, buffers = encode(message)
+    return kind, memoryview(head), [memoryview(buffer) for buffer in buffers]
+
+
+def test_a_full_line_holds_the_slot_back_and_nothing_is_lost(looped):
+    _, stram, other, network, _, settle = looped
+    stram.send(Peer(1), *encode(Run(WindowRequest(0, 0, 0, states={}))))
+    network.queued[Peer(0)] = QUEUE_BYTES + 1
+    settle()
+    stram.send(Peer(1), *encode(Run(WindowRequest(1, 0, 0, states=None))))
+    for _ in range(3):
+        settle()
+    assert [one.window_id for one in messages_of(other)] == [0]
+    network.queued[Peer(0)] = 0
+    for _ in range(3):
+        settle()
+    assert [one.window_id for one in messages_of(other)] == [1]
+
+
+@pytest.mark.parametrize("message", [End(), Committed(3), Reported(b"")])
+def test_a_slot_that_sends_what_only_stram_may_is_hung_up_on(looped, message):
+    _, stram, other, _, loop, settle = looped
+    other.send(Peer(1), *encode(message))
+    settle()
+    settle()
+    unreachable = messages_of(stram)[-1]
+    assert isinstance(unreachable, Unreachable)
+    assert type(message).__name__ in unreachable.detail
+    loop.turn(0.0)
+
+
+@pytest.mark.parametrize(("kind", "head"), [(99, b""), (9, b"nonsense"), (-1, b""), (9, b"\x80\x05K\x01.")])
+def test_a_frame_that_is_no_message_is_hung_up_on(looped, kind, head):
+    _, stram, other, _, _, settle = looped
+    other.send(Peer(1), kind, head)
+    settle()
+    settle()
+    assert isinstance(messages_of(stram)[-1], Unreachable)
+
+
+def test_a_slot_whose_stram_is_gone_tears_down(looped):
+    board, _, _, _, loop, settle = looped
+    board.kill(Peer(STRAM), 0)
+    settle()
+    loop.serve()
+    assert loop._slot.over
+
+
+@pytest.fixture
+def waiting():
+    """A slot with one container, whose input waits for its tuples and has none."""
+    slot, containers = slot_of((1,), (0,))
+    input_of_it = SimpleNamespace(operator=Fed(), id=0)
+    containers._all = {0: replace(containers._all[0], operators=(input_of_it,))}
+    slot.from_stram(Host("m", PlanFile("p"), "run", 0, (0,), {0: 0}, {Peer(0): "x"}))
+    begin(slot, 0, states=True)
+    containers.report = OperatorReport.begun(WindowRequest(0, 0, 0), 0)
+    containers.report.idle = True
+    return slot, containers
+
+
+def test_stram_hears_of_an_input_that_is_awake_after_the_report_that_says_the_contrary(waiting):
+    slot, _ = waiting
+    slot.awake()
+    assert slot.take()[1] == []  # STRAM does not believe that it has nothing
+    slot.step()
+    slot.awake()
+    first, second = slot.take()[1]
+    assert windows_of([first]) == [(0, 0)]
+    assert second == Awake()
+    slot.awake()
+    assert slot.take()[1] == []
+
+
+def test_an_input_that_had_something_is_awake_anyhow(waiting):
+    slot, containers = waiting
+    containers.report.idle = False
+    slot.step()
+    slot.awake()
+    assert [type(message) for message in slot.take()[1]] == [Reported]
+
+
+def test_the_width_of_a_window_is_over_after_it_was_begun(waiting):
+    slot, containers = waiting
+    seen = []
+    run = containers.run
+    containers.run = lambda container, request, *more: (
+        seen.append(request.ends) or run(container, request, *more)
+    )
+    begin(slot, 1)
+    slot._clock.advance(5.0)
+    work(slot)
+    assert seen == [1.0, 1.0]

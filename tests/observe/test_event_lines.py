@@ -1,0 +1,229 @@
+"""The events of a run as lines of the logging channel."""
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from ridgeline import Application, InputPort, Operator
+from ridgeline.measure.events import (
+    ApplicationChanged,
+    ApplicationEnded,
+    ApplicationPlanned,
+    ContainerHeartbeat,
+    MessagesRefused,
+    RunningOperator,
+    SlotJoined,
+    SlotLost,
+    SlotMisplaced,
+    SlotSpeculated,
+    SlotsReduced,
+    SourceAsked,
+    StateCompacted,
+    StateWarning,
+    WindowCommitted,
+    WindowRetried,
+)
+from ridgeline.measure.slot_counts import SlotCounts
+from ridgeline.measure.topology import chain
+from ridgeline.observe.event_lines import EventLines
+from ridgeline.observe.watch import Watch
+from ridgeline.testing import ListInput, run_local
+from support.engine.applications import Number
+
+PLANNED = ApplicationPlanned(0.0, "payments", "run-1", 1, 1.0, chain("source", "balances[1]"))
+
+
+@pytest.fixture
+def lines():
+    """The lines of some events: level, text, and the fields that were given."""
+
+    def lines(*events):
+        found = []
+
+        class Keep(logging.Handler):
+            def emit(self, record):
+                fields = {
+                    name: vars(record)[name]
+                    for name in ("operator", "partition", "window")
+                    if name in vars(record)
+                }
+                found.append((record.levelname, record.getMessage(), fields))
+                assert vars(record)["application"] == "payments"
+
+        keep = Keep()
+        logger = logging.getLogger("ridgeline.observe.event_lines")
+        logger.addHandler(keep)
+        logger.setLevel(logging.DEBUG)
+        try:
+            subscriber = EventLines()
+            for event in (PLANNED, *events):
+                subscriber.apply(event)
+        finally:
+            logger.removeHandler(keep)
+            logger.setLevel(logging.NOTSET)
+        return found[1:]
+
+    return lines
+
+
+def test_what_was_repeated_or_lost_is_a_warning(lines):
+    found = lines(
+        WindowRetried(1.0, 7, 1, "operator `balances` failed"),
+        WindowRetried(1.0, 8, 1, "", final=True),
+        MessagesRefused(1.0, "unauthenticated", "10.0.0.7:4321", 3),
+        StateWarning(1.0, 2, "a snapshot is broken"),
+        SlotLost(1.0, 3, "worker-1", 4711, "the connection to it is broken"),
+        SlotsReduced(1.0, 1, 3),
+        SlotSpeculated(1.0, 0, 2, "w1", 4, 9, 0.25, 0.1),
+        WindowCommitted(2.0, 7, 2, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.5, tasks_retried=2),
+    )
+    assert found == [
+        ("WARNING", "window 7 runs again (attempt 2): operator `balances` failed", {"window": 7}),
+        (
+            "WARNING",
+            "3 messages to the driver were refused: unauthenticated; last from `10.0.0.7:4321`",
+            {},
+        ),
+        ("WARNING", "a snapshot is broken", {"operator": "balances[1]", "partition": 0}),
+        (
+            "WARNING",
+            "slot 3 is lost: process 4711 on `worker-1`: the connection to it is broken",
+            {},
+        ),
+        ("WARNING", "Spark has cores for 1 slot only: all containers of 3 slots live there now", {}),
+        (
+            "WARNING",
+            "slot 0 (process 4 on `w1`) took 250 ms for window 9, its past allows 100 ms: slot 2 runs it now",
+            {},
+        ),
+        ("WARNING", "Spark repeated 2 tasks in window 7: their processes were lost", {"window": 7}),
+        ("DEBUG", "window 7 committed in 0.500 s", {"window": 7}),
+    ]
+
+
+def test_what_is_normal_is_no_warning(lines):
+    found = lines(
+        MessagesRefused(1.0, "late", "10.0.0.7:4321", 1),
+        StateCompacted(1.0, 2, 8, 4096),
+        SlotJoined(1.0, 3, "worker-1", 4712, 2, again=True),
+        ApplicationEnded(2.0, "finished"),
+        ApplicationEnded(2.0, "failed", "operator `balances` failed"),
+    )
+    assert [(level, text) for level, text, _ in found] == [
+        ("DEBUG", "1 messages to the driver were refused: late; last from `10.0.0.7:4321`"),
+        ("INFO", "state compacted: 8 files into 4096 bytes"),
+        ("INFO", "slot 3 is there again: process 4712 on `worker-1` hosts 2 containers"),
+        ("INFO", "run finished"),
+        ("ERROR", "run failed: operator `balances` failed"),
+    ]
+
+
+def test_a_source_that_does_not_answer_is_a_line_not_one_a_second(lines):
+    silent = SourceAsked(1.0, 3, 1, problem="timed out")
+    answers = SourceAsked(2.0, 3, 1, taken=10.0, waiting=0.0)
+    found = lines(answers, silent, silent, silent, answers, answers)
+    assert [(level, text) for level, text, _ in found] == [
+        ("WARNING", "the source does not answer: timed out"),
+        ("INFO", "the source answers again"),
+    ]
+
+
+class Picky(Operator):
+    """Fails on odd numbers."""
+
+    numbers = InputPort(Number)
+
+    @numbers.process
+    def take(self, number: Number) -> None:
+        if number.value % 2:
+            raise ValueError(number.value)
+
+
+def test_skipped_tuples_are_logged_with_their_operator(caplog):
+    app = Application("picky")
+    source = app.add_operator("source", ListInput(Number, [Number(1), Number(2), Number(3)]))
+    picky = app.add_operator("picky", Picky(), on_error="SKIP")
+    app.add_stream("numbers", source.output, picky.numbers)
+    with caplog.at_level(logging.INFO, "ridgeline"):
+        run_local(app)
+    (line,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert line.name == "ridgeline.observe.event_lines"
+    assert line.getMessage().startswith(
+        "2 tuples skipped or rejected in window 0; Number(value=1): ValueError"
+    )
+    assert (line.application, line.operator, line.partition, line.window) == ("picky", "picky", 0, 0)
+
+
+def test_a_subscriber_that_fails_is_logged_once_and_counted(caplog):
+    watch = Watch(lambda: 0.0)
+
+    def broken(event):
+        raise RuntimeError
+
+    watch.subscribe(broken)
+    with caplog.at_level(logging.INFO, "ridgeline"):
+        watch.observe(PLANNED)
+        watch.observe(PLANNED)
+    (line,) = caplog.records
+    assert line.levelname == "ERROR"
+    assert line.getMessage().endswith("broken` has failed and is not called any more")
+    assert "RuntimeError" in caplog.text
+    assert watch.scrape().subscribers_dropped == 1
+
+
+def test_what_is_logged_is_counted():
+    watch = Watch(lambda: 0.0)
+    for event in (
+        PLANNED,
+        StateCompacted(1.0, 2, 8, 4096),
+        StateWarning(1.0, 2, "x"),
+        StateWarning(1.0, 2, "y"),
+        SlotJoined(1.0, 0, "worker-1", 1, 2),
+        SlotLost(2.0, 0, "worker-1", 1, "closed"),
+        SlotLost(3.0, 0, "worker-1", 2, "closed"),
+        SlotJoined(3.0, 0, "worker-1", 3, 2, again=True),
+        SlotMisplaced(4.0, 0, ("worker-2",)),
+        SlotMisplaced(5.0, 0, ("worker-2",), "worker-1"),
+        SlotsReduced(6.0, 1, 2),
+        SlotSpeculated(7.0, 0, 2, "worker-1", 4, 9, 0.25, 0.1),
+    ):
+        watch.observe(event)
+    scrape = watch.scrape()
+    assert (scrape.compactions, scrape.state_warnings) == (1, 2)
+    assert scrape.slots == SlotCounts(lost=2, restarted=1, reduced=1, misplaced=1, speculated=1)
+
+
+def test_changes_are_lines(lines):
+    asked = ApplicationChanged(1.0, 3, "ann", "more\nload", "repartition `balances` to 4", "QUEUED")
+    edits = ({"do": "repartition", "operator": "balances", "partitions": 4},)
+    found = lines(
+        asked,
+        replace(asked, reason="waits for window 120"),
+        replace(PLANNED, plan_version=2),
+        replace(asked, state="APPLIED", window_id=120, plan_version=2, edits=edits, held_seconds=0.21),
+        replace(asked, number=4, state="REFUSED", note="", reason="there is no operator `balances`"),
+    )
+    what = "repartition `balances` to 4, asked for by ann"
+    effect = "has effect from window 120 on, with plan 2; 210 ms after the window before it"
+    assert found == [
+        ("INFO", f"change 3 waits: {what} (more load)", {}),
+        ("INFO", f"change 3 waits: waits for window 120: {what} (more load)", {}),
+        ("INFO", "the plan has changed: 2 operators, plan 2", {}),
+        ("INFO", f"change 3 {effect}: {what} (more load)", {"window": 120}),
+        ("WARNING", f"change 4 is refused: there is no operator `balances`: {what}", {}),
+    ]
+
+
+def test_an_operator_that_does_not_move_is_told_once_and_again_when_it_goes_on(lines):
+    def beat(at, consumed, state="running"):
+        running = RunningOperator(2, state, at, {"input": consumed}, {"input": 9 - consumed})
+        return ContainerHeartbeat(float(at), 1, "host", 7, float(at), 3, 0, 0.0, (running,))
+
+    moving = [beat(at, at) for at in range(9)]
+    found = lines(*moving, *[beat(at, 8) for at in range(9, 21)], beat(21, 9), *[beat(22, 9, "done")] * 9)
+    (level, text, fields), (again, later, _) = found
+    assert (level, fields["operator"], fields["window"]) == ("WARNING", "balances[1]", 3)
+    assert text.startswith("window 3 does not move: for 5 s it has taken and emitted nothing; a connection")
+    assert "process 7 on `host`" in text
+    assert (again, later) == ("INFO", "it goes on after 13 s in which nothing moved")

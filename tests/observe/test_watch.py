@@ -1,0 +1,223 @@
+"""One application watched from several threads."""
+
+import json
+import threading
+
+import pytest
+
+from ridgeline.measure.events import ApplicationEnded, WindowCommitted
+from ridgeline.measure.measurement import Measurement
+from ridgeline.observe.watch import Watch
+from support.measure.story import begin, burst, planned, windows
+
+
+def watched(*events, now=lambda: 3.0):
+    watch = Watch(now)
+    for event in (planned(), *events):
+        watch.observe(event)
+    return watch
+
+
+def test_answers_are_those_of_the_measurement_at_the_clocks_time():
+    times = [3.0]
+    watch, measurement = watched(*windows(3), now=lambda: times[0]), Measurement()
+    for event in (planned(), *windows(3)):
+        measurement.apply(event)
+
+    for now in (3.0, 7.5):
+        times[0] = now
+        assert watch.info() == measurement.info(now)
+        assert watch.operators() == measurement.operators(now)
+        assert watch.operator(2) == measurement.operator(now, 2)
+        assert watch.containers() == measurement.containers(now)
+        assert watch.container(1) == measurement.container(now, 1)
+        assert watch.streams() == measurement.streams()
+        assert watch.latency(1) == measurement.latency(now, 1)
+        assert watch.critical_path(1) == measurement.critical_path(1)
+        assert watch.record_age("sum") == measurement.record_age(now, "sum")
+        assert watch.progress() == measurement.progress(now)
+        assert watch.throughput() == measurement.throughput(now)
+        assert watch.windows(2) == measurement.windows(2)
+        assert watch.window(1) == measurement.window(1)
+        assert watch.frame() == measurement.frame(now)
+    assert watch.topology == planned().topology
+
+
+def test_every_answer_is_plain_json():
+    watch = watched(*windows(2), *begin(2))
+    answers = [
+        watch.frame(),
+        watch.containers(),
+        watch.streams(),
+        watch.throughput(),
+        watch.windows(),
+        watch.window(1),
+    ]
+    assert json.loads(json.dumps(answers, allow_nan=False)) == answers
+
+
+def test_a_frame_is_of_one_moment():
+    frame = watched(*windows(3)).frame()
+    assert frame["at"] == 3.0
+    assert (
+        frame["windowId"]
+        == frame["latency"]["windowId"]
+        == frame["criticalPath"]["windowId"]
+        == frame["progress"]["windowId"]
+        == 2
+    )
+    assert frame["info"]["stats"]["recoveryWindowId"] == 2
+    assert {row["recoveryWindowId"] for row in frame["operators"]} == {2}
+    assert frame["window"]["windowId"] == 2
+    assert list(frame) == [
+        "windowId",
+        "at",
+        "window",
+        "info",
+        "latency",
+        "criticalPath",
+        "change",
+        "promises",
+        "recordAge",
+        "progress",
+        "operators",
+    ]
+
+
+def test_subscribers_hear_of_events_in_order_once_they_are_folded():
+    watch, heard = watched(), []
+    first = watch.subscribe(
+        lambda event: heard.append(("first", event, watch.info()["stats"]["windowsCommitted"]))
+    )
+    watch.subscribe(lambda event: heard.append(("second", event, None)))
+
+    story = windows(2)
+    for event in story:
+        watch.observe(event)
+    assert (
+        [event for who, event, _ in heard if who == "first"]
+        == [event for who, event, _ in heard if who == "second"]
+        == story
+    )
+    assert [
+        count for who, event, count in heard if who == "first" and isinstance(event, WindowCommitted)
+    ] == [1, 2]
+    first()
+    first()
+    watch.observe(ApplicationEnded(2.0, "stopped"))
+    assert [who for who, event, _ in heard if isinstance(event, ApplicationEnded)] == ["second"]
+
+
+def test_a_subscriber_that_raises_is_dropped_and_the_others_go_on():
+    watch, heard = watched(), []
+
+    def fails(_event):
+        heard.append("fails")
+        raise ValueError
+
+    watch.subscribe(fails)
+    watch.subscribe(lambda _event: heard.append("works"))
+    for event in begin(0):
+        watch.observe(event)
+
+    assert heard == ["fails", "works", "works"]
+    assert watch.subscribers_dropped == 1
+
+
+def test_events_of_several_threads_reach_everybody_in_the_same_order():
+    watch, heard = watched(), ([], [])
+    for own in heard:
+        watch.subscribe(own.append)
+
+    def observe(first):
+        for window in range(first, first + 200, 2):
+            for event in [*begin(window), *burst(window)]:
+                watch.observe(event)
+
+    asked = threading.Event()
+
+    def ask():
+        while not asked.is_set():
+            frame = watch.frame()
+            assert frame["windowId"] is None or frame["info"]["stats"]["numOperators"] == 3
+
+    threads = [threading.Thread(target=observe, args=(first,)) for first in (0, 1)]
+    reader = threading.Thread(target=ask)
+    for thread in (*threads, reader):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    asked.set()
+    reader.join()
+    assert heard[0] == heard[1]
+    assert len(heard[0]) == 200 * len([*begin(0), *burst(0)])
+
+
+def test_who_subscribes_from_a_callback_hears_of_the_next_event():
+    watch, heard = watched(), []
+    watch.subscribe(lambda _event: watch.subscribe(heard.append) if not heard else None)
+    first, second = begin(0)
+    watch.observe(first)
+    assert heard == []
+    watch.observe(second)
+    assert heard == [second]
+
+
+def test_unknown_names_ids_and_windows_are_key_errors():
+    watch = watched(*windows(2))
+    for ask in (
+        lambda: watch.operator(9),
+        lambda: watch.container(9),
+        lambda: watch.window(9),
+        lambda: watch.latency(9),
+        lambda: watch.record_age("x"),
+    ):
+        with pytest.raises(KeyError, match=r"there (is|are)|known"):
+            ask()
+
+
+def test_a_scrape_holds_frame_containers_and_sums():
+    scrape = watched(*windows(3)).scrape()
+    assert scrape.frame["windowId"] == 2
+    assert [container["id"] for container in scrape.containers] == [0, 1, 2]
+    assert [(node.title, round(total.compute, 6)) for node, total in scrape.latencies] == [
+        ("read", 0.3),
+        ("sum", 0.3),
+        ("write", 0.3),
+    ]
+    assert scrape.last_window["windowId"] == 2
+
+
+def test_events_are_folded_when_there_is_time_window_by_window_or_when_somebody_asks():
+    watch = watched()
+    assert not watch.settle()
+    for event in (*windows(2), *begin(2)):
+        watch.observe(event)
+    assert [watch.settle() for _ in range(3)] == [True, False, False]
+
+    for event in windows(3)[len(windows(2)) :]:
+        watch.observe(event)
+    assert watch.windows()[-1]["windowId"] == 2
+    assert not watch.settle()
+
+    watch.observe(ApplicationEnded(3.0, "stopped"))
+    assert not watch.settle()
+
+
+def test_what_cannot_be_folded_is_raised_by_the_next_report_and_left_out():
+    watch = watched(*windows(1))
+    watch.observe("no event")
+    assert watch.windows()[-1]["windowId"] == 0
+    with pytest.raises(AttributeError):
+        watch.observe(begin(1)[0])
+    assert watch.progress()["windowId"] == 1
+
+
+def test_no_more_than_some_windows_wait_to_be_folded():
+    watch = watched()
+    for event in windows(200):
+        watch.observe(event)
+    left = 0
+    while watch.settle():
+        left += 1
+    assert 0 < left < 100

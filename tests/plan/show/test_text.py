@@ -1,0 +1,161 @@
+import json
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from ridgeline.api import Application, RoundRobinPartitioner
+from ridgeline.plan import describe, plan_application, to_dict
+from ridgeline.plan.show.to_json import plain
+from support.plan.parts import Balances, Check, Filter, Payment, Source, Store, payments_app
+
+PAYMENT = "Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC])"
+SMALL = f"""\
+application small, window 0.2 s, plan version 0, windows_kept=9
+
+logical plan: 4 operators, 3 streams
+  operator  class     attributes                                 properties
+  source    Source    partitions=1                               accounts=[1, 2] count=10
+  check     Check     partitions=2 processing_mode=EXACTLY_ONCE
+  balances  Balances  partitions=3
+  store     Store     partitions=1                               path=store
+
+  stream    from, to                           locality    schema
+  payments  source.payments -> check.payments              {PAYMENT}
+  valid     check.valid -> balances.payments               {PAYMENT}
+  balances  balances.balances -> store.input   NODE_LOCAL  Balance(account: int64, cents: int64)
+
+physical plan: 11 operators, 15 streams
+  id  operator                   gets
+   1  source
+   2  check[0]                   payments: one tuple in 2, from number 0, of source
+   3  check[1]                   payments: one tuple in 2, from number 1, of source
+   4  check.valid#unifier[0]     input: hash & 3 in {{0, 3}} of check[0], check[1]
+   5  check.valid#unifier[1]     input: hash & 3 in {{1}} of check[0], check[1]
+   6  check.valid#unifier[2]     input: hash & 3 in {{2}} of check[0], check[1]
+   7  balances[0]                payments: all of check.valid#unifier[0]
+   8  balances[1]                payments: all of check.valid#unifier[1]
+   9  balances[2]                payments: all of check.valid#unifier[2]
+  10  balances.balances#unifier  input: all of balances[0], balances[1], balances[2]
+  11  store                      input: all of balances.balances#unifier
+
+execution plan: 4 stages, 7 containers
+  stage  container  operators
+      0          0  source
+      1          1  check[0]
+      1          2  check[1]
+      2          3  check.valid#unifier[0], balances[0]
+      2          4  check.valid#unifier[1], balances[1]
+      2          5  check.valid#unifier[2], balances[2]
+      3          6  balances.balances#unifier, store
+
+notes:
+  `check`: port `payments` is divided round robin among 2 partitions: \
+the order of a key's tuples is not kept from here on"""
+
+
+def small() -> Application:
+    app = Application("small", window="200ms", windows_kept=9)
+    source = app.add_operator("source", Source())
+    check = app.add_operator("check", Check(), partitions=2, processing_mode="EXACTLY_ONCE")
+    balances = app.add_operator("balances", Balances(), partitions=3)
+    store = app.add_operator("store", Store())
+    app.add_stream("payments", source.payments, check.payments)
+    app.add_stream("valid", check.valid, balances.payments)
+    app.add_stream("balances", balances.balances, store.input, locality="NODE_LOCAL")
+    return app
+
+
+def test_text() -> None:
+    assert describe(plan_application(small())) == SMALL
+
+
+def test_many_sources_are_counted() -> None:
+    app = Application("many", window=0)
+    source = app.add_operator("source", Source(), partitions=9)
+    app.add_stream("payments", source.payments, app.add_operator("store", Store()).input)
+    text = describe(plan_application(app))
+    assert text.startswith("application many, windows as fast as they get, plan version 0\n")
+    assert "input: all of source[0], source[1], source[2], source[3], 5 more\n" in text
+
+
+def test_json() -> None:
+    plan = to_dict(plan_application(payments_app()))
+    assert json.loads(json.dumps(plan, allow_nan=False)) == plan
+    assert list(plan) == ["application", "version", "logical", "physical", "execution", "notes"]
+    assert [note["operator"] for note in plan["notes"]] == ["balances", "source"]
+    assert plan["logical"]["window_seconds"] == 0.2
+    assert plan["logical"]["operators"][3] == {
+        "name": "top",
+        "module": None,
+        "class": "support.plan.parts.TopBalances",
+        "attributes": {"partitions": 2, "application_window_count": 5},
+        "ports": {},
+        "unifiers": {},
+        "properties": {},
+        "inputs": {"balances": "Balance(account: int64, cents: int64)"},
+        "outputs": {"top": "Balance(account: int64, cents: int64)"},
+    }
+    assert plan["logical"]["streams"][2] == {
+        "name": "balances",
+        "source": "balances.balances",
+        "sinks": ["top.balances", "balance_store.input"],
+        "persisted": [],
+        "locality": None,
+        "localities": [None, None],
+        "schema": "Balance(account: int64, cents: int64)",
+    }
+    operators = {operator["title"]: operator for operator in plan["physical"]["operators"]}
+    assert operators["balances[0]"] == {
+        "id": 5,
+        "name": "balances",
+        "title": "balances[0]",
+        "partition": 0,
+        "partitions": 3,
+        "unifier": False,
+        "port": None,
+        "slider": False,
+        "inputs": {"payments": {"mask": 3, "keys": [0, 3]}},
+    }
+    assert operators["check"]["inputs"] == {"payments": {"round_robin": True}}
+    assert operators["top.top#unifier"]["inputs"] == {"input": {}}
+    assert operators["top.top#unifier"]["unifier"] is True
+    assert plan["physical"]["streams"][3] == {
+        "name": "valid",
+        "source": 4,
+        "source_port": "valid",
+        "sink": 5,
+        "sink_port": "payments",
+        "route": {"mask": 3, "keys": [0, 3]},
+    }
+    assert plan["execution"]["stages"][1] == {"index": 1, "containers": [{"id": 2, "operators": [3, 4, 16]}]}
+
+
+def test_json_of_partitioners_and_dealing() -> None:
+    app = Application("test")
+    source = app.add_operator("source", Source())
+    keep = app.add_operator("keep", Filter(), partitions=2, partitioner=RoundRobinPartitioner())
+    app.add_stream("payments", source.payments, keep.data)
+    app.add_stream("kept", keep.passed, app.add_operator("store", Store()).input)
+    plan = to_dict(plan_application(app))
+    assert plan["logical"]["operators"][1]["attributes"] == {
+        "partitions": 2,
+        "partitioner": "RoundRobinPartitioner()",
+    }
+    assert plan["physical"]["streams"][1]["route"] == {"index": 1, "of": 2}
+
+
+class Colour(Enum):
+    RED = 1
+
+
+def test_plain_values() -> None:
+    values: list[Any] = [None, True, 3, 1.5, "text", [1, ["a"]], {"a": {"b": 1}}]
+    assert [plain(value) for value in values] == values
+    assert plain(Path("/tmp/x")) == "/tmp/x"
+    assert plain(Payment) == repr(Payment)
+    assert plain(Colour.RED) == "<Colour.RED: 1>"
+    assert plain(float("nan")) == "nan"
+    assert plain({1: 2}) == "{1: 2}"
+    assert plain((1, 2)) == "(1, 2)"
+    assert len(plain("x" * 500)) <= 200
+    assert len(plain(list(range(500)))) <= 200
