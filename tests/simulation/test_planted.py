@@ -16,8 +16,9 @@ from ridgeline.engine.slot.slot import Slot
 from ridgeline.operators._file_publisher import FilePublisher
 from ridgeline.stram.in_flight import InFlight
 from ridgeline.stram.master import Master
+from ridgeline.stram.patience import Patience
 from support.simulation.search import as_test, failure, first_failing, shrunk
-from support.simulation.world import Case, Fault
+from support.simulation.world import Case, Fault, simulate
 
 SEEDS = 500
 
@@ -302,7 +303,7 @@ def test_a_planted_bug_of_changes_is_found(plant, monkeypatch):
 
 def test_a_planted_bug_of_speculation_is_found(monkeypatch):
     reports_of_a_late_slot_taken(monkeypatch)
-    assert first_failing(range(2000, 2000 + SEEDS), of=Case.speculating) is not None
+    assert first_failing(range(7000, 7000 + SEEDS), of=Case.speculating) is not None
 
 
 @pytest.mark.parametrize("plant", BUGS, ids=[bug.__name__ for bug in BUGS])
@@ -336,6 +337,37 @@ def overtaken(seed, _kinds):
 def test_a_file_that_comes_into_sight_whoever_owns_the_checkpoint_is_found(monkeypatch):
     renames_without_asking(monkeypatch)
     assert first_failing(range(260, SEEDS), of=overtaken) is not None
+
+
+def lasting(seed, _kinds=()):
+    """A slot is lost, another one is late for long, then a connection breaks."""
+    faults = (
+        Fault(86, "cut", seed),
+        Fault(90, "late", 2 * (100 + seed)),
+        Fault(120 + 5 * seed, "cut", 7 * seed),
+    )
+    return Case(seed, total=3, slots=3, burst=2, large=0.0, real=False, faults=faults)
+
+
+def windows_count_for_nothing(patch):
+    """Failures of the cluster add up, though windows run between them."""
+    patch.setattr(Patience, "went_on", lambda self: setattr(self, "wait_until", 0.0))
+
+
+def impatient(patch):
+    """Failures of the cluster count as attempts long before the patience is over."""
+    made = Patience.__init__
+    patch.setattr(Patience, "__init__", lambda self, seconds: made(self, seconds / 4))
+
+
+@pytest.mark.parametrize("plant", [windows_count_for_nothing, impatient])
+def test_a_driver_that_ends_too_early_is_found(plant, monkeypatch):
+    plant(monkeypatch)
+    assert first_failing(range(100), of=lasting) is not None
+
+
+def test_a_driver_ends_once_its_patience_is_over_and_the_next_one_goes_on():
+    assert sum(simulate(lasting(seed)).ends for seed in range(100)) > 1
 
 
 def test_a_failing_seed_is_shrunk_and_becomes_a_test(monkeypatch):

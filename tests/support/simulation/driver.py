@@ -20,7 +20,8 @@ from ridgeline.measure.events import RunEvent, SlotSpeculated
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram.control import ManifestWritten
+from ridgeline.plan.protocol import WindowRequest
+from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, ManifestWritten
 from support.simulation.disk import SimulatedDisk, SimulatedStore
 from support.simulation.ether import Ether
 from support.simulation.model import Containers
@@ -127,6 +128,35 @@ class CommitThread:
             self.turn()
 
 
+class HeardExecutor(SlotExecutor):
+    """Notes when a driver hears that an attempt that still counts has run in all containers."""
+
+    def __init__(self, driver: DriverProcess, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._driver = driver
+        self._ran: dict[tuple[int, int], set[int]] = {}
+        """The containers that have reported, by window and attempt; none of those that are void."""
+
+    def begin(self, request: WindowRequest, source: object) -> float:
+        if request.states is not None:
+            self._ran.clear()
+        self._ran[request.window_id, request.attempt] = set()
+        return super().begin(request, source)
+
+    def poll(self, seconds: float) -> Sequence[ExecutorEvent]:
+        events = super().poll(seconds)
+        for event in events:
+            if isinstance(event, AttemptFailed):
+                self._ran.clear()
+            elif isinstance(event, ContainerReported):
+                window = event.report.window
+                ran = self._ran.get((window.window_id, window.attempt), set())
+                ran.add(window.container)
+                if ran >= self._containers.keys():
+                    self._driver.went_on = self._clock.monotonic()
+        return events
+
+
 class DriverProcess(Process):
     """A driver: starts at its first turn."""
 
@@ -142,6 +172,8 @@ class DriverProcess(Process):
         self.endpoint: Endpoint
         self.commits = CommitThread(self)
         self.epoch: int | None = None
+        self.went_on = world.clock.seconds
+        """When it has heard last that a window ran, or when it was started."""
 
     @property
     def is_overtaken(self) -> bool:
@@ -183,7 +215,8 @@ class DriverProcess(Process):
             world.ledger.plans.begins(plan, checkpoint.last())
         self._rewind(checkpoint, plan)
         endpoint = self.endpoint = self.wires.join(Peer(STRAM, checkpoint.epoch), self)
-        executor = self.executor = SlotExecutor(
+        executor = self.executor = HeardExecutor(
+            self,
             Platform(self, endpoint, world.case.slots + world.case.speculates),
             plan,
             self.storage,
@@ -286,6 +319,9 @@ class SlotProcess(Process):
         self.endpoint.connect(stram, address)
         joined = Joined(number, "simulated", 1000 * (number + 1) + attempt, self.endpoint.address, attempt)
         self.endpoint.send(stram, *encode(joined))
+
+    def hangs_up(self, peer: Peer) -> None:
+        self.world.hung_up(self, peer)
 
     @property
     def is_spare(self) -> bool:

@@ -79,7 +79,9 @@ class Socket:
         self.process.check()
         listener = self._ether.listening.get(place)
         if listener is None or self.endpoint.refuses:
-            self.endpoint.refuses = max(0, self.endpoint.refuses - 1)
+            if self.endpoint.refuses:
+                self.endpoint.refuses -= 1
+                self.process.world.breaks()
             return errno.ECONNREFUSED
         other = Socket(self._ether, listener.endpoint)
         self.out = other.inward = Stream(other)
@@ -262,6 +264,10 @@ class Endpoint(sockets.Sockets):
     def connect(self, peer: Peer, address: str) -> None:
         self.works()
         super().connect(peer, address)
+
+    def hang_up(self, peer: Peer) -> None:
+        self.process.hangs_up(peer)
+        super().hang_up(peer)
 
     def poll(self, seconds: float) -> Any:
         self.works()

@@ -9,6 +9,7 @@ from ridgeline.api.clock import Clock
 if TYPE_CHECKING:
     import threading
 
+    from ridgeline.engine.exchange.network import Peer
     from support.simulation.world import World
 
 
@@ -40,6 +41,9 @@ class Process:
 
     def syncs(self) -> None:
         """It waits for a disk, in the midst of a sync."""
+
+    def hangs_up(self, peer: Peer) -> None:
+        """It ends a connection in order."""
 
     def check(self) -> None:
         """Raises Killed if it is gone."""

@@ -159,7 +159,9 @@ class Endpoint:
             return
         other = self._wires.endpoints.get(peer)
         if other is None or address != other.address or self.refuses:
-            self.refuses = max(0, self.refuses - 1)
+            if self.refuses:
+                self.refuses -= 1
+                self.process.world.breaks()
             self.events.append(Lost(peer, LATE if self.refuses % 2 else UNREACHABLE))
             return
         there, here = Way(self, other), Way(other, self)
@@ -203,6 +205,7 @@ class Endpoint:
     def hang_up(self, peer: Peer) -> None:
         """End a connection in order: the other end learns of it."""
         self.process.check()
+        self.process.hangs_up(peer)
         way = self.outward.get(peer)
         if way is not None:
             self._wires._break(self, way.target, reason=CLOSED)

@@ -25,14 +25,15 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, NoReturn
 
 from ridgeline import Application
-from ridgeline.api.errors import CheckpointError, FencedError, RidgelineError, StateError
+from ridgeline.api.errors import CheckpointError, FencedError, OperatorError, RidgelineError, StateError
+from ridgeline.engine.exchange.network import Peer
 from ridgeline.plan.container_spec import ContainerSpec
 from support.simulation.changing import CHANGE, changes_of
 from support.simulation.disk import Disk, File
 from support.simulation.driver import CommitThread, DriverProcess, SlotProcess
 from support.simulation.ledger import Ledger
 from support.simulation.model import application, cannot_write, layout
-from support.simulation.platform import PLAN, simulated_platform
+from support.simulation.platform import PLAN, Platform, simulated_platform
 from support.simulation.process import Killed, Process, SimulatedClock, ViolationError
 from support.simulation.readers import Readers
 from support.simulation.wires import Way, Wires
@@ -54,6 +55,10 @@ _POWER_CUTS = 3
 """In one of so many seeds with rewinds the power fails besides."""
 PATIENCE = 8000
 """So many moments after the last fault the application must have ended."""
+_COUNTED = ("; the cluster has failed so for ", " times in a row, the last time so: ")
+"""What a driver says that ends by the patience with its cluster."""
+_NEWS_SECONDS = 5.0
+"""So long it takes at most until a driver ends for what a fault has broken; one second is for a suspicion."""
 _STEP_SECONDS = 0.0004
 _IDLE_SECONDS = 0.1
 """So much time passes in a step where nobody has anything to do."""
@@ -69,6 +74,8 @@ _ASK_AGAIN = 20
 _MENDED = 0.3
 """How likely it is that a damaged file is mended once a container could not read it."""
 _OF_SLOTS = ("kill slot", "job", "cut", "late", "no answer", "stop slot", "disown", "raise")
+_BREAKING = ("kill slot", "job", "cut", "disown")
+"""What a driver may count as a failure of the cluster. What is late or stands still only keeps news of it."""
 _OF_DRIVERS = ("kill driver", "stop driver", "second driver")
 _OF_DISKS = ("power", "full", "bad sync", "old file", "rot", "lost answer")
 REWIND = "rewind"
@@ -224,6 +231,8 @@ class World:
         self._shape = *shape, case.speculates, attempts, case.files, case.roll_seconds
         self.rewind: int | None = None
         """The next driver rewinds, to the window that this chooses."""
+        self.ends = 0
+        """How often a driver has ended by its patience with the cluster."""
         self.hedges = 0
         """How often the spare slot took the place of a late one."""
         self.layout = layout(*self._shape)
@@ -256,6 +265,8 @@ class World:
         self._rivals = False
         """There were two drivers at once."""
         self._noted = False
+        self._broken_at = -_NEWS_SECONDS
+        """When a fault has broken something in the cluster last, or let go of news of it."""
         self._mend: Callable[[], None] | None = None
         self._idle_steps = 1
         self._due = 0
@@ -383,6 +394,7 @@ class World:
                 steps -= self.step()
         finally:
             process.stopped -= 1
+            self.breaks()
 
     def go_on(self, process: Process, steps: int) -> None:
         """A thread of a process waits while others go on, and its other threads."""
@@ -429,7 +441,7 @@ class World:
             self._mend, self._disturbed = None, self._disk_disturbs
         except Exception as error:  # noqa: BLE001  a violation, but for some
             self._forget(driver)
-            if not self._excuses_output(driver, error):
+            if not self._excuses_output(driver, error) and not self._excuses_patience(driver, error):
                 self._unexpected(error)
             self._disturbed = self._disk_disturbs
         finally:
@@ -452,6 +464,35 @@ class World:
         """True if a publisher may end its driver so: by what the disk does, or by a later driver."""
         refused = self._disturbed and cannot_write(error)
         return isinstance(error, RidgelineError) and (driver.is_overtaken or refused)
+
+    def _excuses_patience(self, driver: DriverProcess, error: Exception) -> bool:
+        """True if a driver may end so by its patience with the cluster, see `docs/clusters.md`.
+
+        It may once no window has run for so long, and a fault has then broken something again. What is
+        committed is kept: the next driver goes on.
+        """
+        if not isinstance(error, OperatorError):
+            return False
+        what, now = error.failure.error, self.clock.seconds
+        counted = any(text in what for text in _COUNTED)
+        waited = now - driver.went_on >= Platform.patience_seconds
+        excused = counted and waited and now - self._broken_at <= _NEWS_SECONDS
+        self.ends += excused
+        return excused
+
+    def hung_up(self, slot: SlotProcess, peer: Peer) -> None:
+        """A slot ends its connection with another one. If both are there, that is a failure of an attempt.
+
+        It is allowed with a spare: which slot that is may be another one by the time that it is read.
+        """
+        group = slot.driver.executor._group
+        there = group is not None and slot.driver.alive and group.has(slot.endpoint.me) and group.has(peer)
+        if there and not self.case.speculates:
+            self.ledger.violate(f"{slot.name} hangs up on {peer}, which is there")
+
+    def breaks(self) -> None:
+        """A fault breaks something in the cluster, or lets go of news of it."""
+        self._broken_at = self.clock.seconds
 
     def excuses(self, slot: SlotProcess, error: Exception) -> bool:
         """True if a container may fail so: by what the disk does, or by what others have removed since.
@@ -540,6 +581,8 @@ class World:
             self._after(_ASK_AGAIN, lambda: self._ask(number))
 
     def _strike_slot(self, kind: str, slot: SlotProcess, number: int, process: Process | None) -> None:
+        if kind in _BREAKING:
+            self.breaks()
         match kind:
             case "kill slot":
                 self.kill_slot(slot, lost=number % 4)
@@ -602,6 +645,7 @@ class World:
 
         def go_on() -> None:
             one.stopped -= 1
+            self.breaks()
 
         self._after(steps, go_on)
 
@@ -646,7 +690,12 @@ class World:
             way = ways[list(ways)[number // 2 % len(ways)]]
             wires = slot.driver.wires
             wires.hold(way)
-            self._after(number % 400, lambda: wires.release(way))
+
+            def release() -> None:
+                wires.release(way)
+                self.breaks()
+
+            self._after(number % 400, release)
 
     def committed(self) -> None:
         """A driver has committed a window: see whether there is a note of it beside the journal."""
