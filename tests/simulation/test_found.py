@@ -5,11 +5,11 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from ridgeline.engine.driver.checkpoint.folder.folder import Checkpoint
-from ridgeline.engine.driver.checkpoint.folder.manifest import Manifest
-from ridgeline.engine.driver.checkpoint.folder.run_description import identify
 
 from ridgeline.api.errors import CheckpointError, FencedError
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.checkpoint.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.run_description import identify
 from support.simulation.disk import Disk, SimulatedDisk
 from support.simulation.platform import simulated_platform
 from support.simulation.process import Killed, Process
