@@ -7,7 +7,7 @@ from ridgeline import operators as library
 from ridgeline.api import Application, KeyedPartitioner, Operator, RoundRobinPartitioner, ValidationError
 from ridgeline.api.operator import operator_type
 from ridgeline.plan import find_faults, validate
-from ridgeline.plan.validate.callbacks import callback_faults
+from ridgeline.plan.build.callbacks import callback_faults
 from support.plan import (
     faulty_attributes,
     faulty_callbacks,

@@ -20,7 +20,7 @@ from ridgeline.measure.events import OutputPublished
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import WindowReport
 from ridgeline.plan.same_values import same_values
-from ridgeline.plan.secret_properties import holds_secret
+from ridgeline.plan.shown_properties import holds_secret
 
 _log = logging.getLogger(__name__)
 _UNKNOWN = "properties "

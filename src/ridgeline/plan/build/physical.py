@@ -23,7 +23,7 @@ from ridgeline.plan.physical import (
     RoundRobin,
     Share,
 )
-from ridgeline.plan.validate.key_agreement import determines, key_of
+from ridgeline.plan.build.key_agreement import determines, key_of
 
 
 def build_physical(logical: LogicalPlan) -> PhysicalPlan:

@@ -14,7 +14,7 @@ from ridgeline.plan.draft import listed
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan
 from ridgeline.plan.show.tied_readers import tied_notes
-from ridgeline.plan.validate.key_agreement import key_columns
+from ridgeline.plan.build.key_agreement import key_columns
 from ridgeline.plan.validate.loops import loop_notes
 
 

@@ -6,7 +6,7 @@ from ridgeline.api.operator import SparkSource
 from ridgeline.api.state import KeyedState
 from ridgeline.plan.build.partitioning import parallel_ports
 from ridgeline.plan.draft import Draft, DraftOperator, listed
-from ridgeline.plan.validate.key_agreement import KeyedPort, disagreement
+from ridgeline.plan.build.key_agreement import KeyedPort, disagreement
 
 
 def check_meeting(draft: Draft, operator: DraftOperator) -> None:

@@ -11,7 +11,7 @@ from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.order import Order
 from ridgeline.plan.build.partitioning import parallel_ports
 from ridgeline.plan.draft import Draft, DraftOperator, End, listed
-from ridgeline.plan.validate.key_agreement import determines, key_of
+from ridgeline.plan.build.key_agreement import determines, key_of
 
 _NEEDS = "it needs the tuples of a key in order"
 

@@ -33,7 +33,7 @@ from ridgeline.plan.edits import (
 )
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalPlan
-from ridgeline.plan.secret_properties import holds_secret
+from ridgeline.plan.shown_properties import holds_secret
 from ridgeline.plan.transition import Transition, transition
 
 RESET = "`--reset-properties` takes the application's own"

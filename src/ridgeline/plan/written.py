@@ -12,7 +12,7 @@ from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import operator_type
 from ridgeline.plan.change.edit_texts import edit_text
 from ridgeline.plan.change.editing import Given, make_edits, of_modules, settle_overrides
-from ridgeline.plan.change.spec_changes import edits_between
+from ridgeline.plan.spec_changes import edits_between
 from ridgeline.plan.draft import Draft
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.modules.expanding import copied

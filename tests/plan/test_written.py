@@ -18,8 +18,8 @@ from ridgeline import (
 )
 from ridgeline.operators import ConsoleOutput
 from ridgeline.plan.change.difference import difference
-from ridgeline.plan.change.spec_changes import edits_between
-from ridgeline.plan.change.written import specification_of_plan
+from ridgeline.plan.spec_changes import edits_between
+from ridgeline.plan.written import specification_of_plan
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
