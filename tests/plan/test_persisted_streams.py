@@ -13,8 +13,8 @@ from ridgeline import Application, InputPort, Module, Operator, OutputPort
 from ridgeline.operators import ConsoleOutput, FileOutput, Filter
 from ridgeline.plan import find_faults, plan_application, validate
 from ridgeline.plan.show.to_json import to_dict
-from ridgeline.plan.spec.reader import read_specification
 from ridgeline.plan.spec.writer import specification_of
+from ridgeline.plan.specification import read_specification
 from ridgeline.testing import CollectorSink, ListInput, run_local
 
 

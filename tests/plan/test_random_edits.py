@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from ridgeline.api import Application, ValidationError
 from ridgeline.plan import Plan, plan_application, to_dict, validate
 from ridgeline.plan.change.editing import edited
-from ridgeline.plan.spec_changes import edits_between
 from ridgeline.plan.change.state_moves import plan_states
 from ridgeline.plan.change.succession import following_ids, is_same, succeed
 from ridgeline.plan.edits import Edit, RemoveOperator, Repartition, edit_of, edit_to_json
+from ridgeline.plan.spec_changes import edits_between
 from ridgeline.plan.transition import transition
 from support.plan.random_applications import applications, many, plan_of
 from support.plan.random_edits import edits

@@ -18,8 +18,6 @@ from ridgeline import (
 )
 from ridgeline.operators import ConsoleOutput
 from ridgeline.plan.change.difference import difference
-from ridgeline.plan.spec_changes import edits_between
-from ridgeline.plan.written import specification_of_plan
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
@@ -37,9 +35,11 @@ from ridgeline.plan.edits import (
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.planner import plan_logical
 from ridgeline.plan.spec.form import Form
-from ridgeline.plan.spec.reader import read_specification
 from ridgeline.plan.spec.writer import document_text, specification_of
+from ridgeline.plan.spec_changes import edits_between
+from ridgeline.plan.specification import read_specification
 from ridgeline.plan.validation import validate
+from ridgeline.plan.written import specification_of_plan
 from ridgeline.settings.documents import read_file
 
 

@@ -89,7 +89,7 @@ def _specified(path: Path, name: str) -> Application:
 
 
 def _read_specification(path: Path, on_path: Path | None = None) -> Application:
-    from ridgeline.plan.spec.reader import read_specification
+    from ridgeline.plan.specification import read_specification
     from ridgeline.settings.documents import read_with_includes
 
     document, origins = read_with_includes(path)

@@ -12,10 +12,10 @@ from ridgeline.api.application import Application
 from ridgeline.cli.errors import CommandError, make_console
 from ridgeline.cli.output import write
 from ridgeline.engine.process.user_modules import is_users, root_of
-from ridgeline.plan.written import specification_of_plan
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.spec.form import Document, Form, form_of
 from ridgeline.plan.spec.writer import document_text
+from ridgeline.plan.written import specification_of_plan
 from ridgeline.service import registry
 
 

@@ -10,7 +10,8 @@ from ridgeline.measure.topology import OperatorNode, StreamEdge, Topology
 from ridgeline.observe.own_metrics import metric_nodes
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
-from ridgeline.plan.show.to_json import own_values, plain
+from ridgeline.plan.show.to_json import own_values
+from ridgeline.plan.shown_properties import plain
 
 _NOTHING: Mapping[str, object] = {}
 

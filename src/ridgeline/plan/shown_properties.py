@@ -1,13 +1,49 @@
-"""Which properties from outside hold secrets: by their names, by what is in them, by their declared types."""
+"""Properties as they may be shown: plain values, and which of them hold secrets.
+
+A secret is found by its name, by what is in the value, or by its declared type.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from pathlib import PurePath
 
+from ridgeline.api.errors import shorten
 from ridgeline.api.operator import operator_type
 from ridgeline.api.support.masking import MASK, mask
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.overrides import key_splitter
+
+_LONG = 200
+
+
+def shown_properties(component: object) -> dict[str, object]:
+    """All properties of an operator or a module as plain values, secrets masked."""
+    values = vars(component)
+    names = operator_type(type(component)).properties
+    return {
+        name: plain(mask(name, values[name]))
+        for name in sorted(names)
+        if name in values and name != "context"
+    }
+
+
+def plain(value: object) -> object:
+    """Return a value that JSON supports as it is; others, and long ones, as a shortened text."""
+    if isinstance(value, str):
+        return str(value) if len(value) <= _LONG else shorten(str(value), _LONG)
+    if isinstance(value, PurePath):
+        return str(value)
+    return value if _is_plain(value) and len(repr(value)) <= _LONG else shorten(value, _LONG)
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(type(key) is str and _is_plain(part) for key, part in value.items())
+    if type(value) is list:
+        return all(map(_is_plain, value))
+    return value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value))
 
 
 def holds_secret(logical: LogicalPlan, key: str, value: object) -> bool:

@@ -12,14 +12,14 @@ from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import operator_type
 from ridgeline.plan.change.edit_texts import edit_text
 from ridgeline.plan.change.editing import Given, make_edits, of_modules, settle_overrides
-from ridgeline.plan.spec_changes import edits_between
 from ridgeline.plan.draft import Draft
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.modules.expanding import copied
 from ridgeline.plan.overrides import Overrides, divide_stream_attributes, key_splitter
 from ridgeline.plan.spec.form import Document
-from ridgeline.plan.spec.reader import read_specification
 from ridgeline.plan.spec.writer import specification_of
+from ridgeline.plan.spec_changes import edits_between
+from ridgeline.plan.specification import read_specification
 from ridgeline.plan.validate.properties import check_properties
 
 _REMEDY = "write it into the application's code, or take it back"

@@ -19,7 +19,7 @@ from ridgeline.plan.draft import Draft
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import WINDOW
-from ridgeline.plan.show.to_json import plain, shown_properties
+from ridgeline.plan.shown_properties import plain, shown_properties
 from ridgeline.settings.layers import Setting, is_mark
 from ridgeline.settings.resolving import Resolved
 from ridgeline.settings.run_options import CONF, RunOptions

@@ -5,7 +5,7 @@ from typing import Any
 
 from ridgeline.api import Application, RoundRobinPartitioner
 from ridgeline.plan import describe, plan_application, to_dict
-from ridgeline.plan.show.to_json import plain
+from ridgeline.plan.shown_properties import plain
 from support.plan.parts import Balances, Check, Filter, Payment, Source, Store, payments_app
 
 PAYMENT = "Payment(account: int64, cents: int64, time: timestamp[us, tz=UTC])"

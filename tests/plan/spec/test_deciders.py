@@ -7,9 +7,9 @@ import pytest
 from ridgeline import Application, ValidationError
 from ridgeline.operators import ConsoleOutput, RandomEventGenerator
 from ridgeline.plan.spec.form import Form
-from ridgeline.plan.spec.reader import read_specification
 from ridgeline.plan.spec.texts import read_document
 from ridgeline.plan.spec.writer import specification_of
+from ridgeline.plan.specification import read_specification
 from ridgeline.policies import CriticalPathPolicy, Schedule, SkewPolicy, StatsListener
 from ridgeline.sla import caught_up_within, error_share, late_share, latency, throughput, window_latency
 from support.plan.specifications import write_specification

@@ -7,8 +7,8 @@ import pytest
 from ridgeline.api.errors import ValidationError
 from ridgeline.plan import validate
 from ridgeline.plan.spec.form import Form
-from ridgeline.plan.spec.reader import read_specification
 from ridgeline.plan.spec.texts import read_document
+from ridgeline.plan.specification import read_specification
 
 HERE = "support.plan.specified"
 LISTS = {

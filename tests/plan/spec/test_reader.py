@@ -6,8 +6,8 @@ import yaml
 from ridgeline.api.errors import ValidationError
 from ridgeline.plan import validate
 from ridgeline.plan.spec.form import Form
-from ridgeline.plan.spec.reader import read_specification
 from ridgeline.plan.spec.texts import read_document
+from ridgeline.plan.specification import read_specification
 from support.plan.specified import Color, Source, double
 
 HERE = "support.plan.specified"

@@ -14,8 +14,8 @@ from ridgeline.api.support.masking import secrets_in
 from ridgeline.plan import plan_application
 from ridgeline.plan.show.to_json import to_dict
 from ridgeline.plan.spec.form import Form
-from ridgeline.plan.spec.reader import read_specification
 from ridgeline.plan.spec.texts import read_document
+from ridgeline.plan.specification import read_specification
 from support.plan.specifications import write_specification
 from support.plan.specified import Color, Limits, Odd, Outer, Sink, Source, Step, double
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ridgeline import Application, DeadLetter, InputPort, OnError, Operator, OutputPort, State
 from ridgeline.operators import FileOutput, Map
 from ridgeline.plan import find_faults, validate
-from ridgeline.plan.spec.reader import read_specification
 from ridgeline.plan.spec.writer import specification_of
+from ridgeline.plan.specification import read_specification
 from ridgeline.testing import CollectorSink, ListInput, run_local
 
 

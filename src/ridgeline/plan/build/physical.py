@@ -9,6 +9,7 @@ from ridgeline.api.cells.merging import merges_of
 from ridgeline.api.codec import StreamCodec
 from ridgeline.api.operator import Operator, operator_type, port_schema
 from ridgeline.api.partitioner import Partition, PartitionKeys
+from ridgeline.plan.build.key_agreement import determines, key_of
 from ridgeline.plan.build.partition_values import prototype
 from ridgeline.plan.build.partitioning import parallel_ports
 from ridgeline.plan.build.port_attributes import attributes_of_unifier
@@ -23,7 +24,6 @@ from ridgeline.plan.physical import (
     RoundRobin,
     Share,
 )
-from ridgeline.plan.build.key_agreement import determines, key_of
 
 
 def build_physical(logical: LogicalPlan) -> PhysicalPlan:

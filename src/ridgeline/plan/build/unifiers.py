@@ -11,8 +11,8 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import SchemaError, shorten
 from ridgeline.api.operator import Operator, PassThroughUnifier, Unifier, operator_type, port_schema
 from ridgeline.api.state import KeyedState
-from ridgeline.plan.build.property_values import property_faults, settle
 from ridgeline.plan.build.callbacks import callback_faults
+from ridgeline.plan.build.property_values import property_faults, settle
 
 
 def make_unifier(operator: Operator, port: str, *, slides: bool = False) -> Operator:

@@ -14,7 +14,7 @@ from ridgeline.plan.change.succession import changed_properties, goes_on
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
 from ridgeline.plan.same_values import same_value
-from ridgeline.plan.show.to_json import plain
+from ridgeline.plan.shown_properties import plain
 
 _NOTHING: Mapping[str, str] = {}
 

@@ -39,6 +39,7 @@ from ridgeline.plan.edits import (
 from ridgeline.plan.logical import module_of
 from ridgeline.plan.overrides import Overrides
 from ridgeline.plan.spec.partitioners import read_partitioner
+from ridgeline.plan.spec.reader import read_operator
 from ridgeline.plan.spec.values import ValueFaultError, read_value
 from ridgeline.plan.validate.application import check_name
 
@@ -231,8 +232,6 @@ class Editor:
 
     def _made(self, name: str, spec: Mapping[str, Any]) -> Application | None:
         """An application of the one operator that a specification says; None for faults."""
-        from ridgeline.plan.spec.reader import read_operator  # which imports the validation
-
         made, faults = read_operator(name, spec)
         self.draft.faults += faults
         if made is None:

@@ -16,8 +16,7 @@ from ridgeline.api.support.attribute import Scope as Scopes
 from ridgeline.plan.draft import FAULTY, Draft, Through, listed
 from ridgeline.plan.logical import LogicalModule, PortRef
 from ridgeline.plan.modules.expanding import DraftModule, Expanded, Scope
-from ridgeline.plan.shown_properties import secret_names
-from ridgeline.plan.show.to_json import shown_properties
+from ridgeline.plan.shown_properties import secret_names, shown_properties
 from ridgeline.plan.validate.application import check_name
 from ridgeline.plan.validate.attributes import check_attributes
 

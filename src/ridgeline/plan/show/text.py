@@ -16,8 +16,8 @@ from ridgeline.plan.show.to_json import (
     set_attributes,
     set_port_attributes,
     set_unifier_attributes,
-    shown_properties,
 )
+from ridgeline.plan.shown_properties import shown_properties
 
 _SHOWN = 4
 

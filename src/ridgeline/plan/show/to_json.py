@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from pathlib import PurePath
 from typing import Any
 
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, ATTRIBUTES, OPERATOR_ATTRIBUTES, Locality
-from ridgeline.api.errors import shorten
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.support.attribute import Attribute
@@ -18,8 +15,7 @@ from ridgeline.plan.execution import ExecutionPlan, Plan
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, module_of
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
 from ridgeline.plan.show.notes import find_notes
-
-_LONG = 200
+from ridgeline.plan.shown_properties import plain, shown_properties
 
 
 def to_dict(plan: Plan) -> dict[str, object]:
@@ -105,17 +101,6 @@ def _logical_operator(operator: LogicalOperator) -> dict[str, object]:
     }
 
 
-def shown_properties(component: object) -> dict[str, object]:
-    """All properties of an operator or a module as plain values, secrets masked."""
-    values = vars(component)
-    names = operator_type(type(component)).properties
-    return {
-        name: plain(mask(name, values[name]))
-        for name in sorted(names)
-        if name in values and name != "context"
-    }
-
-
 def set_attributes(attributes: Mapping[str, object], known: Mapping[str, Attribute]) -> dict[str, object]:
     """The attributes that differ from their defaults, as plain values."""
     return {
@@ -150,23 +135,6 @@ def _differing(values: Mapping[str, object], inherited: Mapping[str, object]) ->
         for name, value in values.items()
         if value != inherited.get(name, ATTRIBUTES[name].default)
     }
-
-
-def plain(value: object) -> object:
-    """Return a value that JSON supports as it is; others, and long ones, as a shortened text."""
-    if isinstance(value, str):
-        return str(value) if len(value) <= _LONG else shorten(str(value), _LONG)
-    if isinstance(value, PurePath):
-        return str(value)
-    return value if _is_plain(value) and len(repr(value)) <= _LONG else shorten(value, _LONG)
-
-
-def _is_plain(value: object) -> bool:
-    if isinstance(value, dict):
-        return all(type(key) is str and _is_plain(part) for key, part in value.items())
-    if type(value) is list:
-        return all(map(_is_plain, value))
-    return value is None or type(value) in (bool, int, str) or (type(value) is float and math.isfinite(value))
 
 
 def _physical(physical: PhysicalPlan) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""A specification as an `Application`: all faults at once."""
+"""Makes the parts of an `Application` that a specification names; notes the faults of each."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from typing import Any
 
 from ridgeline.api.affinity import AffinityRule
 from ridgeline.api.application import AddedAttributes, Application
-from ridgeline.api.errors import Fault, ValidationError, described, did_you_mean
+from ridgeline.api.errors import Fault, described, did_you_mean
 from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.plan.build.property_values import decoded
-from ridgeline.plan.origins import with_origins
 from ridgeline.plan.spec.deciders import make_decider, make_promise
-from ridgeline.plan.spec.form import Document
-from ridgeline.plan.spec.guide_form import from_guide
 from ridgeline.plan.spec.imports import ImportPathError, import_path
 from ridgeline.plan.spec.model import (
     DeciderSpec,
@@ -26,59 +23,11 @@ from ridgeline.plan.spec.model import (
     Specification,
     StreamSpec,
     check_document,
-    sound,
 )
 from ridgeline.plan.spec.partitioners import read_partitioner
 from ridgeline.plan.spec.values import ValueFaultError, read_value
-from ridgeline.plan.validation import find_faults
 
 _NOTHING: Mapping[str, str] = {}
-
-
-def read_specification(
-    document: Document,
-    name: str,
-    environment: Mapping[str, str] = _NOTHING,
-    origins: Mapping[str, str] = _NOTHING,
-) -> Application:
-    """Make the application that a document specifies.
-
-    `name`: the application's, if the document does not say it. `environment`: what `$env` reads.
-    `origins`: the files of included parts, by section and name (`operators.sum`), which faults name. The
-    modules of the classes that the document names are imported, and the classes called with their properties.
-
-    Raises ValidationError with all faults: of the document's form, its classes, values and ends of streams.
-    Where there are such faults, those of the properties and attributes that could be read are added.
-
-    Example:
-        >>> document = {
-        ...     "operators": {
-        ...         "dice": {
-        ...             "class": "ridgeline.operators.RandomEventGenerator",
-        ...             "properties": {"maximum": 6},
-        ...         },
-        ...         "sink": {"class": "ridgeline.operators.ConsoleOutput"},
-        ...     },
-        ...     "streams": {"rolls": {"from": "dice.integer_data", "to": "sink.input"}},
-        ... }
-        >>> [added.name for added in read_specification(document, "dice").operators]
-        ['dice', 'sink']
-    """
-    document, texts, faults = from_guide(document, name)
-    document = {"application": name, **document}
-    specification, wrong = check_document(document)
-    faults += wrong
-    if specification is None:
-        specification, _ = check_document(sound(document, faults))
-    title = document["application"] if isinstance(document["application"], str) else name
-    if specification is None:
-        raise ValidationError(title, with_origins(faults, origins))
-    reader = _Reader(specification, environment, faults, texts=texts)
-    app = reader.read()
-    app.origins = origins
-    if faults:
-        raise ValidationError(title, [*with_origins(faults, origins), *reader.further_faults()])
-    return app
 
 
 def read_operator(name: str, spec: Mapping[str, object]) -> tuple[Application | None, list[Fault]]:
@@ -86,14 +35,18 @@ def read_operator(name: str, spec: Mapping[str, object]) -> tuple[Application | 
     specification, faults = check_document({"application": name, "operators": {name: dict(spec)}})
     app = None
     if specification is not None:
-        reader = _Reader(specification, _NOTHING, faults, texts=False)
+        reader = Reader(specification, _NOTHING, faults, texts=False)
         app = reader.read()
     own = [replace(fault, where=fault.where.removeprefix("operators.")) for fault in faults]
     return (app if app is not None and app.operators and not own else None), own
 
 
-class _Reader:
-    """Makes an application of a specification. `_spoilt`: operators that could not be made."""
+class Reader:
+    """Makes an application of a specification.
+
+    `application`: what is made so far. `made`: its operators and modules by name. `_spoilt`: those that could
+    not be made.
+    """
 
     def __init__(
         self,
@@ -103,52 +56,38 @@ class _Reader:
         *,
         texts: bool,
     ) -> None:
-        self._specification = specification
+        self.specification = specification
         self._environment = environment
         self._faults = faults
         self._texts = texts
-        self._made: dict[str, Any] = {}
+        self.made: dict[str, Any] = {}
         self._persisters: dict[int, Any] = {}
         """The attributes of the operators that write streams down, by the `id` of the operator."""
         named = ("operators.", "modules.")
         self._spoilt = {fault.where.split(".")[1] for fault in faults if fault.where.startswith(named)}
         attributes = self._values("attributes", specification.attributes)
-        self._app = Application(specification.application, specification.window, **attributes)
+        self.application = Application(specification.application, specification.window, **attributes)
 
     def read(self) -> Application:
         """The application, as far as it can be made."""
-        for name, operator in self._specification.operators.items():
+        for name, operator in self.specification.operators.items():
             self._add_operator(name, operator)
-        for name, module in self._specification.modules.items():
+        for name, module in self.specification.modules.items():
             self._add_module(name, module)
-        for name, stream in self._specification.streams.items():
+        for name, stream in self.specification.streams.items():
             self._add_stream(name, stream)
-        if (output := self._persist("dead_letters", self._specification.dead_letters)) is not None:
+        if (output := self._persist("dead_letters", self.specification.dead_letters)) is not None:
             with self._adding():
-                self._app.dead_letters(output)
-        for rule in self._specification.affinity:
-            self._app.add_affinity(AffinityRule.from_mapping(rule.model_dump(exclude_unset=True)))
-        self._app.policies += self._deciders("policies", self._specification.policies, "decide")
-        for number, promise in enumerate(self._specification.promises):
+                self.application.dead_letters(output)
+        for rule in self.specification.affinity:
+            self.application.add_affinity(AffinityRule.from_mapping(rule.model_dump(exclude_unset=True)))
+        self.application.policies += self._deciders("policies", self.specification.policies, "decide")
+        for number, promise in enumerate(self.specification.promises):
             try:
-                self._app.promises.append(make_promise(promise.model_dump(exclude_unset=True)))
+                self.application.promises.append(make_promise(promise.model_dump(exclude_unset=True)))
             except ValueFaultError as error:
                 self._fault(f"promises.{number}", error.what, error.remedy)
-        return self._app
-
-    def further_faults(self) -> list[Fault]:
-        """Faults of properties and attributes, without those that may follow from what is missing."""
-        found = []
-        for fault in find_faults(self._app):
-            owner, dot, inner = fault.where.rpartition(".")
-            operator = self._made.get(owner)
-            ports = operator_type(type(operator)) if operator is not None else None
-            is_port = ports is not None and (inner in ports.inputs or inner in ports.outputs)
-            if (
-                dot and operator is not None and not is_port
-            ) or fault.where in self._specification.attributes:
-                found.append(fault)
-        return found
+        return self.application
 
     def _fault(self, where: str, what: str, remedy: str) -> None:
         self._faults.append(Fault(where, what, remedy))
@@ -176,7 +115,9 @@ class _Reader:
             self._spoilt.add(name)
         if operator is not None:
             listeners = self._deciders(f"{where}.stats_listeners", given.stats_listeners, "observe")
-            self._made[name] = self._app.add_operator(name, operator, stats_listeners=listeners, **attributes)
+            self.made[name] = self.application.add_operator(
+                name, operator, stats_listeners=listeners, **attributes
+            )
             self._set_attributes(name, f"{where}.ports", given.ports, unifier=False)
             self._set_attributes(name, f"{where}.unifiers", given.unifiers, unifier=True)
 
@@ -209,24 +150,26 @@ class _Reader:
         properties = self._values(f"{where}.properties", given.properties)
         attributes = self._values(f"{where}.attributes", given.attributes)
         module = None if kind is None else self._make(where, kind, properties)
-        if name in self._made:
+        if name in self.made:
             self._fault(where, f"there is an operator `{name}` too", "give each a name of its own")
         if module is None or len(self._faults) > before:
             self._spoilt.add(name)
         else:
-            self._made[name] = self._app.add_module(name, module, **attributes)
+            self.made[name] = self.application.add_module(name, module, **attributes)
 
     def _set_attributes(
         self, name: str, where: str, given: Mapping[str, Mapping[str, object]], *, unifier: bool
     ) -> None:
         """Set attributes of an operator's ports, or of the unifiers of its output ports."""
-        operator = self._made[name]
+        operator = self.made[name]
         declared = operator_type(type(operator))
         ports = {**({} if unifier else declared.inputs), **declared.outputs}
         for port, attributes in given.items():
             values = self._values(f"{where}.{port}", attributes)
             if port in ports:
-                self._app.attributes_set.append(AddedAttributes(getattr(operator, port), values, unifier))
+                self.application.attributes_set.append(
+                    AddedAttributes(getattr(operator, port), values, unifier)
+                )
             else:
                 what = f"`{type(operator).__name__}` has no {'output port' if unifier else 'port'} `{port}`"
                 self._fault(f"{where}.{port}", what, did_you_mean(port, [*ports]))
@@ -279,16 +222,16 @@ class _Reader:
                 self._fault(f"{where}.persist", what, "give it for one of them")
             with self._adding():
                 given_persist = persist or by_sink or None
-                self._app.add_stream(name, source, *sinks, locality=locality, persist=given_persist)
+                self.application.add_stream(name, source, *sinks, locality=locality, persist=given_persist)
 
     @contextlib.contextmanager
     def _adding(self) -> Iterator[None]:
         """Give the operators that the application adds by itself their attributes."""
-        before = len(self._app.operators)
+        before = len(self.application.operators)
         yield
-        for added in self._app.operators[before:]:
+        for added in self.application.operators[before:]:
             added.attributes = self._persisters.get(id(added.operator), {})
-            self._made[added.name] = added.operator
+            self.made[added.name] = added.operator
 
     def _persist(self, where: str, given: PersistSpec | str | None) -> Any:
         """The operator that writes a stream down, or an input port; None if there is none, or a fault."""
@@ -308,15 +251,15 @@ class _Reader:
         if not dot or not owner or not port:
             self._fault(where, f"`{text}` names no port", "write `operator.port`")
             return None
-        if owner not in self._made:
+        if owner not in self.made:
             if owner not in self._spoilt:
                 self._fault(
                     where,
                     f"there is no operator `{owner}`",
-                    did_you_mean(owner, {*self._made, *self._spoilt}),
+                    did_you_mean(owner, {*self.made, *self._spoilt}),
                 )
             return None
-        operator = self._made[owner]
+        operator = self.made[owner]
         declared = operator_type(type(operator))
         sides: dict[str, Mapping[str, Any]] = {"input": declared.inputs, "output": declared.every_output}
         ports, others = sides.pop(what), sides.popitem()[1]

@@ -14,7 +14,8 @@ from ridgeline.api.operator import operator_type
 from ridgeline.measure.answers.application import OperatorTotalsAnswer
 from ridgeline.measure.answers.operators import OperatorAnswer
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, PortRef, module_of
-from ridgeline.plan.show.to_json import locality_name, plain, shown_properties
+from ridgeline.plan.show.to_json import locality_name
+from ridgeline.plan.shown_properties import plain, shown_properties
 from ridgeline.service.http.answers import (
     AggregationAnswer,
     ExtremesAnswer,

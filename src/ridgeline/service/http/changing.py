@@ -11,11 +11,11 @@ from ridgeline.api.errors import ChangeError, ValidationError, did_you_mean
 from ridgeline.engine.driver.run.changes import QUEUED, REFUSED, WITHDRAWN, Asked
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.plan.change.edit_texts import refusal_text, shown_edit
-from ridgeline.plan.spec_changes import edits_between
-from ridgeline.plan.written import specification_of_plan
 from ridgeline.plan.edits import Edit, SetAttribute, SetProperty
 from ridgeline.plan.shown_properties import holds_secret
-from ridgeline.plan.spec.reader import read_specification
+from ridgeline.plan.spec_changes import edits_between
+from ridgeline.plan.specification import read_specification
+from ridgeline.plan.written import specification_of_plan
 from ridgeline.service.http.answers import (
     ChangeAnswer,
     ChangesAnswer,
