@@ -19,7 +19,7 @@ from ridgeline.plan.modules.ends import flatten, logical_modules
 from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.origins import with_origins
 from ridgeline.plan.validate.affinity import read_affinity
-from ridgeline.plan.validate.application import check_application
+from ridgeline.plan.validate.application import read_application
 from ridgeline.plan.validate.attributes import read_port_attributes
 from ridgeline.plan.validate.dead_letters import connect_dead_letters
 from ridgeline.plan.validate.graph import check_cycles, check_modes, ordered, resolve_schemas
@@ -27,7 +27,7 @@ from ridgeline.plan.validate.loops import check_loops
 from ridgeline.plan.validate.metrics import check_metrics
 from ridgeline.plan.validate.operators import read_operators
 from ridgeline.plan.validate.order import check_order
-from ridgeline.plan.validate.partitions import check_localities, check_partitions, check_unused
+from ridgeline.plan.validate.partitions import check_localities, check_unused, divide_operators
 from ridgeline.plan.validate.ports import check_connections, check_declarations
 from ridgeline.plan.validate.slides import check_slides
 from ridgeline.plan.validate.speculation import check_speculation
@@ -106,7 +106,7 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> Draft:
     given = replace(given, properties=expanded.properties, attributes=expanded.attributes)
     written = {str(added.name) for added in app.operators}
     app, overrides = make_edits(draft, app, given)
-    check_application(draft, app, overrides)
+    read_application(draft, app, overrides)
     draft.owners = read_operators(draft, app, overrides)
     read_listeners(draft, app, written)
     read_port_attributes(draft, app, draft.owners, overrides)
@@ -120,7 +120,7 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> Draft:
     check_slides(draft)
     check_speculation(draft)
     check_modes(draft)
-    check_partitions(draft)
+    divide_operators(draft)
     check_sharing(draft)
     check_metrics(draft)
     check_times(draft)

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.api.errors import Failure, OperatorError
-from ridgeline.engine.container.feeding import FedRows, kept
+from ridgeline.engine.container.feeding import Fed, FedRows, Reading, kept
 from ridgeline.engine.container.source_rows import container_of, fed_by
 from ridgeline.engine.exchange.network import FEEDER, LATE, STRAM, Lost, Opened, Peer, Received
 from ridgeline.engine.operator.failures import InputLostError
 from ridgeline.engine.process.plan_distribution import PlanFile
 from ridgeline.engine.slot import loop as slot_loop
 from ridgeline.engine.slot.feed_task import Feeder, FeedTask, WholeInput
-from ridgeline.engine.slot.messages import Blocks, Fed, Host, Reading, Run, Taken, decode, encode
+from ridgeline.engine.slot.messages import Blocks, Host, Run, Taken, decode, encode
 from ridgeline.engine.slot.slot import Slot
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.testing import SteppingClock

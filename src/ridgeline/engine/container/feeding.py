@@ -16,10 +16,39 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from ridgeline.engine.container import source_rows
-from ridgeline.engine.slot.messages import Fed
 from ridgeline.measure.events import ContainerWindow, OperatorWindow
 
 _ALIGNMENT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a task has read its rows.
+
+    `seconds`: in Spark's iterator. `elapsed_seconds`: since it entered Python. `task_attempt`: how often
+    Spark had begun it before.
+    """
+
+    seconds: float
+    elapsed_seconds: float
+    task_attempt: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fed:
+    """Rows that a task of a micro-batch has read for a container of a Spark source, in their order.
+
+    `task`: its number. `schema`: of the rows (Arrow IPC). `rows`: Arrow record batch messages. `ended`: None
+    if more follow. All that one run of a task sends to a container comes on one connection.
+    """
+
+    window_id: int
+    attempt: int
+    container: int
+    task: int
+    schema: bytes = b""
+    rows: tuple[pa.Buffer, ...] = ()
+    ended: Reading | None = None
 
 
 @dataclass(frozen=True, slots=True)

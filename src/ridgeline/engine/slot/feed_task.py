@@ -20,13 +20,14 @@ from pyspark.serializers import NoOpSerializer, SpecialLengths, read_int
 
 from ridgeline.api.clock import Clock
 from ridgeline.engine.container import source_rows
+from ridgeline.engine.container.feeding import Fed, Reading
 from ridgeline.engine.exchange.block import PIECE_BYTES
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import FEEDER, LATE, Event, Lost, Network, Opened, Peer, Received
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.operator.failures import InputLostError
 from ridgeline.engine.slot.hosting import CLOCK, end_orderly
-from ridgeline.engine.slot.messages import Address, Fed, MalformedError, Reading, Taken, decode, encode
+from ridgeline.engine.slot.messages import Address, MalformedError, Taken, decode, encode
 
 PROPERTY = "ridgeline.feed.secret"
 """The local property's name. Spark redacts in its logs what is called secret (`spark.redaction.regex`)."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.container.feeding import kept
+from ridgeline.engine.container.feeding import Fed, kept
 from ridgeline.engine.exchange.network import (
     FEEDER,
     LATE,
@@ -19,7 +19,6 @@ from ridgeline.engine.slot.messages import (
     Address,
     Between,
     Blocks,
-    Fed,
     Finished,
     FromSlot,
     Host,

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TypeAlias
 
-import pyarrow as pa
 from typing_extensions import Buffer
 
 from ridgeline.api.errors import Failure, RidgelineError, described
+from ridgeline.engine.container.feeding import Fed
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.network import Peer, Received
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
@@ -214,36 +214,6 @@ Between: TypeAlias = Blocks | Finished
 
 
 # Between tasks of a micro-batch and slots -------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """How a task has read its rows.
-
-    `seconds`: in Spark's iterator. `elapsed_seconds`: since it entered Python. `task_attempt`: how often
-    Spark had begun it before.
-    """
-
-    seconds: float
-    elapsed_seconds: float
-    task_attempt: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Fed:
-    """Rows that a task of a micro-batch has read for a container of a Spark source, in their order.
-
-    `task`: its number. `schema`: of the rows (Arrow IPC). `rows`: Arrow record batch messages. `ended`: None
-    if more follow. All that one run of a task sends to a container comes on one connection.
-    """
-
-    window_id: int
-    attempt: int
-    container: int
-    task: int
-    schema: bytes = b""
-    rows: tuple[pa.Buffer, ...] = ()
-    ended: Reading | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,8 +44,8 @@ def check_name(draft: Draft, noun: str, name: object, position: int | None = Non
     return where
 
 
-def check_application(draft: Draft, app: Application, overrides: Overrides) -> None:
-    """Check name, window and attributes of the application."""
+def read_application(draft: Draft, app: Application, overrides: Overrides) -> None:
+    """Check name, window and attributes of the application, and put them into the draft."""
     check_name(draft, "application", app.name)
     given = {**app.attributes, **overrides.application}
     window = given.pop(WINDOW, app.window)

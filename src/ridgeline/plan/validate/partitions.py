@@ -15,7 +15,7 @@ from ridgeline.plan.validate.graph import ordered
 from ridgeline.plan.validate.keys import check_keyed_state, check_meeting
 
 
-def check_partitions(draft: Draft) -> None:
+def divide_operators(draft: Draft) -> None:
     """Count and define the partitions of each operator of the draft."""
     for operator in ordered(draft):
         connected = [name for name in operator.declared.inputs if name in operator.touched]
