@@ -8,14 +8,12 @@ from support.paths import ROOT
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("**/*.md"))]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
-HOMES = (ROOT / "src" / "ridgeline", ROOT / "src", ROOT, ROOT / "docs")
+HOMES = (ROOT / "src" / "ridgeline", ROOT / "src" / "ridgeline" / "engine", ROOT / "src", ROOT, ROOT / "docs")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_named_files_exist(page):
     for name in re.findall(r"`((?:[\w.]+/)+(?:[\w*]+\.(?:py|md|toml|lock))?)`", page.read_text()):
-        if name.partition("/")[0] in {"driver", "spark", "worker", "exchange", "state"}:
-            name = f"engine/{name}"  # noqa: PLW2901  rooms, in tables about them
         assert any(list(home.glob(name.rstrip("/"))) for home in HOMES) or name in OTHERS, (
             f"{page.name}: {name}"
         )

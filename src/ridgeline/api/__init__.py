@@ -29,7 +29,6 @@ from ridgeline.api.errors import (
 from ridgeline.api.metric import Aggregate, Metric, MetricKind, metric
 from ridgeline.api.module import InputProxy, Module, OutputProxy
 from ridgeline.api.operator import InputOperator, Operator, Unifier
-from ridgeline.api.order import Order
 from ridgeline.api.partitioner import (
     KeyedPartitioner,
     Partition,
@@ -40,7 +39,7 @@ from ridgeline.api.partitioner import (
     StickyPartitioner,
 )
 from ridgeline.api.points import InputPoint, OutputPoint
-from ridgeline.api.ports import InputPort, OutputPort
+from ridgeline.api.ports import InputPort, Order, OutputPort
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.state import KeyedState, ListState, State

@@ -14,6 +14,7 @@ from ridgeline.api.errors import ChangeError
 from ridgeline.api.module import InputProxy, Module, OutputProxy
 from ridgeline.api.operator import Operator
 from ridgeline.api.points import InputPoint, OutputPoint
+from ridgeline.api.policy import Policy, Promise, StatsListener
 from ridgeline.api.support.attribute_types import (
     ApplicationAttributes,
     InputPortAttributes,
@@ -46,7 +47,7 @@ class AddedOperator:
     attributes: OperatorAttributes
     module: str = ""
     """The full name of the module that it is in, once modules are expanded; `name` begins with it."""
-    listeners: tuple[Any, ...] = ()
+    listeners: tuple[StatsListener, ...] = ()
     """Who listens to its figures."""
 
 
@@ -121,8 +122,8 @@ class Application:
         self.attributes_set: list[AddedAttributes] = []
         self.modules: list[AddedModule] = []
         self.affinity: list[AffinityRule] = []
-        self.policies: list[Any] = []
-        self.promises: list[Any] = []
+        self.policies: list[Policy] = []
+        self.promises: list[Promise] = []
         self.dead_letter_port: InputPoint[Any] | None = None
         """Where the dead letters of all operators go."""
         self.dead_letter_faults: tuple[tuple[str, str], ...] = ()
@@ -135,7 +136,7 @@ class Application:
         name: str,
         operator: Op,
         *,
-        stats_listeners: Sequence[Any] = (),
+        stats_listeners: Sequence[StatsListener] = (),
         **attributes: Unpack[OperatorAttributes],
     ) -> Op:
         """Add an operator under a unique name, with attributes such as `partitions=2`.
@@ -149,12 +150,12 @@ class Application:
         self.operators.append(AddedOperator(name, operator, attributes, "", listeners))
         return operator
 
-    def add_policy(self, policy: Any) -> None:
+    def add_policy(self, policy: Policy) -> None:
         """Let a policy decide on changes of the running application: see `ridgeline.policies`."""
         self._refuse_if_running("add_policy")
         self.policies.append(policy)
 
-    def promise(self, *promises: Any) -> None:
+    def promise(self, *promises: Promise) -> None:
         """Promise what the application keeps: `app.promise(latency("store", p99="2s"))`.
 
         See `ridgeline.sla`.

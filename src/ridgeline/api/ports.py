@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Self, TypeAlias, TypeVar, overload
 
 import typing_extensions
 
@@ -12,7 +13,6 @@ from ridgeline.api.cells.per_instance import PerInstance
 from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.schema_types import ArrowSchema, Record
-from ridgeline.api.order import Order, OrderName
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.support.handlers import Handlers
@@ -27,6 +27,28 @@ T = typing_extensions.TypeVar("T", default=Any)
 Op = TypeVar("Op")
 Key = str | Sequence[str] | Callable[[Any], object]
 """The key of an input port: a column, columns, or a function of a tuple."""
+OrderName: TypeAlias = Literal["KEPT", "BY_TIME"]
+
+
+class Order(enum.StrEnum):
+    """The order within a key that an input port needs: `InputPort(Price, key="symbol", order=Order.KEPT)`.
+
+    KEPT: a key's tuples come in the order in which the source emitted them. A plan that may lose this order
+    is refused. BY_TIME: the tuples of each streaming window come in the order of their times, whatever way
+    they took. Tuples with the same time keep the order in which they came.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import InputPort, Operator, Order
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> class LastPrice(Operator):
+        ...     prices = InputPort(Price, key="symbol", order=Order.BY_TIME)
+    """
+
+    KEPT = "KEPT"
+    BY_TIME = "BY_TIME"
 
 
 class Port(PerInstance):

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
 from typing import Any
 
 from ridgeline.api.application import Application
 from ridgeline.api.errors import shorten
-from ridgeline.plan.draft import Draft
-from ridgeline.sla.promises import Promise
-
-
-@dataclass(frozen=True, slots=True)
-class Deciders:
-    """Listeners by operator, policies, and promises."""
-
-    listeners: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    policies: tuple[Any, ...] = ()
-    promises: tuple[Promise, ...] = ()
+from ridgeline.api.policy import Promise
+from ridgeline.plan.draft import Deciders, Draft
 
 
 def read_deciders(draft: Draft, app: Application) -> None:
@@ -29,18 +19,18 @@ def read_deciders(draft: Draft, app: Application) -> None:
             draft.fault(
                 draft.application, what, "give an instance of a subclass of `ridgeline.policies.Policy`"
             )
-    names = set()
+    promises: dict[str, Promise] = {}
     for promise in app.promises:
         if not isinstance(promise, Promise):
             what = f"a promise is {_shown(promise)}"
             remedy = 'make it with a function of `ridgeline.sla`, such as `latency("sink", p99="2s")`'
             draft.fault(draft.application, what, remedy)
-        elif promise.name in names:
+        elif promise.name in promises:
             what = f"the promise `{promise.name}` is given twice"
             draft.fault(draft.application, what, "leave one of them out")
         else:
-            names.add(promise.name)
-    draft.deciders = Deciders({}, tuple(app.policies), tuple(app.promises))
+            promises[promise.name] = promise
+    draft.deciders = Deciders({}, tuple(app.policies), tuple(promises.values()))
 
 
 def read_listeners(draft: Draft, app: Application, written: Collection[str]) -> None:
@@ -60,7 +50,7 @@ def read_listeners(draft: Draft, app: Application, written: Collection[str]) -> 
             found[str(added.name)] = listeners
     known = {operator.name for operator in draft.operators} | set(written)
     for promise in draft.deciders.promises:
-        if isinstance(promise, Promise) and promise.operator and promise.operator not in known:
+        if promise.operator and promise.operator not in known:
             what = f"the promise `{promise.name}` is of an operator that there is not"
             draft.fault(promise.operator, what, f"give one of {', '.join(sorted(known))}")
     draft.deciders = Deciders(found, draft.deciders.policies, draft.deciders.promises)

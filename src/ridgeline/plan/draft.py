@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import Fault
 from ridgeline.api.operator import InputOperator, Operator, OperatorType, operator_type
 from ridgeline.api.partitioner import Partition
+from ridgeline.api.policy import Policy, Promise
 
 if TYPE_CHECKING:
     from ridgeline.plan.modules.expanding import DraftModule
@@ -114,6 +115,15 @@ class DraftStream:
     schema: Schema | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Deciders:
+    """Listeners by operator (an operator may listen to itself), policies, and promises."""
+
+    listeners: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    policies: tuple[Policy, ...] = ()
+    promises: tuple[Promise, ...] = ()
+
+
 @dataclass(slots=True, eq=False)
 class Draft:
     """The application, as far as it is understood."""
@@ -130,8 +140,7 @@ class Draft:
     affinity: list[PlacementRule] = field(default_factory=list)
     given_up: list[tuple[PlacementRule, str]] = field(default_factory=list)
     """Relaxed rules that cannot be kept, each with the reason."""
-    deciders: Any = None
-    """Listeners, policies and promises: `ridgeline.plan.deciders.Deciders`."""
+    deciders: Deciders = field(default_factory=Deciders)
     excused: set[tuple[int, str]] = field(default_factory=set)
     """Ports of operators, by the `id` of the author's instance: see `DraftOperator.excused`."""
 

@@ -10,12 +10,12 @@ from ridgeline.api.attributes import Locality
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.api.partitioner import Partition
+from ridgeline.api.policy import Policy, Promise
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
     from ridgeline.plan.change.editing import Given
     from ridgeline.plan.placement.placement_rule import PlacementRule
-    from ridgeline.sla.promises import Promise
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class LogicalPlan:
     """Relaxed rules that cannot be kept, each with the reason."""
     listeners: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """Who listens to the figures of an operator, by its name."""
-    policies: tuple[Any, ...] = ()
+    policies: tuple[Policy, ...] = ()
     promises: tuple[Promise, ...] = ()
     source: tuple[Application, Given] | None = field(default=None, compare=False, repr=False)
     """What it was made of: an application, and what was said of it from outside."""

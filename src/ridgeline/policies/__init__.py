@@ -1,5 +1,6 @@
-"""Who decides: listeners of an operator's figures, and policies of an application."""
+"""Who decides and what is promised: listeners, policies, decisions, whether promises are kept."""
 
+from ridgeline.api.policy import Policy, StatsListener
 from ridgeline.measure.deciding.figures import (
     ApplicationFigures,
     OperatorFigures,
@@ -13,7 +14,6 @@ from ridgeline.policies.answers import Answer, Decision, Expectation, Repartitio
 from ridgeline.policies.backlog import BacklogBounds, CatchUpTime
 from ridgeline.policies.bounds import LatencyBounds, ThroughputBounds
 from ridgeline.policies.critical_path import CriticalPathPolicy
-from ridgeline.policies.listening import Policy, StatsListener
 from ridgeline.policies.schedule import Schedule
 from ridgeline.policies.skew import SkewPolicy
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from ridgeline.api.errors import described
 from ridgeline.api.operator import Operator, operator_type
+from ridgeline.api.policy import Policy
 from ridgeline.api.support.masking import mask_text
 from ridgeline.measure.deciding.figures import ApplicationFigures
 from ridgeline.measure.events import PolicyDecided
@@ -92,7 +93,7 @@ class Deciders:
     def __init__(
         self,
         listeners: Mapping[str, Sequence[Any]],
-        policies: Sequence[Any],
+        policies: Sequence[Policy],
         ask: Ask,
         tell: Callable[[PolicyDecided], None],
     ) -> None:

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PrivateAttr
 
+from ridgeline.api.policy import Policy
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.measure.deciding.figures import ApplicationFigures, OperatorFigures
 from ridgeline.plan.edits import Repartition
 from ridgeline.policies.answers import Decision, Expectation
-from ridgeline.policies.listening import Policy
 from ridgeline.policies.model import behind
 
 _FEWEST = 3

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from ridgeline.api.clock import Clock
+from ridgeline.api.policy import Promise
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.deciding.figures import PromiseState
 from ridgeline.measure.events import (
@@ -21,9 +22,8 @@ from ridgeline.measure.events import (
     WindowPlanned,
 )
 from ridgeline.observe.watch import Watch
-from ridgeline.sla.hooks import Hook
-from ridgeline.sla.keeping import Keeping, Observation
-from ridgeline.sla.promises import Promise
+from ridgeline.policies.hooks import Hook
+from ridgeline.policies.keeping import Keeping, Observation
 
 _Seen = OperatorWindow | WindowCommitted | WindowPlanned | ApplicationChanged
 

@@ -34,9 +34,8 @@ from ridgeline.api.operator import (
     operator_type,
     state_cells,
 )
-from ridgeline.api.order import Order
 from ridgeline.api.points import OutputPoint
-from ridgeline.api.ports import InputPort
+from ridgeline.api.ports import InputPort, Order
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.state import METRICS, PLATFORM, WATERMARK, Change
 from ridgeline.api.times import Processing, Span, joined_spans

@@ -1,4 +1,4 @@
-"""Spark for Ridgeline: the settings that matter, measured in DESIGN section 9."""
+"""Spark for Ridgeline: the settings that matter."""
 
 from __future__ import annotations
 

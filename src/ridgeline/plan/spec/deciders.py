@@ -8,19 +8,19 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ridgeline import sla
+from ridgeline.api import policy
 from ridgeline.api.errors import described, did_you_mean, shorten
+from ridgeline.api.policy import Kind, Promise
 from ridgeline.plan.spec.imports import ImportPathError, import_path, path_of
 from ridgeline.plan.spec.values import ValueFaultError, write_value
-from ridgeline.sla.promises import Kind, Promise
 
 _PROMISES: dict[Kind, Callable[..., Promise]] = {
-    "latency": sla.latency,
-    "window_latency": sla.window_latency,
-    "caught_up_within": sla.caught_up_within,
-    "error_share": sla.error_share,
-    "late_share": sla.late_share,
-    "throughput": sla.throughput,
+    "latency": policy.latency,
+    "window_latency": policy.window_latency,
+    "caught_up_within": policy.caught_up_within,
+    "error_share": policy.error_share,
+    "late_share": policy.late_share,
+    "throughput": policy.throughput,
 }
 _LIMITS: dict[Kind, str] = {
     "caught_up_within": "limit",
@@ -96,7 +96,7 @@ def make_promise(given: Mapping[str, Any]) -> Promise:
 def write_promise(promise: Promise) -> dict[str, Any]:
     """What `make_promise` makes an equal one of.
 
-    >>> write_promise(sla.throughput("store", at_least=100))
+    >>> write_promise(policy.throughput("store", at_least=100))
     {'kind': 'throughput', 'operator': 'store', 'at_least': 100.0, 'over': 60.0}
     """
     found: dict[str, Any] = {"kind": promise.kind}

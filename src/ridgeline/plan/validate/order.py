@@ -8,7 +8,7 @@ from typing import Any
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.codec import StreamCodec
 from ridgeline.api.errors import did_you_mean, shorten
-from ridgeline.api.order import Order
+from ridgeline.api.ports import Order
 from ridgeline.plan.build.key_agreement import determines, key_of
 from ridgeline.plan.build.partitioning import parallel_ports
 from ridgeline.plan.draft import Draft, DraftOperator, End, listed

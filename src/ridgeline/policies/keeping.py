@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ridgeline.api.policy import Promise
 from ridgeline.measure.deciding.figures import PromiseState
-from ridgeline.sla.promises import Promise
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,6 @@
-"""What an application has promised: latency, progress, errors; kept or broken since when."""
+"""What an application promises, as its author imports it: latency, progress, errors."""
 
-from ridgeline.sla.alert_rules import alert_rules
-from ridgeline.sla.hooks import Hook
-from ridgeline.sla.keeping import Keeping, Observation
-from ridgeline.sla.promises import (
+from ridgeline.api.policy import (
     Promise,
     caught_up_within,
     error_share,
@@ -12,6 +9,9 @@ from ridgeline.sla.promises import (
     throughput,
     window_latency,
 )
+from ridgeline.policies.alert_rules import alert_rules
+from ridgeline.policies.hooks import Hook
+from ridgeline.policies.keeping import Keeping, Observation
 
 __all__ = [
     "Hook",

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from ridgeline.api.policy import Promise
 from ridgeline.measure.deciding.figures import PromiseState
-from ridgeline.sla.promises import Promise
 
 
 def alert_rules(application: str, promises: Sequence[Promise | PromiseState]) -> dict[str, Any]:
