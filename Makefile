@@ -74,11 +74,11 @@ endif
 bench: java $(VENV)/.bench ## Run all benchmarks: up to half an hour (one: make bench NAME=hop; which there are: NAME=list)
 	$(BIN)/python -m benchmarks $(NAME) $(ARGS)
 
-lint: $(VENV)/.dev ## Check style, format, layers, file sizes, docstrings, sentences and dead code
+lint: $(VENV)/.dev ## Check style, format, layers, rooms, docstrings, sentences and dead code
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/lint-imports
-	$(BIN)/python scripts/check_file_sizes.py
+	$(BIN)/python scripts/check_rooms.py
 	$(BIN)/python scripts/check_docstrings.py
 	$(BIN)/python scripts/check_sentences.py
 	$(BIN)/vulture
