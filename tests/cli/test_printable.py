@@ -14,9 +14,9 @@ from rich.text import Text
 
 from ridgeline import Application
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError
-from ridgeline.cli.asking.remote import print_json
 from ridgeline.cli.errors import print_error, print_unexpected
 from ridgeline.cli.output import Output, write
+from ridgeline.cli.remote.shared import print_json
 from ridgeline.operators import ConsoleOutput
 from ridgeline.testing import ListInput, run_local
 

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.cli.asking.client import Client
 from ridgeline.cli.load import load_application
+from ridgeline.cli.remote.client import Client
 from ridgeline.testing import run_local
 from support.crash.processes import committed
 from support.crash.rows import Reader, multisets

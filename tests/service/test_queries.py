@@ -12,7 +12,7 @@ import pytest
 from ridgeline import ChangeError
 from ridgeline.operators._sql_engine import QueryError
 from ridgeline.plan.edits import RemoveSink
-from ridgeline.service.queries import Asking, Queries, queries_of, tables_of
+from ridgeline.service.queries import Queries, QueryRequest, queries_of, tables_of
 from ridgeline.stram.changes import PlanChange
 from support.service.living import living
 from support.waiting import PATIENCE_SECONDS
@@ -40,7 +40,7 @@ def alive():
 
 def tables(app, sql, times=0, **options):
     queries = queries_of(app.run)
-    name = queries.add(Asking(sql, times=times, **options), "test", PATIENCE_SECONDS)
+    name = queries.add(QueryRequest(sql, times=times, **options), "test", PATIENCE_SECONDS)
     return name, tables_of(queries, name, None, times, alive)
 
 
@@ -99,7 +99,7 @@ def test_sql_that_fails_later_ends_the_query_alone(app, stream, wait_until):
 def test_a_query_that_nobody_reads_is_removed(app, stream, wait_until):
     queries = Queries(app.run, lease=0.2)
     before = names(app)
-    name = queries.add(Asking(f"select * from {stream}"), "test", PATIENCE_SECONDS)
+    name = queries.add(QueryRequest(f"select * from {stream}"), "test", PATIENCE_SECONDS)
     wait_until(lambda: names(app) == before, "the query is removed")
     found, why = queries.read(name, 10**9, 0)
     assert not found
@@ -108,7 +108,7 @@ def test_a_query_that_nobody_reads_is_removed(app, stream, wait_until):
 
 def test_a_query_of_a_run_before_is_removed(app, stream, wait_until):
     queries = Queries(app.run)
-    name = queries.add(Asking(f"select * from {stream}"), "test", PATIENCE_SECONDS)
+    name = queries.add(QueryRequest(f"select * from {stream}"), "test", PATIENCE_SECONDS)
     Queries(app.run, lease=0.1)  # that of a driver that knows nothing of it
     wait_until(lambda: name not in names(app), "the query is removed")
 

@@ -46,7 +46,7 @@ SECONDS = {
     "tests/crash/test_disk.py": 55,
     "tests/crash/test_kill_notebook.py": 55,
     "tests/crash/test_kill_big_state.py": 55,
-    "tests/cli/asking/test_progress_on_spark.py": 50,
+    "tests/cli/remote/test_progress_on_spark.py": 50,
     "tests/cli/test_lazy_imports.py": 50,
     "tests/engine/driver/test_spark_soak.py": 110,
     "tests/engine/driver/test_converting_crashes.py": 50,

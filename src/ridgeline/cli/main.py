@@ -18,13 +18,13 @@ from ridgeline.cli.arguments import (
     ConfSet,
     Properties,
 )
-from ridgeline.cli.asking import advising, changing, commands, deciding, keys, promises, querying, recording
 from ridgeline.cli.attributes import list_attributes
 from ridgeline.cli.checkpoints import checkpoints
 from ridgeline.cli.configuration import ConfFiles, ConfiguredCommand, NoConfig, configuration, load_configured
 from ridgeline.cli.errors import reporting_errors
 from ridgeline.cli.output import finish, write
 from ridgeline.cli.packages import get_package_info, list_applications
+from ridgeline.cli.remote import advising, changing, commands, deciding, keys, promises, querying, recording
 from ridgeline.cli.settings import (
     DEFAULT_HOST,
     DEFAULT_PROFILE,
@@ -532,7 +532,7 @@ def replay(
     Exit codes: 0 done, 1 the log is damaged, 2 there is no such log or window.
     """
     with reporting_errors():
-        from ridgeline.cli.asking.replay import replay as replay_log
+        from ridgeline.cli.remote.replay import replay as replay_log
 
         replay_log(file, window, as_json=as_json)
 

@@ -36,10 +36,10 @@ def write_plan(logical: LogicalPlan, file: str) -> None:
 
 def write_running(app: str, file: str) -> None:
     """Write what a running application is, with all changes. Raises CommandError, RidgelineError."""
-    from ridgeline.cli.asking import remote
+    from ridgeline.cli.remote import shared
 
     form = form_named(file)
-    document = remote.connect(app, None, None).get("/specification")["specification"]
+    document = shared.connect(app, None, None).get("/specification")["specification"]
     _write(document, form, file, document["application"])
 
 

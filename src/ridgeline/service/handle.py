@@ -23,7 +23,7 @@ from ridgeline.observe.metric_tables import MetricTables
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.advising import advice_answer
-from ridgeline.service.asking import Asking
+from ridgeline.service.change_client import ChangeClient
 from ridgeline.service.keys import keys_answer
 from ridgeline.service.measured import ServiceOptions, run_measured
 from ridgeline.stram.changes import StartRecording, StopRecording
@@ -84,7 +84,7 @@ def start(  # noqa: PLR0913  the options of a run
     return handle
 
 
-class Handle(Asking, MetricTables):
+class Handle(ChangeClient, MetricTables):
     """An application that runs in a thread of this process, or has run.
 
     `latency()`, `critical_path()`, `record_age()`, `progress()` and `windows()` answer with `pyarrow.Table`s,
@@ -268,9 +268,9 @@ class Handle(Asking, MetricTables):
         from ridgeline.service import queries
 
         found = queries.queries_of(self._running())
-        asking = queries.Asking(sql, queries.seconds_of(every), times, rows, seconds, memory_mb)
+        request = queries.QueryRequest(sql, queries.seconds_of(every), times, rows, seconds, memory_mb)
         lasting = None if duration is None else queries.seconds_of(duration)
-        name = found.add(asking, "Python", timeout)
+        name = found.add(request, "Python", timeout)
         return queries.tables_of(found, name, lasting, times, self._alive)
 
     def advice(self) -> AdviceAnswer:

@@ -51,7 +51,7 @@ def queries_of(run: ApplicationRun) -> Queries:
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class QueryRequest:
     """What is asked: SQL, how often (in seconds of windows), and how many times (0: no end)."""
 
     sql: str
@@ -77,13 +77,13 @@ class Queries:
         if any(True for _ in _operators(run.plan)):  # of a run before
             self._watch()
 
-    def add(self, asking: Asking, who: str, timeout: float) -> str:
+    def add(self, request: QueryRequest, who: str, timeout: float) -> str:
         """Check the SQL, insert the query, and return its name once the change is committed.
 
         Raises QueryError if the SQL is wrong, ChangeError if the change is refused, TimeoutError.
         """
         run = self._living()
-        names, schemas = checked(run.plan, asking)
+        names, schemas = checked(run.plan, request)
         with self._lock:
             if len(list(_operators(run.plan))) >= MOST_QUERIES:
                 msg = f"{MOST_QUERIES} queries run already; end some of them"
@@ -94,23 +94,23 @@ class Queries:
                 self._count += 1
             name = f"query_{self._count}"
             self._read_at[name] = _CLOCK.monotonic() + timeout
-        windows = max(1, math.ceil(asking.every / run.plan.logical.window_seconds - 1e-6))
+        windows = max(1, math.ceil(request.every / run.plan.logical.window_seconds - 1e-6))
         query = SqlQuery(
-            asking.sql,
+            request.sql,
             names,
             schemas=schemas,
             every_windows=windows,
-            times=asking.times,
-            rows=asking.rows,
-            seconds=asking.seconds,
-            memory_mb=asking.memory_mb,
+            times=request.times,
+            rows=request.rows,
+            seconds=request.seconds,
+            memory_mb=request.memory_mb,
         )
         edits: list[Edit] = [AddOperator(name, spec_of_operator(name, query, {}))]
         streams = _streams(run.plan)
         edits += [
             AddSink(streams[one].name, f"{name}.{port}") for one, port in zip(names, _PORTS, strict=False)
         ]
-        asked = run.changes.ask(PlanChange(tuple(edits), f"query: {asking.sql[:200]}"), who)
+        asked = run.changes.ask(PlanChange(tuple(edits), f"query: {request.sql[:200]}"), who)
         if not asked.done.wait(timeout):
             run.changes.withdraw(asked.change.number)
             if not asked.done.is_set():
@@ -228,7 +228,7 @@ class Queries:
             _CLOCK.wait(_POLL_SECONDS)
 
 
-def checked(plan: Plan, asking: Asking) -> tuple[list[str], list[str]]:
+def checked(plan: Plan, request: QueryRequest) -> tuple[list[str], list[str]]:
     """The streams that the SQL names, and their schemas as texts. Raises QueryError."""
     tables, objects = {}, []
     for name, stream in _streams(plan).items():
@@ -237,12 +237,12 @@ def checked(plan: Plan, asking: Asking) -> tuple[list[str], list[str]]:
             objects.append(name)
         else:
             tables[name] = pa.Table.from_batches([batch]).replace_schema_metadata()
-    engine = SqlEngine(asking.memory_mb, asking.rows)
+    engine = SqlEngine(request.memory_mb, request.rows)
     try:
-        named = engine.run(asking.sql, tables, _CHECK_SECONDS, names=True).tables
+        named = engine.run(request.sql, tables, _CHECK_SECONDS, names=True).tables
     except QueryError as error:
         for name in objects:
-            if name.lower() in asking.sql.lower():
+            if name.lower() in request.sql.lower():
                 msg = f"{error}; the tuples of `{name}` are Python objects, which have no columns"
                 raise QueryError(msg) from None
         raise

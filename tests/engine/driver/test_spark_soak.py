@@ -11,7 +11,7 @@ from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.measure.events import ApplicationChanged
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.planner import plan_application
-from ridgeline.service.queries import Asking, Queries
+from ridgeline.service.queries import Queries, QueryRequest
 from ridgeline.stram.changes import PlanChange, StartRecording, StopRecording
 from ridgeline.testing import CollectorSink
 from support.engine.applications import payments_application
@@ -152,7 +152,7 @@ def test_queries_leave_nothing(spark_context, tmp_path):
         queries = Queries(run.run)
         stream = next(one.name for one in run.run.plan.logical.streams if str(one.source) == "hold.out")
         for _ in range(QUERIES):
-            name = queries.add(Asking(f"select count(*) as n from {stream}"), "test", PATIENCE_SECONDS)
+            name = queries.add(QueryRequest(f"select count(*) as n from {stream}"), "test", PATIENCE_SECONDS)
             found, why = queries.read(name, -1, PATIENCE_SECONDS)
             assert found, why
             assert queries.remove(name, "test").done.wait(PATIENCE_SECONDS)

@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.api.clock import Clock
-from ridgeline.cli.figures.running import running_lines
-from ridgeline.cli.figures.screen import screen
 from ridgeline.cli.running.capture import StderrCapture
 from ridgeline.cli.running.view import RunMetrics, View, checkpoint_line, retry_line, stopping_line
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.units import duration, plural
+from ridgeline.cli.views.running import running_lines
+from ridgeline.cli.views.screen import screen
 from ridgeline.measure.answers.application import FrameAnswer, RunAnswer
 from ridgeline.measure.answers.own_metrics import MetricsAnswer
 

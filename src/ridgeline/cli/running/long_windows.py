@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from ridgeline.api.clock import Clock
-from ridgeline.cli.figures.running import running_line
+from ridgeline.cli.views.running import running_line
 from ridgeline.measure.answers.progress import ProgressAnswer
 
 LONG_SECONDS = 5.0

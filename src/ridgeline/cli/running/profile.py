@@ -11,8 +11,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.figures.phases import phases_parts
 from ridgeline.cli.running.flame_graphs import INSTALL, FlameGraphs, find_py_spy
+from ridgeline.cli.views.phases import phases_parts
 from ridgeline.engine.files import trust
 from ridgeline.measure.events import ContainerWindow, RunEvent, WindowCommitted
 from ridgeline.measure.latency.window_phases import WindowPhases

@@ -9,12 +9,12 @@ from typing import Protocol
 from rich.console import RenderableType
 from rich.text import Text
 
-from ridgeline.cli.figures.ages import ages_table, sink_ages
-from ridgeline.cli.figures.backlog import sources_table
-from ridgeline.cli.figures.path import average_path, slack_text
-from ridgeline.cli.figures.verdict import verdict_line
-from ridgeline.cli.figures.window_time import window_time_table
 from ridgeline.cli.units import plural
+from ridgeline.cli.views.ages import ages_table, sink_ages
+from ridgeline.cli.views.backlog import sources_table
+from ridgeline.cli.views.path import average_path, slack_text
+from ridgeline.cli.views.verdict import verdict_line
+from ridgeline.cli.views.window_time import window_time_table
 from ridgeline.measure.answers.operators import RecordAgesAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowSummaryAnswer

@@ -9,12 +9,12 @@ from rich.text import Text
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.support.masking import mask_text
-from ridgeline.cli.figures.path import short_path
-from ridgeline.cli.figures.running import running_line
-from ridgeline.cli.figures.verdict import verdict_line
 from ridgeline.cli.running.long_windows import LongWindows
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.units import count, duration
+from ridgeline.cli.views.path import short_path
+from ridgeline.cli.views.running import running_line
+from ridgeline.cli.views.verdict import verdict_line
 from ridgeline.measure.answers.application import FrameAnswer, LastWindowAnswer, RunAnswer
 from ridgeline.measure.answers.own_metrics import MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer

@@ -10,7 +10,7 @@ from ridgeline.api.errors import ChangeError
 from ridgeline.operators._sql_engine import QueryError
 from ridgeline.operators.sql_query import QueryResult
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter
-from ridgeline.service.queries import Asking, Queries, queries_of, seconds_of
+from ridgeline.service.queries import Queries, QueryRequest, queries_of, seconds_of
 
 _INSERT_SECONDS = 8.0
 _LONGEST_WAIT = 5
@@ -132,8 +132,8 @@ def _add(call: Call) -> Any:
     try:
         given = {"rows": call.get("rows"), "seconds": call.get("seconds"), "memory_mb": call.get("memoryMb")}
         limits = {key: value for key, value in given.items() if value is not None}
-        asking = Asking(sql, seconds_of(call.get("every") or 0), call.get("times") or 0, **limits)
-        name = _queries(call).add(asking, call.get("who") or "REST", _INSERT_SECONDS)
+        request = QueryRequest(sql, seconds_of(call.get("every") or 0), call.get("times") or 0, **limits)
+        name = _queries(call).add(request, call.get("who") or "REST", _INSERT_SECONDS)
     except QueryError as error:
         raise AnswerError(400, str(error), "nothing is inserted") from None
     except (ChangeError, TimeoutError) as error:

@@ -1,0 +1,106 @@
+"""`ridgeline advise`: what would lower latency or raise throughput, and the command for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.support.masking import printable
+from ridgeline.cli.errors import make_console, reporting_errors
+from ridgeline.cli.remote.changing import App
+from ridgeline.cli.remote.commands import AsJson, Token, Url
+
+_ASK_AGAIN_SECONDS = 0.5
+_PATIENCE_SECONDS = 30.0
+"""After so long without a window, what is known must do."""
+_SHOWN_BLAME = 4
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the `ridgeline` command."""
+    app.command()(advise)
+
+
+def advise(
+    app: App,
+    seconds: Annotated[
+        float, typer.Option("--for", min=0, help="Watch for so long, in seconds; 0: by what is known.")
+    ] = 10.0,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what would lower latency or raise throughput, by how much, and which command does it.
+
+    Nothing is changed. The last windows are known; it watches until there are enough of them.
+
+    Example: `ridgeline advise payments`
+    """
+    with reporting_errors():
+        from ridgeline.cli.remote import shared
+
+        client = shared.connect(app if url is None else None, url, token)
+        clock, answer = SystemClock(), client.get("/advice")
+        until = clock.monotonic() + seconds
+        if answer["seconds"] < seconds:
+            make_console().print(f"watching `{app}` for {seconds:g} s ...", highlight=False)
+        while answer["seconds"] < seconds and clock.monotonic() < until:
+            clock.wait(min(_ASK_AGAIN_SECONDS, max(0.0, until - clock.monotonic())))
+            answer = client.get("/advice")
+        if not answer["enough"] and seconds:
+            text = f"{answer['windows']} windows are known, watching until {answer['needed']} are ..."
+            make_console().print(text, highlight=False)
+        known, came = answer["windows"], clock.monotonic()
+        while not answer["enough"] and seconds and clock.monotonic() < came + max(seconds, _PATIENCE_SECONDS):
+            clock.wait(_ASK_AGAIN_SECONDS)
+            answer = client.get("/advice")
+            if answer["windows"] != known:
+                known, came = answer["windows"], clock.monotonic()
+        shared.show(answer, lambda _width: advice_parts(answer), as_json=as_json)
+
+
+def advice_parts(answer: Any) -> Iterator[Text]:
+    """What was seen, then each piece of advice with its reason, its gain and its command."""
+    if not answer["enough"]:
+        yield Text(f"{answer['windows']} windows in {answer['seconds']:.0f} s are too few to say anything")
+        yield from (Text(printable(line)) for line in answer["unknown"])
+        return
+    spent = list(answer["blame"].items())[:_SHOWN_BLAME]
+    shares = ", ".join(f"{what} {_time(seconds)}" for what, seconds in spent)
+    yield Text(
+        f"{answer['windows']} windows in {answer['seconds']:.0f} s; median {_time(answer['latencySeconds'])}"
+        f" from trigger to commit. The mean window: {shares}"
+    )
+    if not answer["advice"]:
+        yield Text("no other number of partitions is known to help")
+    for number, one in enumerate(answer["advice"], 1):
+        yield Text(printable(f"{number}. {one['what']}: {one['why']}"))
+        if one["after"] is not None:
+            before, after = _figure(one["figure"], one["before"]), _figure(one["figure"], one["after"])
+            yield Text(f"   {_NAMES.get(one['figure'], one['figure'])}: {before} now, {after} predicted")
+        if one["command"]:
+            yield Text(printable(f"   {one['command']}"))
+    yield from (Text(printable(f"not known: {line}")) for line in answer["unknown"])
+
+
+_NAMES = {
+    "latency_p50_seconds": "median latency of a window",
+    "tuples_per_second": "most tuples per second",
+    "utilization": "busy",
+}
+
+
+def _figure(figure: str, value: float) -> str:
+    if figure.endswith("_seconds"):
+        return _time(value)
+    return f"{value:.0%}" if figure == "utilization" else f"{value:,.0f}"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return "unknown"
+    return f"{1000 * seconds:,.1f} ms" if seconds < 1 else f"{seconds:,.2f} s"

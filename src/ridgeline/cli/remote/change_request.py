@@ -1,0 +1,179 @@
+"""Ask a running application for a change, wait until it is committed, and say what came of it."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.error import HTTPError
+
+from rich.table import Table
+from rich.text import Text
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import RidgelineError
+from ridgeline.cli.errors import CommandError
+from ridgeline.cli.remote import shared
+from ridgeline.cli.remote.client import TIMEOUT_SECONDS, Client
+from ridgeline.cli.units import time_of_day
+
+WAIT_SECONDS = 5
+"""So long an answer of the service may wait: less than a client does."""
+_POLL_SECONDS = 0.2
+_CLOCK = SystemClock()
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How a command waits: `timeout` seconds at most, or `no_wait`, until the change is in the queue.
+
+    A dry run waits for its answer: to plan very many partitions takes long.
+    """
+
+    no_wait: bool = False
+    timeout: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSender:
+    """Sends changes to one application. `app`: its name as the user gave it, for what else to type."""
+
+    client: Client
+    app: str
+    waiting: Waiting
+    as_json: bool = False
+
+    def change(self, edits: Iterable[Any], note: str = "", *, dry_run: bool = False) -> None:
+        """Ask for edits, and print what came of them. Raises CommandError if they are refused."""
+        self.send("/changes", {"edits": list(edits)}, note, dry_run=dry_run)
+
+    def send(self, path: str, body: dict[str, Any], note: str = "", *, dry_run: bool = False) -> None:
+        """Ask for a change of the plan at one path of the service; as `change`."""
+        given = {**body, "note": note or None}
+        if dry_run:
+            answer = self.client.post(
+                path, patience=self.waiting.timeout or TIMEOUT_SECONDS, **given, dryRun=True
+            )
+            shared.show(answer, lambda _width: map(Text, answer["lines"]), as_json=self.as_json)
+            return
+        row = self._waited(self.client.post(path, **given, **self._asking()))
+        shared.show(row, lambda _width: [Text(_outcome(row))], as_json=self.as_json)
+
+    def act(self, path: str, note: str, done: str) -> None:
+        """Ask the run as a whole for something, and print that it is `done`."""
+        row = self._waited(self.client.post(path, note=note or None, **self._asking()))
+        text = f"{self.app} {done}" if row["state"] == "APPLIED" else _outcome(row)
+        shared.show(row, lambda _width: [Text(text)], as_json=self.as_json)
+
+    def end(self, path: str, note: str) -> None:
+        """Ask the run to end, and wait until it has. Raises RidgelineError if it takes longer."""
+        self.client.get("/info")  # what does not run cannot be ended
+        cut_off = False
+        try:
+            row = self.client.post(path, note=note or None, **self._asking())
+        except RidgelineError as error:
+            if isinstance(error.__cause__, HTTPError):
+                raise
+            cut_off = True  # it may end before it has answered
+            row = {"state": "APPLIED", "what": path.strip("/"), "note": note}
+        ended = (cut_off or not self.waiting.no_wait) and self._gone()
+        text = f"{self.app} has ended" if ended else f"{self.app} ends"
+        shared.show(row, lambda _width: [Text(text)], as_json=self.as_json)
+
+    def _asking(self) -> dict[str, Any]:
+        wait = 0 if self.waiting.no_wait else min(WAIT_SECONDS, int(self.waiting.timeout))
+        return {"wait": wait, "who": who()}
+
+    def _waited(self, row: Any) -> Any:
+        """The change once it is made. Raises CommandError if it is refused, RidgelineError if it waits on."""
+        deadline = _CLOCK.monotonic() + self.waiting.timeout
+        while row["state"] == "QUEUED" and not self.waiting.no_wait:
+            left = deadline - _CLOCK.monotonic()
+            if left <= 0:
+                again = f"`ridgeline withdraw-change {self.app} {row['id']}` takes it back"
+                msg = (
+                    f"after {self.waiting.timeout:g} s {_outcome(row)}; `ridgeline changes {self.app}` shows "
+                    f"what becomes of it, {again}"
+                )
+                raise RidgelineError(msg)
+            if self.client.get("/info").get("state") == "PAUSED":
+                msg = (
+                    f"{_outcome(row)}; the application is paused, and no window begins; it is made after "
+                    f"`ridgeline resume {self.app}`"
+                )
+                raise RidgelineError(msg)
+            row = self.client.get(f"/changes/{row['id']}", wait=max(1, min(WAIT_SECONDS, int(left))))
+        if row["state"] == "REFUSED":
+            raise CommandError(row["reason"])
+        if row["state"] == "WITHDRAWN":
+            msg = f"change {row['id']} was withdrawn by somebody; ask again, if it is still wanted"
+            raise CommandError(msg)
+        return row
+
+    def _gone(self) -> bool:
+        """Wait until the application answers no more. Raises RidgelineError."""
+        deadline = _CLOCK.monotonic() + self.waiting.timeout
+        while True:
+            try:
+                self.client.get("/info")
+            except RidgelineError as error:
+                if not _is_slow(error):
+                    return True
+            if _CLOCK.monotonic() >= deadline:
+                break
+            _CLOCK.wait(_POLL_SECONDS)
+        msg = (
+            f"`{self.app}` still runs after {self.waiting.timeout:g} s; `ridgeline get-app-info {self.app}` "
+            "shows what it does"
+        )
+        raise RidgelineError(msg)
+
+
+def _is_slow(error: RidgelineError) -> bool:
+    """True if an application is there, but does not answer in time or has failed to."""
+    cause = error.__cause__
+    return isinstance(getattr(cause, "reason", cause), TimeoutError) or (
+        isinstance(cause, HTTPError) and not isinstance(error, CommandError)
+    )
+
+
+def who() -> str:
+    """Who asks, as far as this process knows."""
+    try:
+        return f"{getpass.getuser()}@{socket.gethostname()}"
+    except (OSError, KeyError, ImportError):
+        return "command"
+
+
+def _outcome(row: Any) -> str:
+    if row["state"] == "APPLIED":
+        window = "" if row["window"] is None else f" with window {row['window']}"
+        return f"change {row['id']} is committed{window}: {row['what']}"
+    window = "" if row["window"] is None else f" for window {row['window']}"
+    return f"change {row['id']} waits{window}: {row['what']}"
+
+
+def changes_parts(rows: Iterable[Any]) -> Iterable[Table | Text]:
+    """A table with a line for each change; then why those that were refused were."""
+    table = Table(box=None, pad_edge=False)
+    names = ("id", "state", "window", "asked", "who", "what", "note")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    refused = []
+    for row in rows:
+        window = "" if row["window"] is None else row["window"]
+        cells = (
+            row["id"],
+            row["state"],
+            window,
+            time_of_day(row["at"]),
+            row["who"],
+            row["what"],
+            row["note"],
+        )
+        table.add_row(*(Text(str(cell)) for cell in cells))
+        if row["reason"]:
+            refused.append(Text(f"{row['id']} was refused: {row['reason']}"))
+    return [table, *refused]

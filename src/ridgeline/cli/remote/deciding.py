@@ -1,0 +1,51 @@
+"""`ridgeline decisions`: what policies and listeners have decided, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ridgeline.api.support.masking import printable
+from ridgeline.cli.errors import reporting_errors
+from ridgeline.cli.remote.changing import PANEL, App
+from ridgeline.cli.remote.commands import AsJson, Token, Url
+from ridgeline.cli.units import time_of_day
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the `ridgeline` command."""
+    app.command(rich_help_panel=PANEL)(decisions)
+
+
+def decisions(app: App, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+    """List what policies and listeners have decided in this run, why, and what came of it.
+
+    Example: `ridgeline decisions payments`
+    """
+    with reporting_errors():
+        from ridgeline.cli.remote import shared
+
+        answer = shared.connect(app if url is None else None, url, token).get("/decisions")
+        rows = answer["decisions"]
+        none = [Text("no policy and no listener has decided on a change in this run")]
+        shared.show(answer, lambda _width: decision_parts(rows) if rows else none, as_json=as_json)
+
+
+def decision_parts(rows: Iterable[Any]) -> Iterator[Table | Text]:
+    """A table with a line for each decision; then why, and what came of it."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("id", "state", "at", "by", "what"):
+        table.add_column(name, overflow="fold")
+    notes: list[Text] = []
+    for row in rows:
+        cells = (row["id"], row["state"], time_of_day(row["at"]), row["by"], row["what"])
+        table.add_row(*(Text(printable(str(cell))) for cell in cells))
+        undone = f"takes decision {row['undoes']} back; " if row["undoes"] is not None else ""
+        lines = [f"{row['id']}: {undone}{row['note']}", row["found"] or row["expected"]]
+        notes.append(Text(printable("; ".join(line for line in lines if line))))
+    yield table
+    yield from notes

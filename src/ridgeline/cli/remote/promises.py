@@ -1,0 +1,113 @@
+"""The commands about promises: `ridgeline promises`, `ridgeline alert-rules`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ridgeline.cli.errors import CommandError, reporting_errors
+from ridgeline.cli.remote.commands import App, AsJson, Token, Url
+
+if TYPE_CHECKING:
+    from ridgeline.measure.deciding.figures import PromiseState
+    from ridgeline.sla import Promise
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the `ridgeline` command."""
+    app.command(rich_help_panel="Commands about a running application")(promises)
+    app.command(rich_help_panel="Commands about a running application")(alert_rules)
+
+
+def promises(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+    """Show what the application has promised: kept or broken, since when, and how long it was broken.
+
+    Example: `ridgeline promises payments`
+    """
+    with reporting_errors():
+        from ridgeline.cli.remote import shared
+
+        answer = shared.connect(app, url, token).get("/promises")
+        rows = answer["promises"]
+        none = Text("the application promises nothing")
+        shared.show(answer, lambda _width: [_table(rows) if rows else none], as_json=as_json)
+
+
+def alert_rules(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="APP|FILE",
+            help="A running application (name, id or URL), or a file with one, such as `payments.py`.",
+            show_default=False,
+        ),
+    ],
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Write alert rules for Prometheus, as YAML: one for each promise, that fires while it is broken.
+
+    Example: `ridgeline alert-rules payments > rules.yaml`
+    """
+    with reporting_errors():
+        import yaml
+
+        from ridgeline.cli.output import write
+        from ridgeline.sla import alert_rules as rules_of
+
+        of_file = url is None and "://" not in target and Path(target.partition(":")[0]).is_file()
+        name, found = _of_file(target) if of_file else _of_running(target, url, token)
+        if not found:
+            msg = f"`{name}` promises nothing, so there are no alerts; make promises by `app.promise(...)`"
+            raise CommandError(msg)
+        write(yaml.safe_dump(rules_of(name, found), sort_keys=False, allow_unicode=True).rstrip())
+
+
+def _of_file(target: str) -> tuple[str, Sequence[Promise]]:
+    """The name and the promises of an application in a file. Raises what is wrong with it."""
+    from ridgeline.cli.load import load_application
+    from ridgeline.plan.validation import validate
+
+    logical = validate(load_application(target))
+    return logical.application, logical.promises
+
+
+def _of_running(target: str, url: str | None, token: str | None) -> tuple[str, Sequence[PromiseState]]:
+    """The name and the promises of a running application."""
+    from ridgeline.cli.remote import shared
+    from ridgeline.measure.deciding.figures import PromiseState
+
+    client = shared.connect(target if url is None else None, url, token)
+    names = {"name": "promise", "kind": "kind", "operator": "operator", "kept": "kept", "since": "since"}
+    names |= {"figure": "figure", "limit": "limit", "unit": "unit"}
+    rows = client.get("/promises")["promises"]
+    found = [PromiseState(**{ours: row[theirs] for ours, theirs in names.items()}) for row in rows]
+    return client.get("/info")["name"], found
+
+
+def _table(rows: Iterable[Any]) -> Table:
+    """A line for each promise."""
+    from ridgeline.cli.units import duration, time_of_day
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("promise", "", "since", "figure", "promised", "broken", "times"):
+        table.add_column(name, overflow="fold")
+    words = {True: Text("kept", "green"), False: Text("BROKEN", "bold red"), None: Text("unknown", "dim")}
+    for row in rows:
+        figure = "" if row["figure"] is None else f"{row['figure']:.3g} {row['unit']}"
+        side = "at least" if row["kind"] == "throughput" else "at most"
+        table.add_row(
+            Text(row["promise"]),
+            words[row["kept"]],
+            Text(time_of_day(row["since"])),
+            Text(figure),
+            Text(f"{side} {row['limit']:g} {row['unit']}"),
+            Text(duration(row["brokenSeconds"])),
+            Text(str(row["timesBroken"])),
+        )
+    return table

@@ -1,0 +1,192 @@
+"""The command that runs SQL over the streams of a running application."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ridgeline.api.support.masking import printable
+from ridgeline.cli.errors import CommandError, reporting_errors
+from ridgeline.cli.remote.commands import AsJson, Token, Url
+
+if TYPE_CHECKING:
+    from ridgeline.cli.remote.client import Client
+
+_WAIT_SECONDS = 5
+_PATIENCE_SECONDS = 40.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the `ridgeline` command."""
+    app.command(rich_help_panel="Commands about a running application")(query)
+
+
+def query(  # noqa: PLR0913, PLR0917  options
+    app: Annotated[str, typer.Argument(metavar="APP", help="Name, id or URL of a running application.")],
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="A SELECT; its tables are the names of streams.")],
+    every: Annotated[
+        str, typer.Option(metavar="DURATION", help="How long a period is: `10s`; 0: a window.")
+    ] = "0",
+    lasting: Annotated[
+        str | None, typer.Option("--for", metavar="DURATION", help="End after so long.", show_default=False)
+    ] = None,
+    times: Annotated[int, typer.Option(min=0, metavar="N", help="End after N results; 0: until Ctrl-C.")] = 0,
+    rows: Annotated[
+        int, typer.Option(min=1, max=100_000, metavar="N", help="The most rows a result.")
+    ] = 1000,
+    seconds: Annotated[
+        int, typer.Option(min=1, max=30, metavar="SECONDS", help="The longest that the SQL may take.")
+    ] = 1,
+    memory_mb: Annotated[int, typer.Option(min=32, metavar="MB", help="The most memory it may take.")] = 256,
+    into: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Write the rows to a file, `.jsonl` or `.csv`, too.", show_default=False
+        ),
+    ] = None,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run SQL over streams of a running application, and show its results as they come.
+
+    The query is inserted as an operator and removed when the command ends. It cannot read files. Its errors
+    end it and nothing else. With `--json` each row is an object on a line.
+
+    Example: `ridgeline query quotes "select symbol, avg(price) from price group by symbol" --every 10s`
+
+    Exit codes: 0 ended as asked or by Ctrl-C, 1 it failed while it ran, 2 the SQL is wrong.
+    """
+    with reporting_errors():
+        from ridgeline.cli.remote import shared
+        from ridgeline.cli.remote.change_request import who
+
+        until = None if lasting is None else _seconds(lasting)
+        file = None if into is None else _Rows(into)
+        client = shared.connect(app if url is None else None, url, token)
+        body: dict[str, Any] = {"sql": sql, "every": every, "times": times, "rows": rows, "seconds": seconds}
+        answer = client.post("/queries", patience=_PATIENCE_SECONDS, **body, memoryMb=memory_mb, who=who())
+        _follow(client, answer["name"], until, file, as_json=as_json)
+
+
+def _follow(client: Client, name: str, until: float | None, file: _Rows | None, *, as_json: bool) -> None:
+    """Show results until the query ends, the time is over or somebody interrupts; then end it."""
+    from ridgeline.api.clock import SystemClock
+    from ridgeline.api.errors import RidgelineError
+    from ridgeline.cli.output import write
+    from ridgeline.cli.remote import shared
+
+    clock = SystemClock()
+    deadline = None if until is None else clock.monotonic() + until
+    console = shared.make_console()
+    seen, ended = 0, False
+    try:
+        while not ended:
+            left = _WAIT_SECONDS if deadline is None else deadline - clock.monotonic()
+            if left <= 0:
+                break
+            answer = client.post(f"/queries/{name}/results", after=seen, wait=min(_WAIT_SECONDS, int(left)))
+            for result in answer["results"]:
+                if as_json and result["rows"]:
+                    write("\n".join(json.dumps(row, ensure_ascii=False) for row in result["rows"]))
+                elif not as_json:
+                    for part in parts(result, result["number"] - seen - 1):
+                        console.print(part, soft_wrap=isinstance(part, Text) and not console.is_terminal)
+                if file is not None:
+                    file.write(result)
+                seen = result["number"]
+            ended = answer["ended"]
+            if answer["error"]:
+                msg = f"the query has ended: {answer['error']}"
+                raise RidgelineError(msg)
+            if not answer["results"] and not ended and left < 1:
+                clock.wait(max(0.0, left))
+    except KeyboardInterrupt:
+        pass
+    finally:
+        if file is not None:
+            file.close()
+        _stop(client, name)
+
+
+def _stop(client: Client, name: str) -> None:
+    """End the query, if it is there still."""
+    from ridgeline.api.errors import RidgelineError
+
+    with contextlib.suppress(RidgelineError):  # it has ended, or the application has
+        client.post(f"/queries/{name}/stop")
+
+
+def parts(result: Any, lost: int) -> list[Table | Text]:
+    """A result: which windows it is of and what it cost, and its rows."""
+    head = (
+        f"windows {result['firstWindow']} to {result['window']}: {result['tuples']:,} tuples, "
+        f"{len(result['rows']):,} rows{' and more' if result['more'] else ''}, "
+        f"{result['seconds'] * 1000:,.1f} ms, {result['bytes'] / 1000:,.1f} kB"
+    )
+    found: list[Table | Text] = [Text(head, style="dim")]
+    if lost > 0:
+        found.append(Text(f"{lost:,} results before it are lost: they were not read in time"))
+    table = Table(box=None, pad_edge=False)
+    for name in result["columns"]:
+        numbers = all(isinstance(row[name], (int, float, type(None))) for row in result["rows"])
+        table.add_column(printable(name), justify="right" if numbers else "left", overflow="fold")
+    for row in result["rows"]:
+        table.add_row(*(Text(_cell(row[name])) for name in result["columns"]))
+    return [*found, table]
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "" if value is None else printable(str(value))
+
+
+def _seconds(text: str) -> float:
+    from ridgeline.api.support.duration import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise CommandError(str(error)) from None
+
+
+class _Rows:
+    """A file that rows are written to. Raises CommandError."""
+
+    def __init__(self, path: str) -> None:
+        self._as_csv = path.endswith(".csv")
+        if not path.endswith((".csv", ".jsonl")):
+            msg = (
+                f"`--into {path}` is no file that rows can be written to; its name ends in `.jsonl` or `.csv`"
+            )
+            raise CommandError(msg)
+        try:
+            self._file: IO[str] = Path(path).open("w", encoding="utf-8", newline="")  # noqa: SIM115  closed
+        except OSError as error:
+            msg = f"`{path}` cannot be written: {error.strerror}; give another file"
+            raise CommandError(msg) from None
+        self._begun = False
+
+    def write(self, result: Any) -> None:
+        """Add the rows of a result."""
+        if self._as_csv:
+            writer = csv.DictWriter(self._file, result["columns"])
+            if not self._begun:
+                writer.writeheader()
+            writer.writerows(result["rows"])
+        else:
+            self._file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in result["rows"])
+        self._begun = True
+        self._file.flush()
+
+    def close(self) -> None:
+        """End the file."""
+        self._file.close()

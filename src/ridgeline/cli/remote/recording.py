@@ -1,0 +1,174 @@
+"""The commands that record tuples of a running application, and show what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ridgeline.cli.errors import reporting_errors
+from ridgeline.cli.remote.commands import AsJson, Token, Url
+
+App = Annotated[str, typer.Argument(metavar="APP", help="Name, id or URL of a running application.")]
+Operator = Annotated[str, typer.Argument(metavar="OPERATOR", help="Name of an operator, as in the plan.")]
+Port = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[PORT]", help="One of its ports. Default: all that are connected.", show_default=False
+    ),
+]
+Windows = Annotated[int, typer.Option(min=1, metavar="N", help="End after N windows.")]
+MaxMb = Annotated[int, typer.Option(min=1, metavar="MB", help="End before it has more megabytes.")]
+RecordingId = Annotated[str, typer.Argument(metavar="RECORDING", help="Its id; see `list-recordings`.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the `ridgeline` command."""
+    panel = "Commands about a running application"
+    for command in (start_recording, stop_recording, list_recordings, show_recording):
+        app.command(rich_help_panel=panel)(command)
+
+
+def start_recording(
+    app: App,
+    operator: Operator,
+    port: Port = None,
+    windows: Windows = 1000,
+    max_mb: MaxMb = 64,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Record the tuples of an operator's ports, from the next window on, in files of Parquet.
+
+    Only committed windows are recorded, on all partitions. Secrets are masked.
+
+    Example: `ridgeline start-recording quotes parse output --windows 20`
+    """
+    with reporting_errors():
+        from ridgeline.cli.remote import shared
+
+        client = shared.connect(app if url is None else None, url, token)
+        answer = client.post("/recordings", operator=operator, port=port, windows=windows, maxMb=max_mb)
+        shared.show(answer, lambda _width: [_changed(answer, "is recorded from")], as_json=as_json)
+
+
+def stop_recording(
+    app: App, recording: RecordingId, url: Url = None, token: Token = None, as_json: AsJson = False
+) -> None:
+    """End a recording before the next window.
+
+    Example: `ridgeline stop-recording quotes 1-1`
+    """
+    with reporting_errors():
+        from urllib.parse import quote
+
+        from ridgeline.cli.remote import shared
+
+        client = shared.connect(app if url is None else None, url, token)
+        answer = client.post(f"/recordings/{quote(recording, safe='')}/stop")
+        shared.show(answer, lambda _width: [_changed(answer, "ends before")], as_json=as_json)
+
+
+def list_recordings(app: App, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+    """List the recordings of an application's checkpoint.
+
+    Example: `ridgeline list-recordings quotes`
+    """
+    with reporting_errors():
+        from ridgeline.cli.remote import shared
+
+        answer = shared.connect(app if url is None else None, url, token).get("/recordings")
+        rows = answer["recordings"]
+        none = Text("nothing was recorded; `ridgeline start-recording APP OPERATOR` begins it")
+        shared.show(answer, lambda _width: [_recordings(rows) if rows else none], as_json=as_json)
+
+
+def show_recording(
+    app: Annotated[
+        str,
+        typer.Argument(
+            metavar="APP", help="Name, id or URL of a running application, or a checkpoint folder."
+        ),
+    ],
+    recording: RecordingId,
+    port: Port = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Only the last N tuples of a port.")] = 20,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show the tuples of a recording; each with its window, partition and position there.
+
+    Example: `ridgeline show-recording quotes 1-1 output --limit 100`
+    """
+    with reporting_errors():
+        from ridgeline.cli.remote import recorded, shared
+
+        if Path(app).is_dir():
+            folder = recorded.folder_in(app, recording)
+        else:
+            client = shared.connect(app if url is None else None, url, token)
+            folder = recorded.folder_of(client.get("/recordings")["recordings"], recording)
+        ports = recorded.plain(recorded.read(folder, port, limit))
+        answer = {"recording": recording, "folder": folder, "ports": ports}
+        shared.show(answer, lambda _width: _tuples(ports), as_json=as_json)
+
+
+def _changed(answer: Any, what: str) -> Text:
+    if answer["state"] == "QUEUED":
+        return Text(f"{answer['what']}: waits for the next window")
+    return Text(f"{answer['result']}: {what} window {answer['window']}")
+
+
+def _recordings(rows: Iterable[Any]) -> Table:
+    """A table with a line for each recording."""
+    table = Table(box=None, pad_edge=False)
+    for name in (
+        "id",
+        "operator",
+        "ports",
+        "state",
+        "from",
+        "before",
+        "windows",
+        "tuples",
+        "bytes",
+        "reason",
+    ):
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(
+            *map(
+                str,
+                (
+                    row["id"],
+                    row["operator"],
+                    ", ".join(row["ports"]),
+                    row["state"],
+                    row["firstWindow"],
+                    row["endWindow"],
+                    row["windows"],
+                    row["tuples"],
+                    row["bytes"],
+                    row["reason"],
+                ),
+            )
+        )
+    return table
+
+
+def _tuples(ports: dict[str, list[dict[str, Any]]]) -> Iterable[Text | Table]:
+    for port, rows in ports.items():
+        yield Text(f"{port}: {len(rows)} tuples shown" if rows else f"{port}: no tuples", "bold")
+        if rows:
+            table = Table(box=None, pad_edge=False)
+            for name in rows[0]:
+                table.add_column(Text(name), overflow="fold")
+            for row in rows:
+                table.add_row(*(Text(str(value)) for value in row.values()))
+            yield table

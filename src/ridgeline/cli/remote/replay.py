@@ -1,0 +1,133 @@
+"""`ridgeline replay`: the figures of a run from its event log."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ridgeline.api.support.masking import printable
+from ridgeline.cli.errors import CommandError, make_console
+from ridgeline.cli.remote.shared import make_console as make_output
+from ridgeline.cli.remote.shared import print_json
+from ridgeline.cli.running.report import read_report
+from ridgeline.cli.running.summary import WIDEST, print_figures, say
+from ridgeline.cli.units import count, duration, milliseconds, plural, time_of_day
+from ridgeline.cli.views.lists import latency_table
+from ridgeline.cli.views.path import critical_path_parts
+from ridgeline.measure.answers.operators import RecordAgesAnswer
+from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.windows import (
+    CriticalPathAnswer,
+    LatencyAnswer,
+    WindowAnswer,
+    WindowSummaryAnswer,
+)
+from ridgeline.measure.changes import text_of
+from ridgeline.measure.measurement import Measurement
+from ridgeline.service.event_log import NoRunError, read_run
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AsOf:
+    """A measurement's answers as of its last event."""
+
+    measurement: Measurement
+
+    def latency(self, window_id: int | None = None) -> LatencyAnswer:
+        """As `/latency`."""
+        return self.measurement.latency(self.measurement.at, window_id)
+
+    def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
+        """As `/criticalPath`."""
+        return self.measurement.critical_path(window_id)
+
+    def record_age(self, operator: str | None = None) -> RecordAgesAnswer:
+        """As `/recordAge`."""
+        return self.measurement.record_age(self.measurement.at, operator)
+
+    def progress(self) -> ProgressAnswer:
+        """As `/progress`."""
+        return self.measurement.progress(self.measurement.at)
+
+    def windows(self, limit: int | None = None) -> Sequence[WindowSummaryAnswer]:
+        """As `/windows`."""
+        return self.measurement.windows(limit)
+
+
+def replay(path: str, window_id: int | None, *, as_json: bool) -> None:
+    """Print a log's figures, or those of one window.
+
+    Raises CommandError for what is no whole log and for a window that it has not.
+    """
+    measurement = _read(path)
+    if window_id is not None:
+        answer = _window(path, measurement, window_id)
+        if as_json:
+            print_json(answer)
+        else:
+            _print_window(answer, AsOf(measurement).critical_path(window_id))
+    elif as_json:
+        print_json(measurement.frame(measurement.at))
+    else:
+        _print_run(measurement)
+
+
+def _read(path: str) -> Measurement:
+    """The figures of a log. Raises CommandError."""
+    if not Path(path).exists():
+        msg = f"there is no event log `{path}`; `ridgeline run APP --event-log {path}` writes one"
+        raise CommandError(msg)
+    measurement = Measurement()
+    try:
+        for event in read_run(path, make_console().print):
+            measurement.apply(event)
+    except NoRunError as error:
+        raise CommandError(str(error)) from None
+    return measurement
+
+
+def _window(path: str, measurement: Measurement, window_id: int) -> WindowAnswer:
+    try:
+        return measurement.window(window_id)
+    except KeyError as error:
+        msg = f"event log `{path}`: {error.args[0]}"
+        raise CommandError(msg) from None
+
+
+def _print_run(measurement: Measurement) -> None:
+    """Print a run's figures as `ridgeline run` does at its end."""
+    console = make_output()
+    info = measurement.info(measurement.at)
+    if "id" not in info:  # `read_run` has refused a log without a plan
+        return
+    reason = f": {info['reason']}" if info["reason"] else ""
+    began = f", began {time_of_day(info['startTime'])}, {duration(info['elapsedTime'])}"
+    say(
+        console,
+        Text(
+            f"{info['name']} on {info['master'] or 'unknown master'}{began}; {info['state'].lower()}{reason}",
+            "bold",
+        ),
+    )
+    for change in measurement.changes.rows():
+        say(console, Text(f"{time_of_day(change['since'])} {printable(text_of(change))}"))
+    run = measurement.summary()
+    if run["last"] is None:
+        say(console, Text("no window was committed"))
+    print_figures(console, run, read_report(AsOf(measurement), measurement.at))
+
+
+def _print_window(window: WindowAnswer, path: CriticalPathAnswer) -> None:
+    console = make_output()
+    width = min(console.width, WIDEST)
+    attempts = f", {plural(window['attempts'], 'attempt')}" if window["attempts"] > 1 else ""
+    when = f"triggered {time_of_day(window['triggeredAt'])}, {milliseconds(window['lateMs'])} late"
+    tuples = f"{count(window['tuplesIn'])} tuples in, {count(window['tuplesOut'])} out"
+    parts: list[RenderableType] = [*critical_path_parts(path, width), Text(), latency_table(window, width)]
+    say(console, Text(f"{when}; {tuples}{attempts}"))
+    for part in parts:
+        say(console, part)

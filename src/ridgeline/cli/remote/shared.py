@@ -1,0 +1,70 @@
+"""What the commands about a running application share: which one is meant, and how answers are printed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.masking import printable_json
+from ridgeline.cli import errors
+from ridgeline.cli.errors import CommandError
+from ridgeline.cli.output import Output, write
+from ridgeline.cli.remote.client import Client
+from ridgeline.service import registry
+
+WIDE = 160
+"""Columns where there is no terminal to fit in."""
+
+
+def connect(app: str | None, url: str | None, token: str | None) -> Client:
+    """A client of the application with this name, id or URL; of the nearest one if none is given.
+
+    Says on standard error which one that is, if others run.
+
+    Raises CommandError.
+    """
+    if url is not None and app is not None:
+        msg = f"`{app}` and `--url {url}` name an application each; give one of them"
+        raise CommandError(msg)
+    if url is not None and "://" not in url:
+        url = f"http://{url}"
+    try:
+        entry = registry.find(url or app or "")
+    except RidgelineError as error:
+        raise CommandError(str(error)) from None
+    if app is None and url is None and len(registry.running()) > 1:
+        errors.make_console().print(Text(f"`{entry.id}` ({entry.name}), the nearest of several"))
+    return Client(entry.url, entry.token or token)
+
+
+def make_console() -> Console:
+    """Where answers are printed to."""
+    console = Output(highlight=False, emoji=False, markup=False)
+    if not console.is_terminal:
+        console.width = WIDE
+    return console
+
+
+def show(answer: object, draw: Callable[[int], Iterable[RenderableType]], *, as_json: bool) -> None:
+    """Print an answer: as JSON, as it came, or drawn for the width of the console."""
+    if as_json:
+        print_json(answer)
+        return
+    console = make_console()
+    for part in draw(console.width):
+        console.print(part, soft_wrap=isinstance(part, Text) and not console.is_terminal)
+
+
+def print_json(answer: object, *, indent: int | None = 2) -> None:
+    """Print JSON for other programs: no colours, no wrapping."""
+    write(printable_json(json.dumps(answer, indent=indent, ensure_ascii=False)))
+
+
+def describe(entry: registry.Entry) -> dict[str, object]:
+    """A running application as `list-apps --json` gives it; its token stays where it is."""
+    names = ("id", "name", "url", "user", "host", "pid", "checkpoint")
+    return {**{name: getattr(entry, name) for name in names}, "startTime": entry.started}

@@ -1,0 +1,204 @@
+"""Applications, operators, containers and windows as tables, a row each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ridgeline.cli.tables import Columns, fitted, flow
+from ridgeline.cli.units import UNKNOWN, count, duration, milliseconds, percentile, rate, time_of_day
+from ridgeline.cli.views.backlog import size
+from ridgeline.measure.answers.application import InfoAnswer
+
+STATES: Mapping[str, str] = {
+    "ACTIVE": "green",
+    "RUNNING": "green",
+    "PAUSED": "cyan",
+    "SILENT": "bold red",
+    "FAILED": "bold red",
+    "PENDING": "dim",
+    "INACTIVE": "dim",
+}
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def apps_table(apps: Rows, width: int) -> Table:
+    """Running applications, as the registry knows them."""
+    columns: Columns = {
+        "name": [Text(app["name"], "bold") for app in apps],
+        "id": [Text(app["id"]) for app in apps],
+        "url": [Text(app["url"]) for app in apps],
+        "user": [Text(app.get("user") or UNKNOWN) for app in apps],
+        "pid": [Text(str(app.get("pid") or UNKNOWN)) for app in apps],
+        "since": [Text(_time(app.get("startTime"))) for app in apps],
+    }
+    return fitted(columns, width, ("since", "user", "pid"), left=("name", "id", "url", "user"))
+
+
+def info_lines(info: InfoAnswer, width: int) -> list[RenderableType]:
+    """The application as a whole: a name and a value a line."""
+    stats = info["stats"]
+    started, elapsed = info.get("startTime"), info.get("elapsedTime") or 0.0
+    path, window = milliseconds(stats.get("latency")), milliseconds(stats.get("windowLatency"))
+    processed, per_second = count(stats.get("totalTuplesProcessed")), rate(stats.get("tuplesProcessedPSMA"))
+    allocated, containers = count(stats.get("allocatedContainers")), count(stats.get("plannedContainers"))
+    failed, operators = count(stats.get("failedContainers")), count(stats.get("numOperators"))
+    received, refused = count(stats.get("heartbeatsReceived")), count(stats.get("messagesRefused"))
+    facts = {
+        "id": info.get("id"),
+        "state": info["state"] + (f": {info['reason']}" if info.get("reason") else ""),
+        "user": info.get("user"),
+        "master": info.get("master"),
+        "checkpoint": info.get("checkpoint"),
+        "kept": ", ".join(f"{name}={value}" for name, value in info.get("propertiesKept", {}).items()),
+        "version": info.get("version"),
+        "plan": f"version {info['planVersion']}" if info.get("planVersion") else None,
+        "started": f"{time_of_day(started, started + elapsed)}, {duration(elapsed)} ago" if started else None,
+        "windows": f"{duration(info['windowSeconds'])} wide"
+        if info.get("windowSeconds")
+        else "as fast as they get",
+        "committed": _committed(stats),
+        "latency": f"{path} on the critical path, {window} the last window",
+        "tuples": f"{processed} processed by all operators, {per_second}/s",
+        "containers": f"{allocated} of {containers} allocated, {failed} failed; {operators} operators",
+        "heartbeats": f"{received} received; {refused} messages refused",
+    }
+    lines: list[RenderableType] = [Text(info.get("name") or "", "bold")]
+    lines += [Text.assemble((f"  {name:<12}", "dim"), str(value)) for name, value in facts.items() if value]
+    if stats.get("criticalPath"):
+        titles = [
+            Text(f"{'> ' if number else ''}{title}") for number, title in enumerate(stats["criticalPath"])
+        ]
+        lines.append(flow([Text("  critical path", "dim"), *titles], width, indent=14))
+    return lines
+
+
+def operators_list(operators: Rows, width: int) -> Table:
+    """Physical operators: where they run and what they do."""
+    columns: Columns = {
+        "id": [Text(str(operator["id"])) for operator in operators],
+        "operator": [Text(operator["operator"], "bold") for operator in operators],
+        "status": [Text(operator["status"], STATES.get(operator["status"], "")) for operator in operators],
+        "container": [Text(str(operator["container"])) for operator in operators],
+        "host": [Text(operator["host"] or UNKNOWN) for operator in operators],
+        "window": [Text(_number(operator["currentWindowId"])) for operator in operators],
+        "processed": [Text(count(operator["totalTuplesProcessed"])) for operator in operators],
+        "emitted": [Text(count(operator["totalTuplesEmitted"])) for operator in operators],
+        "in/s": [Text(rate(operator["tuplesProcessedPSMA"])) for operator in operators],
+        "out/s": [Text(rate(operator["tuplesEmittedPSMA"])) for operator in operators],
+        "latency": [Text(milliseconds(operator["latencyMA"])) for operator in operators],
+        "cpu": [Text(_percent(operator["cpuPercentageMA"])) for operator in operators],
+        "failures": [
+            Text(count(operator["failureCount"]), "yellow" if operator["failureCount"] else "dim")
+            for operator in operators
+        ],
+    }
+    if any(operator.get("heldBytes") for operator in operators):
+        columns["held"] = [Text(size(operator["heldBytes"])) for operator in operators]
+    dispensable = (
+        "held",
+        "host",
+        "emitted",
+        "failures",
+        "cpu",
+        "processed",
+        "out/s",
+        "window",
+        "container",
+        "in/s",
+        "latency",
+    )
+    return fitted(columns, width, dispensable, left=("operator", "status", "host"))
+
+
+def containers_table(containers: Rows, width: int) -> Table:
+    """Containers: where they run, and which operators."""
+    columns: Columns = {
+        "id": [Text(str(container["id"])) for container in containers],
+        "state": [Text(container["state"], STATES.get(container["state"], "")) for container in containers],
+        "host": [Text(container["host"] or UNKNOWN) for container in containers],
+        "pid": [Text(_number(container["pid"])) for container in containers],
+        "stage": [Text(_number(container["stage"])) for container in containers],
+        "last heartbeat": [Text(_ago(container["heartbeatAgeSeconds"])) for container in containers],
+        "sent": [Text(size(container["bytesOut"])) for container in containers],
+        "operators": [Text(", ".join(container["operators"].values())) for container in containers],
+    }
+    return fitted(columns, width, ("sent", "stage", "pid", "host"), left=("state", "host", "operators"))
+
+
+def windows_table(windows: Rows, width: int) -> Table:
+    """Committed windows, the newest last."""
+    columns: Columns = {
+        "window": [Text(count(window["windowId"]), "bold") for window in windows],
+        "committed": [Text(time_of_day(window["committedAt"])) for window in windows],
+        "latency": [Text(milliseconds(window["latencyMs"])) for window in windows],
+        "late": [Text(milliseconds(window["lateMs"])) for window in windows],
+        "path": [Text(milliseconds(window["criticalPathMs"])) for window in windows],
+        "in": [Text(count(window["tuplesIn"])) for window in windows],
+        "out": [Text(count(window["tuplesOut"])) for window in windows],
+        "attempts": [
+            Text(count(window["attempts"]), "yellow" if window["attempts"] > 1 else "dim")
+            for window in windows
+        ],
+        "critical path": [Text(" > ".join(window["path"])) for window in windows],
+    }
+    plans = [window.get("planVersion") for window in windows]
+    if len(set(plans)) > 1:
+        columns["plan"] = [Text(_number(plan)) for plan in plans]
+    return fitted(columns, width, ("attempts", "late", "committed"), left=("critical path",))
+
+
+def latency_table(latency: Mapping[str, Any], width: int) -> Table:
+    """Latencies of all physical operators in a window, and over all windows."""
+    operators = latency["operators"]
+    columns: Columns = {"operator": [Text(operator["operator"], "bold") for operator in operators]}
+    for title, name in (
+        ("latency", "latencyMs"),
+        ("compute", "computeMs"),
+        ("cpu", "cpuMs"),
+        ("wait", "waitMs"),
+        ("transfer", "transferMs"),
+        ("average", "averageMs"),
+    ):
+        columns[title] = [Text(milliseconds(operator.get(name))) for operator in operators]
+    for title, name in (("p50", "p50Ms"), ("p99", "p99Ms")):
+        columns[title] = [Text(percentile(operator.get(name))) for operator in operators]
+    if any(operator["windowsBehind"] for operator in operators):
+        columns["behind"] = [Text(count(operator["windowsBehind"])) for operator in operators]
+    return fitted(columns, width, ("average", "p50", "transfer", "wait", "cpu", "compute"))
+
+
+def _committed(stats: Mapping[str, Any]) -> str:
+    """How many windows are committed, and what was repeated and lost on the way; for the overview."""
+    retried = stats.get("windowsRetried")
+    last = stats.get("recoveryWindowId")
+    text = (
+        f"{count(stats.get('windowsCommitted'))} windows, the last one "
+        f"{UNKNOWN if last is None else count(last)}"
+    )
+    text += f"; {count(retried)} attempts repeated" if retried else ""
+    tasks = stats.get("tasksRetried")
+    text += f"; {count(tasks)} tasks begun again by Spark" if tasks else ""
+    lost, again = stats.get("slotsLost"), stats.get("slotsRestarted")
+    return f"{text}; {count(lost)} slots lost, {count(again)} started again" if lost else text
+
+
+def _time(at: float | None) -> str:
+    return UNKNOWN if at is None else time_of_day(at)
+
+
+def _number(number: int | None) -> str:
+    return UNKNOWN if number is None else str(number)
+
+
+def _percent(number: float | None) -> str:
+    return UNKNOWN if number is None else f"{number:.0f}%"
+
+
+def _ago(seconds: float | None) -> str:
+    return UNKNOWN if seconds is None else f"{duration(seconds)} ago"

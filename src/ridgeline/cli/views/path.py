@@ -1,0 +1,161 @@
+"""The critical path with its times, and what else a window's time is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from ridgeline.cli.tables import flow
+from ridgeline.cli.units import count, milliseconds
+from ridgeline.cli.views.window_time import NAMES, SMALL, blame_table
+from ridgeline.measure.answers.windows import CriticalPathAnswer
+
+_LONG = 12
+_KEPT = 8
+_SHOWN_SLACK = 5
+_HELD = 3
+_CUT, _FEWEST = 60, 3
+
+
+def path_text(path: CriticalPathAnswer, width: int) -> Text:
+    """The path with its latencies, in as many lines as it needs; empty before the first window.
+
+    For example `ticks 3 ms > quote 41 ms > console 2 ms = 46 ms of 97 ms window`.
+    """
+    steps = path["path"]
+    if not steps:
+        return Text()
+    slowest = max(range(len(steps)), key=lambda step: steps[step]["latencyMs"] or 0.0)
+    pieces = []
+    for number, step in enumerate(steps):
+        title = (step["operator"], "bold red" if number == slowest else "bold")
+        pieces.append(
+            Text.assemble(("> " if number else "", "dim"), title, f" {milliseconds(step['latencyMs'])}")
+        )
+    pieces = _cut(pieces, [step["latencyMs"] or 0.0 for step in steps])
+    whole = Text.assemble(("= ", "dim"), (milliseconds(path["latencyMs"]), "bold"))
+    if path.get("windowLatencyMs") is not None:
+        whole.append(f" of {milliseconds(path['windowLatencyMs'])} window")
+    return flow([Text("critical path", "dim"), *pieces, whole], width, indent=2)
+
+
+def rest_text(path: CriticalPathAnswer, width: int) -> Text:
+    """What the window's time is beside the critical path, the biggest part first; empty without any."""
+    rest = (path.get("explained") or {}).get("rest") or {}
+    least = SMALL * (path.get("windowLatencyMs") or 0.0)
+    found = sorted((part for part in rest.items() if abs(part[1]) >= least), key=lambda part: -abs(part[1]))
+    texts = [f"{NAMES.get(what, what)} {milliseconds(ms)}" for what, ms in found]
+    small = [ms for ms in rest.values() if abs(ms) < least]
+    if small:
+        texts.append(f"{len(small)} more {milliseconds(sum(small))}")
+    if not texts:
+        return Text()
+    return flow(
+        [Text("the rest", "dim"), *(Text(f"{text},") for text in texts[:-1]), Text(texts[-1])],
+        width,
+        indent=2,
+    )
+
+
+def short_path(path: CriticalPathAnswer) -> str:
+    """The path for a line of a log, such as `46 ms ticks > quote > console`.
+
+    A long one has its ends and its costliest operators.
+    """
+    steps = path["path"]
+    if not steps:
+        return ""
+    titles, costs = [step["operator"] for step in steps], [step["latencyMs"] or 0.0 for step in steps]
+    most = len(titles)
+    while len(text := " > ".join(_shortened(titles, costs, most))) > _CUT and most > _FEWEST:
+        most -= 1
+    return f"{milliseconds(path['latencyMs'])} {text}"
+
+
+def _shortened(titles: Sequence[str], costs: Sequence[float], most: int) -> list[str]:
+    found: list[str] = []
+    before = -1
+    for number in _shown(costs, most):
+        found += (["..."] if number > before + 1 else []) + [titles[number]]
+        before = number
+    return found
+
+
+def _shown(costs: Sequence[float], most: int) -> list[int]:
+    """Which steps to show if not all fit: both ends, then the costliest, of equal ones the outer."""
+    last = len(costs) - 1
+    inner = sorted(range(1, last), key=lambda number: (-costs[number], min(number, last - number)))
+    return sorted({0, last, *inner[: max(0, most - 2)]})
+
+
+def average_path(path: CriticalPathAnswer, own_ms: Mapping[str, float], width: int) -> Text:
+    """The critical path of the averages; empty before the first window.
+
+    Args:
+        path: As `/criticalPath` gives it.
+        own_ms: Average own latency (compute and transfer) by operator.
+        width: Columns.
+
+    Returns:
+        Titles with their own average time and the share of windows in which they were on the path.
+    """
+    titles = path["average"]["path"]
+    pieces = []
+    for number, title in enumerate(titles):
+        piece = Text.assemble(("> " if number else "", "dim"), (title, "bold"))
+        if title in own_ms:
+            piece.append(f" {milliseconds(own_ms[title])}")
+        pieces.append(piece.append(f" ({path['share'].get(title, 0.0):.0%})", "dim"))
+    if not pieces:
+        return Text()
+    whole = Text.assemble(("= ", "dim"), (milliseconds(path["average"]["latencyMs"]), "bold"))
+    return flow([*_cut(pieces, [own_ms.get(title, 0.0) for title in titles]), whole], width, indent=2)
+
+
+def slack_text(path: CriticalPathAnswer, width: int) -> Text:
+    """Which operators are nearest to the critical path, and by how much; empty if none is off it."""
+    found = sorted(path["slack"].items(), key=lambda item: (item[1], item[0]))
+    if not found:
+        return Text()
+    shown = found[:_SHOWN_SLACK]
+    ends = ["," if number < len(shown) - 1 else "" for number in range(len(shown))]
+    pieces = [Text(f"{title} {milliseconds(ms)}{end}") for (title, ms), end in zip(shown, ends, strict=True)]
+    if len(found) > len(shown):
+        pieces.append(Text(f"and {len(found) - len(shown)} more", "dim"))
+    return flow([Text("slack", "dim"), *pieces], width, indent=2)
+
+
+def critical_path_parts(path: CriticalPathAnswer, width: int) -> list[RenderableType]:
+    """All that `/criticalPath` answers: path, rest, slack, average, and the window's blame chain."""
+    if not path["path"]:
+        return [Text("no window is committed yet")]
+    lines = [
+        Text.assemble(("window ", "dim"), (count(path["windowId"]), "bold")),
+        path_text(path, width),
+        rest_text(path, width),
+        slack_text(path, width),
+    ]
+    average = Text.assemble(("on average ", "dim"), average_path(path, {}, width))
+    waited = Text("what the window waited for, from its trigger to its commit:")
+    held = [
+        Text(f"{one['by']} held the results of {one['output']} for {milliseconds(one['ms'])}")
+        for one in path.get("held", ())[:_HELD]
+    ]
+    blame = blame_table(path["blame"], width)
+    return [*(line for line in lines if line), average, Text(), waited, blame, *held]
+
+
+def _cut(pieces: list[Text], costs: Sequence[float]) -> list[Text]:
+    """The pieces of a long path without the cheap ones between; what is left out is counted."""
+    if len(pieces) <= _LONG:
+        return pieces
+    found: list[Text] = []
+    before = -1
+    for number in _shown(costs, _KEPT):
+        if number > before + 1:
+            found.append(Text(f"> ... {number - before - 1} more ...", "dim"))
+        found.append(pieces[number])
+        before = number
+    return found

@@ -1,0 +1,224 @@
+"""Asking a running application of this process for a change, and waiting until it is made."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ridgeline.api.errors import ChangeError
+from ridgeline.engine.driver.run.changes import QUEUED, REFUSED, WITHDRAWN, Asked
+from ridgeline.plan.edits import Edit, SetAttribute, SetProperty, edit_of
+from ridgeline.service.plan_change import PlanChange, repartition
+from ridgeline.stram import changes as asking
+
+if TYPE_CHECKING:
+    from ridgeline.api.partitioner import Partitioner
+    from ridgeline.engine.driver.run.run import ApplicationRun
+    from ridgeline.plan.change.difference import PlanDifference
+
+PATIENCE_SECONDS = 60.0
+"""So long a call waits for its change by default."""
+_POLL_SECONDS = 0.1
+_WHO = "Python"
+_COLUMNS = {
+    "id": pa.int64(),
+    "what": pa.string(),
+    "state": pa.string(),
+    "window": pa.int64(),
+    "who": pa.string(),
+    "note": pa.string(),
+    "reason": pa.string(),
+    "at": pa.timestamp("us", "UTC"),
+}
+AnyEdit = Edit | Mapping[str, Any]
+
+
+class ChangeClient:
+    """The half of a handle that changes what runs.
+
+    Each call returns once its change is committed, and raises ChangeError if it is refused: then nothing of
+    it is applied. A call that waits longer than `timeout` seconds raises TimeoutError; its change stays in
+    the queue.
+    """
+
+    def _running(self) -> ApplicationRun:
+        """The run. Raises ChangeError if it runs no more."""
+        raise NotImplementedError
+
+    def _alive(self) -> bool:
+        raise NotImplementedError
+
+    def _failure(self) -> BaseException | None:
+        """Why the run has failed, if it has."""
+        raise NotImplementedError
+
+    def set_property(
+        self,
+        operator: str,
+        name: str,
+        value: object,
+        *,
+        note: str = "",
+        timeout: float = PATIENCE_SECONDS,
+    ) -> None:
+        """Give an operator's property a value, in all partitions from one window on. They keep all else.
+
+        Args:
+            operator: Its name.
+            name: Of the property; `options.topic` for an entry of one.
+            value: A value of the property's type, or a text as `-D` takes it.
+            note: Why; `changes()` shows it.
+            timeout: Seconds to wait.
+
+        Raises:
+            ChangeError: If it is refused; the reason is its text.
+            TimeoutError: If it waits still.
+        """
+        self.change(SetProperty(operator, name, value), note=note, timeout=timeout)
+
+    def set_attribute(
+        self,
+        operator: str,
+        name: str,
+        value: object,
+        *,
+        port: str = "",
+        unifier: bool = False,
+        note: str = "",
+        timeout: float = PATIENCE_SECONDS,
+    ) -> None:
+        """Give an attribute a value: of an operator, of its `port`, or of the unifiers of that port.
+
+        `operator` "": of the application. Raises as `set_property`.
+        """
+        self.change(SetAttribute(operator, name, value, port, unifier), note=note, timeout=timeout)
+
+    def repartition(
+        self,
+        operator: str,
+        partitions: int | None = None,
+        partitioner: Partitioner | Mapping[str, Any] | None = None,
+        *,
+        note: str = "",
+        timeout: float = PATIENCE_SECONDS,
+    ) -> None:
+        """Give an operator another number of partitions, or another partitioner; its state moves by key.
+
+        Raises as `set_property`.
+        """
+        self.change(repartition(operator, partitions, partitioner), note=note, timeout=timeout)
+
+    @contextlib.contextmanager
+    def plan_change(self, note: str = "", *, timeout: float = PATIENCE_SECONDS) -> Iterator[PlanChange]:
+        """Collect edits in the block, and make them at its end, all at one window boundary.
+
+        Nothing is changed if the block raises. Raises as `set_property`.
+
+        Example:
+            with handle.plan_change(note="an audit") as plan:
+                audit = plan.add_operator("audit", Audit())
+                plan.add_sink("payments", audit.payments)
+        """
+        collected = PlanChange()
+        yield collected
+        if collected.edits:
+            self.change(collected.edits, note=note, timeout=timeout)
+
+    def change(
+        self,
+        *edits: AnyEdit | Iterable[AnyEdit],
+        note: str = "",
+        timeout: float = PATIENCE_SECONDS,
+    ) -> int:
+        """Make edits (`ridgeline.plan.edits`, or mappings as REST takes them), all together.
+
+        Returns the first window that has them. Raises as `set_property`.
+        """
+        asked = self._ask(asking.PlanChange(_edits(edits), note), timeout)
+        return -1 if asked.window is None else asked.window
+
+    def dry_run(self, *edits: AnyEdit | Iterable[AnyEdit]) -> PlanDifference:
+        """What edits would do, without doing it: `print(handle.dry_run(edit))`.
+
+        Raises ValidationError with all faults, ChangeError.
+        """
+        return self._running().preview(_edits(edits))
+
+    def changes(self) -> pa.Table:
+        """The last 1,000 changes that were asked for in this run, the newest last.
+
+        `state`: QUEUED, APPLIED, REFUSED, WITHDRAWN. `window`: the first one that has it, or that a queued
+        one waits for.
+        """
+        rows = [{**row, "at": int(row["at"] * 1_000_000)} for row in self._rows()]
+        return pa.table(
+            {
+                name: pa.array([row[name] for row in rows], pa.int64() if name == "at" else kind).cast(kind)
+                for name, kind in _COLUMNS.items()
+            }
+        )
+
+    def pause(self, note: str = "", *, timeout: float = PATIENCE_SECONDS) -> None:
+        """Begin no further window, until `resume`. Those under way are committed."""
+        self._ask(asking.Pause(note), timeout)
+
+    def resume(self, note: str = "", *, timeout: float = PATIENCE_SECONDS) -> None:
+        """Begin windows again."""
+        self._ask(asking.Resume(note), timeout)
+
+    def kill(self, note: str = "", *, timeout: float = PATIENCE_SECONDS) -> None:
+        """End the application at once: the windows under way are void. `stop` ends it after them."""
+        self._ask(asking.Kill(note), timeout)
+
+    def _rows(self) -> Sequence[dict[str, Any]]:
+        raise NotImplementedError
+
+    def _ask(self, what: asking.What, timeout: float) -> Asked:
+        """Ask for a change and wait for it. Raises ChangeError, TimeoutError."""
+        run = self._running()
+        name = run.plan.logical.application
+        asked = run.changes.ask(what, _WHO)
+        if not _waited(asked, timeout, self._alive):
+            where = "" if asked.window is None else f" for window {asked.window}"
+            msg = f"`{what}` still waits{where} after {timeout:g} s; `changes()` says what comes of it"
+            raise TimeoutError(msg)
+        if asked.state == REFUSED and (failure := self._failure()) is not None:
+            msg = f"`{what}` is not made, since `{name}` has failed: {failure}"
+            raise ChangeError(msg) from failure
+        if asked.state == REFUSED:
+            raise ChangeError(asked.reason)
+        if asked.state == WITHDRAWN:
+            msg = f"`{what}` was withdrawn before it was made"
+            raise ChangeError(msg)
+        if asked.state == QUEUED:
+            msg = f"`{name}` runs no more: `{what}` is not made"
+            raise ChangeError(msg)
+        return asked
+
+
+def _waited(asked: Asked, timeout: float, alive: Callable[[], bool]) -> bool:
+    """Wait for a change; False if it waits still after `timeout`. Ends with the application."""
+    left = timeout
+    while not asked.done.wait(min(left, _POLL_SECONDS)):
+        left -= _POLL_SECONDS
+        if not alive():
+            return True
+        if left <= 0:
+            return asked.done.is_set()
+    return True
+
+
+def _edits(given: Iterable[AnyEdit | Iterable[AnyEdit]]) -> tuple[Edit, ...]:
+    """Edits from what callers give: edits, mappings, or lists of them. Raises ChangeError."""
+    found: list[Edit] = []
+    for one in given:
+        if isinstance(one, Mapping):
+            found.append(edit_of(one))
+        elif isinstance(one, Edit):
+            found.append(one)
+        else:
+            found += _edits(one)
+    return tuple(found)

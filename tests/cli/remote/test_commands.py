@@ -1,0 +1,291 @@
+"""The commands about a running application, against the real service of a run that was watched."""
+
+import io
+import json
+import os
+import threading
+
+import pytest
+from rich.console import Console
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.cli.remote import watching
+from ridgeline.cli.remote.client import Client
+from ridgeline.measure.events import ApplicationEnded
+from ridgeline.service import registry
+from support.cli.windows import make_plan, watch_of, window
+from support.service.watched import watched
+
+PLAN = make_plan()
+ASKING = {
+    "get-app-info": "/info",
+    "list-containers": "/physicalPlan/containers",
+    "show-logical-plan": "/logicalPlan",
+    "show-physical-plan": "/physicalPlan",
+    "critical-path": "/criticalPath",
+    "latency": "/latency",
+    "record-age": "/recordAge",
+    "progress": "/progress",
+    "metrics": "/metrics",
+    "windows": "/windows",
+}
+
+pytestmark = pytest.mark.usefixtures("utc")
+
+
+@pytest.fixture
+def watch():
+    events = [
+        event
+        for number in range(3)
+        for event in window(PLAN, number, at=0.5 * number, progress=(10.0 * number, 90.0))
+    ]
+    return watch_of(PLAN, events)
+
+
+@pytest.fixture
+def running(serve, watch):
+    return serve(watch, PLAN)
+
+
+@pytest.mark.parametrize("command", [*ASKING, "list-operators"])
+def test_json_is_what_the_service_answers(ridgeline_command, running, watch, command):
+    result = ridgeline_command(command, "--json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert json.loads(result.stdout) == Client(running.url).get(
+        ASKING.get(command, "/physicalPlan/operators")
+    )
+
+
+@pytest.mark.parametrize("command", [*ASKING, "list-operators", "list-apps", "top"])
+def test_help_has_an_example(ridgeline_command, command):
+    result = ridgeline_command(command, "--help")
+    assert result.exit_code == 0
+    assert f"Example: ridgeline {command}" in " ".join(result.stdout.split())
+
+
+def lines(result):
+    assert (result.exit_code, result.stderr) == (0, "")
+    return [line.rstrip() for line in result.stdout.splitlines()]
+
+
+@pytest.mark.guide("002", "Running an application")
+def test_applications_are_found_in_the_registry(ridgeline_command, running):
+    found = lines(ridgeline_command("list-apps"))
+    assert found[0].split() == ["name", "id", "url", "user", "pid", "since"]
+    assert found[1].split() == ["numbers", "numbers-1", running.url, "ann", str(os.getpid()), "12:26:40"]
+    [app] = json.loads(ridgeline_command("list-apps", "--json").stdout)["apps"]
+    assert (app["name"], app["url"]) == ("numbers", running.url)
+    assert "token" not in app
+
+
+def test_applications_by_pattern(ridgeline_command, running):
+    for pattern, names in {"num*": ["numbers"], "*-1": ["numbers"], "quotes": []}.items():
+        answer = json.loads(ridgeline_command("list-apps", pattern, "--json").stdout)
+        assert [app["name"] for app in answer["apps"]] == names, pattern
+    assert lines(ridgeline_command("list-apps", "quotes")) == [
+        "no application of yours matches `quotes`; running are `numbers`"
+    ]
+
+
+def test_nothing_runs(ridgeline_command):
+    assert lines(ridgeline_command("list-apps")) == ["no application of yours is running"]
+    assert json.loads(ridgeline_command("list-apps", "--json").stdout) == {"apps": []}
+    result = ridgeline_command("latency")
+    assert result.exit_code == 2
+    assert result.stderr.startswith(
+        "error: no application of yours is running; start one with `ridgeline run FILE`"
+    )
+
+
+def test_by_name_id_and_url(ridgeline_command, running):
+    bare = running.url.removeprefix("http://")
+    for words in (["numbers"], ["numbers-1"], [running.url], ["--url", running.url], ["--url", bare]):
+        assert json.loads(ridgeline_command("get-app-info", *words, "--json").stdout)["id"] == "numbers-1"
+    result = ridgeline_command("latency", "nubmers")
+    assert (result.exit_code, "did you mean `numbers`" in result.stderr) == (2, True)
+    assert ridgeline_command("latency", "numbers", "--url", running.url).exit_code == 2
+
+
+def test_several_run(ridgeline_command, serve, watch, running):
+    serve(watch, PLAN, number="numbers-2")
+    result = ridgeline_command("latency")
+    assert result.exit_code == 2
+    assert (
+        "several applications are running; say which by its id: `numbers-1` (numbers), `numbers-2` (numbers)"
+        in result.stderr
+    )
+    assert ridgeline_command("latency", "numbers-2").exit_code == 0
+
+
+@pytest.mark.guide("002", "Security")
+def test_the_token_comes_from_the_registry_an_option_or_the_environment(
+    ridgeline_command, serve, watch, monkeypatch
+):
+    assert ridgeline_command("get-app-info", serve(watch, PLAN, token="one").url).exit_code == 0
+    url = serve(watch, PLAN, token="two", registered=False).url
+    result = ridgeline_command("get-app-info", "--url", url)
+    assert result.exit_code == 2
+    assert (
+        "asks for a token; give the one that was shown when the application was started: `--token TOKEN`"
+        in result.stderr
+    )
+    assert ridgeline_command("get-app-info", "--url", url, "--token", "two").exit_code == 0
+    monkeypatch.setenv("RIDGELINE_TOKEN", "two")
+    assert ridgeline_command("get-app-info", "--url", url).exit_code == 0
+
+
+def test_an_application_that_is_gone(ridgeline_command, serve, watch):
+    server = serve(watch, PLAN)
+    server.close()
+    result = ridgeline_command("latency", server.url)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: nothing answers at `{server.url}`; has the application ended?")
+
+
+def test_info(ridgeline_command, running):
+    found = lines(ridgeline_command("get-app-info"))
+    assert found[0] == "numbers"
+    assert "  user        ann" in found
+    assert "  master      local[2]" in found
+    assert "  windows     500 ms wide" in found
+    assert "  committed   3 windows, the last one 2" in found
+    assert found[-1] == "  critical path source > double[1] > double.output#unifier > sink"
+
+
+def test_operators_by_pattern(ridgeline_command, running):
+    found = lines(ridgeline_command("list-operators"))
+    assert [line.split()[1] for line in found[1:]] == [
+        "source",
+        "double[0]",
+        "double[1]",
+        "double.output#unifier",
+        "sink",
+    ]
+    for pattern, titles in {"double": 3, "double[1]": 1, "d*": 3, "[ds]*": 5, "5": 1}.items():
+        answer = json.loads(ridgeline_command("list-operators", "numbers", pattern, "--json").stdout)
+        assert len(answer["operators"]) == titles, pattern
+    result = ridgeline_command("list-operators", "numbers", "nobody")
+    assert result.exit_code == 2
+    assert "no operator matches `nobody`; there are `source`, `double[0]`" in result.stderr
+
+
+def test_containers(ridgeline_command, running):
+    found = lines(ridgeline_command("list-containers"))
+    assert found[0].split() == [
+        "id",
+        "state",
+        "host",
+        "pid",
+        "stage",
+        "last",
+        "heartbeat",
+        "sent",
+        "operators",
+    ]
+    assert found[1].split()[:3] == ["0", "IDLE", "host"]
+    assert len(found) == 1 + len(PLAN.execution.containers)
+
+
+def test_plans(ridgeline_command, running):
+    logical = lines(ridgeline_command("show-logical-plan"))
+    assert [line.split()[0] for line in logical if line] == [
+        "operator",
+        "source",
+        "double",
+        "sink",
+        "stream",
+        "numbers",
+        "doubled",
+    ]
+    assert logical[-1].split() == ["doubled", "double.output", "sink.input"]
+    physical = lines(ridgeline_command("show-physical-plan"))
+    assert "double.output#unifier" in physical[4]
+    assert physical[-1].split() == ["doubled", "double.output#unifier.output", "sink.input"]
+
+
+def test_figures(ridgeline_command, running):
+    assert lines(ridgeline_command("critical-path"))[1].startswith(
+        "critical path source 1.0 ms > double[1] 7.0 ms"
+    )
+    assert lines(ridgeline_command("latency"))[3].split()[:3] == ["double[1]", "7.0", "ms"]
+    assert lines(ridgeline_command("progress"))[-1] == "no window runs now; the last one was 2"
+    assert lines(ridgeline_command("record-age")) == [
+        'no record ages: no port of an input operator or sink declares `timestamp="..."`'
+    ]
+    found = lines(ridgeline_command("windows", "--limit", "2"))
+    assert [line.split()[0] for line in found] == ["window", "1", "2"]
+    assert found[1].endswith("source > double[1] > double.output#unifier > sink")
+
+
+def test_metrics_that_operators_declare(ridgeline_command, serve):
+    measured, plan, _, _ = watched()
+    serve(measured, plan)
+    _, taken, accounts = ridgeline_command("metrics").stdout.splitlines()
+    assert taken.split()[:4] == ["balances.taken", "30", "150", "cents"]
+    assert accounts.split()[:2] == ["balances.accounts", "2"]
+    (only,) = ridgeline_command("metrics", "payments", "balances.acc*").stdout.splitlines()[1:]
+    assert only.split() == accounts.split()
+    hours = ridgeline_command("metrics", "payments", "balances.taken", "--by", "hours").stdout
+    assert hours.splitlines()[1].split()[1:6] == ["5", "150", "30", "30", "30"]
+    windows = ridgeline_command("metrics", "payments", "balances.taken", "--by", "windows", "--limit", "2")
+    assert [line.split()[0] for line in windows.stdout.splitlines()[1:]] == ["3", "4"]
+    for arguments, text in (
+        (["balances.takn"], "no metric of an operator matches `balances.takn`"),
+        (["balances.takn", "--by", "hours"], "did you mean `balances.taken`"),
+        (["taken", "--by", "hours"], "`--by` shows one metric, once; give its name"),
+        (["balances.taken", "--by", "days"], "give `windows`, `minutes` or `hours`"),
+    ):
+        result = ridgeline_command("metrics", "payments", *arguments)
+        assert (result.exit_code != 0, text in " ".join(result.stderr.split())) == (True, True), result.stderr
+
+
+def test_before_the_first_window(ridgeline_command, serve):
+    serve(watch_of(PLAN, []), PLAN)
+    for command in [*ASKING, "list-operators"]:
+        assert ridgeline_command(command).exit_code == 0, command
+    assert lines(ridgeline_command("critical-path")) == ["no window is committed yet"]
+
+
+def test_watching_ends_with_the_application(ridgeline_command, running, watch):
+    watch.observe(ApplicationEnded(9.0, "finished"))
+    frame, *rest = ridgeline_command("top", "--json").stdout.splitlines()
+    assert rest == []
+    assert json.loads(frame)["windowId"] == 2
+    [path] = ridgeline_command("critical-path", "--watch", "--json").stdout.splitlines()
+    assert json.loads(path) == watch.critical_path()
+    shown = lines(ridgeline_command("top"))
+    assert any(line.startswith("critical path source 1.0 ms > double[1] 7.0 ms") for line in shown)
+
+
+def test_top_on_a_terminal(running, watch, monkeypatch, wait_until):
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=100, height=40)
+    monkeypatch.setattr(watching, "make_console", lambda: console)
+    looking = threading.Thread(target=watching.top, args=(Client(running.url),), kwargs={"as_json": False})
+    looking.start()
+    try:
+        wait_until(lambda: "critical path" in screen.getvalue(), "the screen")
+    finally:
+        watch.observe(ApplicationEnded(9.0, "finished"))
+        looking.join()
+    text = screen.getvalue()
+    assert "Ctrl-C leaves; the application goes on" in text
+    assert "double.output#unifier" in text
+    assert text.endswith("numbers: finished\n")
+
+
+def test_progress_is_watched_until_nobody_answers(ridgeline_command, running, monkeypatch):
+    waits = []
+    monkeypatch.setattr(
+        SystemClock,
+        "wait",
+        lambda _self, seconds: waits.append(seconds) or (len(waits) == 2 and running.close()),
+    )
+    shown = ridgeline_command("progress", "--watch", "--json")
+    assert (shown.exit_code, len(shown.stdout.splitlines()), waits) == (0, 2, [1.0, 1.0])
+
+
+@pytest.mark.guide("002", "Multi-Tenancy and Security")
+def test_the_registry_is_the_users(running):
+    assert [entry.name for entry in registry.running()] == ["numbers"]

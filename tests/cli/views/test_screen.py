@@ -1,0 +1,129 @@
+"""The whole screen at three widths, to the letter."""
+
+from dataclasses import replace
+
+import pytest
+from rich.text import Text
+
+from ridgeline.cli.views.screen import screen
+from ridgeline.measure.changes import row_of
+from ridgeline.measure.events import ApplicationChanged
+from support.cli import frames
+
+pytestmark = pytest.mark.usefixtures("utc")
+
+
+def drawn(width, height=None, **changes):
+    return frames.drawn(*screen(frames.frame(**changes), width, height), width=width)
+
+
+def test_at_100():
+    assert drawn(100) == [
+        "catching up: 12,300 records, done in 40 s (12:27:20)",
+        "window 1,234  latency 97 ms  late 3.0 ms  in/s 4,000  out/s 4,000",
+        "critical path ticks 3.0 ms > quote[1] 41 ms > console 2.0 ms = 46 ms of 97 ms window",
+        "the rest Spark launch 30 ms, barrier 12 ms, commit 9.0 ms",
+        "operator  partitions  latency     p50     p99  where it goes          in/s  out/s  errors",
+        "ticks              1   3.0 ms  2.7 ms  6.0 ms  █                         0  4,000       0",
+        "quote              2    60 ms   54 ms  120 ms  █████████████░░░░░▒▒  4,000    0.5       7",
+        "console            1   2.0 ms  1.8 ms  4.0 ms  █                       0.5      0       0",
+        "sma                1   6.0 ms  5.4 ms   12 ms  ░░                    4,000      0       0",
+        "█ compute  ░ wait  ▒ transfer",
+        "record age at sma, committed: avg 120 ms, p99 350 ms",
+        "record age at console, committed: avg 120 ms, p99 300 ms",
+        "source           waits  in time  taken/s  arrive/s           caught up  verdict",
+        "ticks   12,300 records   30.8 s      400        92  in 40 s (12:27:20)  catching up",
+    ]
+
+
+def test_at_60():
+    assert drawn(60) == [
+        "catching up: 12,300 records, done in 40 s (12:27:20)",
+        "window 1,234  latency 97 ms  late 3.0 ms  in/s 4,000",
+        "out/s 4,000",
+        "critical path ticks 3.0 ms > quote[1] 41 ms > console 2.0 ms",
+        "  = 46 ms of 97 ms window",
+        "the rest Spark launch 30 ms, barrier 12 ms, commit 9.0 ms",
+        "operator  latency     p99   in/s  errors",
+        "ticks      3.0 ms  6.0 ms      0       0",
+        "quote       60 ms  120 ms  4,000       7",
+        "console    2.0 ms  4.0 ms    0.5       0",
+        "sma        6.0 ms   12 ms  4,000       0",
+        "record age at sma, committed: avg 120 ms, p99 350 ms",
+        "record age at console, committed: avg 120 ms, p99 300 ms",
+        "source           waits           caught up  verdict",
+        "ticks   12,300 records  in 40 s (12:27:20)  catching up",
+    ]
+
+
+def test_at_160_there_is_nothing_more():
+    assert drawn(160) == drawn(100)
+
+
+def test_no_line_is_wider_than_the_terminal():
+    for width in range(40, 170, 7):
+        assert max(map(len, drawn(width))) <= width
+
+
+def test_a_long_window_shows_what_runs():
+    assert drawn(100, progress=frames.running_progress())[-2:] == [
+        "window 1,235 runs for 20 s, 33% done, at least 41 s left",
+        "  summing 20 of 60, about 40 s left",
+    ]
+
+
+def test_on_a_low_terminal_the_slowest_operators_stay():
+    lines = drawn(100, height=13)
+    table = lines[lines.index(next(line for line in lines if line.startswith("operator"))) + 1 :]
+    assert [line.split()[0] for line in table[:3]] == ["ticks", "quote", "sma"]
+    assert table[3] == "█ compute  ░ wait  ▒ transfer  1 more with less latency: `ridgeline list-operators`"
+
+
+def test_what_is_not_known_is_left_out():
+    nothing = {**frames.PATH, "windowLatencyMs": None, "path": [], "explained": None}
+    changes = {"window": None, "criticalPath": nothing, "recordAge": {"operators": []}}
+    lines = drawn(100, **changes, progress={**frames.progress(verdict="unknown"), "sources": []})
+    assert lines[:3] == [
+        "no verdict yet: how much waits at the sources is not known",
+        "window 1,234  latency -  in/s 4,000  out/s 4,000",
+        "operator  partitions  latency     p50     p99  where it goes          in/s  out/s  errors",
+    ]
+    assert len(lines) == 8
+
+
+def test_all_is_drawn_as_text_that_needs_no_markup():
+    odd = [frames.operator(1, "[bold]x[/]", "input", 1.0, (1.0, 0.0, 0.0), (1.0, 1.0))]
+    assert any("[bold]x[/]" in line for line in drawn(100, operators=odd))
+    assert all(isinstance(part, Text) or part.columns for part in screen(frames.frame(), 100))
+
+
+def test_the_newest_change_stands_above_for_a_minute():
+    at = frames.frame()["at"]
+    event = ApplicationChanged(
+        at - 59.0, 2, "ann", "", "repartition `quote` to 3", "REFUSED", reason="it slides"
+    )
+    line = "change 2 is refused: it slides: repartition `quote` to 3, asked for by ann"
+    assert drawn(100, change=row_of(event))[2] == line
+    assert line not in drawn(100, change={**row_of(event), "since": at - 61.0})
+    waiting = replace(event, state="QUEUED", reason="window 120 is awaited", at=at - 3600.0)
+    assert drawn(100, change=row_of(waiting))[2].startswith("change 2 waits: window 120 is awaited")
+    assert len(drawn(100, height=15, change=row_of(event))) <= 15
+
+
+def metric(name, value, total=None, unit=""):
+    kind = "gauge" if total is None else "counter"
+    row = {"operator": "quote", "metric": name, "kind": kind, "value": value, "total": total, "unit": unit}
+    return {**row, "windowId": 3}
+
+
+def test_metrics_of_operators_in_two_lines_at_most():
+    few = {"metrics": [metric("open", 3.0), metric("bad", 1.0, 1234.0, "records")]}
+    lines = frames.drawn(*screen(frames.frame(), 100, None, few), width=100)
+    assert "quote.open 3  quote.bad 1,234 records" in lines
+    many = {"metrics": [metric(f"m{number}", float(number)) for number in range(50)]}
+    for width in (60, 100):
+        lines = frames.drawn(*screen(frames.frame(), width, 20, many), width=width)
+        assert len(lines) <= 20
+        assert max(map(len, lines)) <= width
+        assert any("more: `ridgeline metrics`" in line for line in lines)
+    assert drawn(100) == frames.drawn(*screen(frames.frame(), 100, None, {"metrics": []}), width=100)
