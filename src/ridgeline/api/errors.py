@@ -337,3 +337,8 @@ def _missing(module: str) -> str:
 
 def _encodable(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in backticks: `a`, `b`."""
+    return ", ".join(f"`{name}`" for name in names)

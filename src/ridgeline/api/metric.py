@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 from ridgeline.api.errors import RidgelineError, shorten
 
-if TYPE_CHECKING:
-    from ridgeline.api.operator import Operator
-
 MetricKind: TypeAlias = Literal["gauge", "counter"]
 """`gauge`: a value that goes up and down. `counter`: how many; it is added up over the windows."""
 Aggregate: TypeAlias = Literal["sum", "min", "max", "mean", "last"] | Callable[[Sequence[float]], float]
@@ -118,14 +115,14 @@ class Metric:
     @overload
     def __get__(self, instance: None, owner: type) -> Metric: ...
     @overload
-    def __get__(self, instance: Operator, owner: type) -> Any: ...
-    def __get__(self, instance: Operator | None, owner: type) -> Any:
+    def __get__(self, instance: object, owner: type) -> Any: ...
+    def __get__(self, instance: object, owner: type) -> Any:
         """The default: the engine puts the value beside it, where Python looks first."""
         return self if instance is None else self.options.default
 
     if TYPE_CHECKING:
 
-        def __set__(self, instance: Operator, value: float) -> None: ...
+        def __set__(self, instance: object, value: float) -> None: ...
 
 
 def metric(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeVar, overload
 
 from ridgeline.api.cells.cell import (
     IMMUTABLE,
@@ -28,9 +28,6 @@ from ridgeline.api.cells.keyed_declaration import KeyedState
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.cells.list_state import ListCell, ListState
 from ridgeline.api.cells.state_division import StateMoves, checked_moves
-
-if TYPE_CHECKING:
-    from ridgeline.api.operator import Operator
 
 __all__ = [
     "ENDED",
@@ -105,15 +102,15 @@ class State(Declaration, Generic[T]):
     @overload  # type: ignore[override]
     def __get__(self, instance: None, owner: type) -> State[T]: ...
     @overload
-    def __get__(self, instance: Operator, owner: type) -> T: ...
-    def __get__(self, instance: Operator | None, owner: type) -> State[T] | T:
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object, owner: type) -> State[T] | T:
         if instance is None:
             return self
         cell: ValueCell = cell_of(instance, self)  # type: ignore[assignment]
         value: T = cell.get()
         return value
 
-    def __set__(self, instance: Operator, value: T) -> None:
+    def __set__(self, instance: object, value: T) -> None:
         cell: ValueCell = cell_of(instance, self)  # type: ignore[assignment]
         cell.set(value)
 

@@ -16,9 +16,6 @@ from ridgeline.api.cells.timer_cell import KeyTimers, TimerCell
 from ridgeline.api.errors import StateError, shorten
 from ridgeline.api.support.handlers import Handlers
 
-if TYPE_CHECKING:
-    from ridgeline.api.operator import Operator
-
 K = typing_extensions.TypeVar("K", default=Any)
 Op = TypeVar("Op")
 
@@ -119,10 +116,10 @@ class Timers(KeyedState[K, Any], Generic[K]):
         @overload  # type: ignore[override]
         def __get__(self, instance: None, owner: type) -> Timers[K]: ...
         @overload
-        def __get__(self, instance: Operator, owner: type) -> KeyTimers[K]: ...
-        def __get__(self, instance: Operator | None, owner: type) -> Timers[K] | KeyTimers[K]: ...
+        def __get__(self, instance: object, owner: type) -> KeyTimers[K]: ...
+        def __get__(self, instance: object, owner: type) -> Timers[K] | KeyTimers[K]: ...
 
-    def __set__(self, instance: Operator, value: object) -> None:
+    def __set__(self, instance: object, value: object) -> None:
         what = f"`{type(instance).__name__}.{self.name}` holds timers"
         msg = f"{what}; set one by `self.{self.name}.set(key, when)`"
         raise AttributeError(msg)

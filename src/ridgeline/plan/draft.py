@@ -4,22 +4,75 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ridgeline.api.application import Application
 from ridgeline.api.attributes import Locality
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import Fault
+from ridgeline.api.module import Module
 from ridgeline.api.operator import InputOperator, Operator, OperatorType, operator_type
 from ridgeline.api.partitioner import Partition
 from ridgeline.api.policy import Policy, Promise
-
-if TYPE_CHECKING:
-    from ridgeline.plan.modules.expanding import DraftModule
-    from ridgeline.plan.placement.placement_rule import PlacementRule
-
+from ridgeline.plan.placement_rule import PlacementRule
 
 FAULTY: Any = type("Faulty", (), {"__repr__": lambda _self: "<faulty>"})()
 """In the place of an end of a stream whose fault was reported."""
+
+
+@dataclass(slots=True, eq=False)
+class ModuleScope:
+    """What was added at one place: by the author of the application, or by one call of `populate`.
+
+    `name`: the module's full name, "" for the application. `operators`: the `id` of those added here.
+    """
+
+    name: str
+    app: Application
+    module: DraftModule | None = None
+    operators: set[int] = field(default_factory=set)
+
+    def inner(self, name: str) -> str:
+        """The full name of what is called `name` here."""
+        return f"{self.name}.{name}" if self.name else name
+
+    @property
+    def title(self) -> str:
+        """It as errors name it."""
+        return f"module `{self.name}`" if self.name else "the application"
+
+
+@dataclass(slots=True, eq=False)
+class DraftModule:
+    """A module under validation; `module` is a copy of the author's instance, which `populate` is called on.
+
+    `outside`: where it was added; `inside`: what it is made of. `failed`: a fault hides what that is.
+    `touched`: ports that a stream outside names. `schemas`: of the ports that declare one. `ends`: the ports
+    inside that each port leads to.
+    """
+
+    name: str
+    module: Module
+    outside: ModuleScope
+    inside: ModuleScope
+    failed: bool = False
+    touched: set[str] = field(default_factory=set)
+    schemas: dict[str, Schema] = field(default_factory=dict)
+    ends: dict[str, list[Any]] = field(default_factory=dict)
+
+    @property
+    def kind(self) -> str:
+        """The name of its class."""
+        return type(self.module).__name__
+
+    @property
+    def declared(self) -> OperatorType:
+        """The declarations of its class."""
+        return operator_type(type(self.module))
+
+    def port(self, name: str) -> str:
+        """A port or property as errors name it."""
+        return f"{self.name}.{name}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,8 +211,3 @@ class Draft:
     def pairs(self) -> list[tuple[int, int]]:
         """The edges as pairs of operator numbers."""
         return [(source.operator.index, sink.operator.index) for _, source, sink, _ in self.edges()]
-
-
-def listed(names: Iterator[str] | list[str]) -> str:
-    """Names in backticks: `a`, `b`."""
-    return ", ".join(f"`{name}`" for name in names)

@@ -7,7 +7,7 @@ then planned and validated as a whole (`ridgeline.plan.change.editing`), so an e
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 from ridgeline.api.errors import ChangeError, did_you_mean, shorten
@@ -206,3 +206,13 @@ def _checked(edit: str, key: str, kind: str, value: Any) -> Any:
     wanted = {"str": "a text", "int": "a whole number", "bool": "true or false", "tuple[str, ...]": "texts"}
     msg = f"`{key}` of `{edit}` is {wanted.get(base, 'an object')}; got {shorten(value)}"
     raise ChangeError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is said of an application from outside. Later ones win: `kept` edits, options, `edits`."""
+
+    properties: Mapping[str, object] = field(default_factory=dict)
+    attributes: Mapping[str, object] = field(default_factory=dict)
+    edits: tuple[Edit, ...] = ()
+    kept: tuple[Edit, ...] = ()

@@ -14,8 +14,8 @@ from ridgeline.api.policy import Policy, Promise
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
-    from ridgeline.plan.change.editing import Given
-    from ridgeline.plan.placement.placement_rule import PlacementRule
+    from ridgeline.plan.edits import Given
+    from ridgeline.plan.placement_rule import PlacementRule
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from ridgeline.api.application import Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.plan.build.key_sharing import check_sharing
 from ridgeline.plan.build.property_values import settle
-from ridgeline.plan.change.editing import Given, make_edits, of_modules
+from ridgeline.plan.change.editing import make_edits, of_modules
 from ridgeline.plan.change.replacing import Rewrite
 from ridgeline.plan.deciders import read_deciders, read_listeners
 from ridgeline.plan.draft import Draft, DraftOperator
-from ridgeline.plan.edits import Edit
+from ridgeline.plan.edits import Edit, Given
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
 from ridgeline.plan.modules.ends import flatten, logical_modules
 from ridgeline.plan.modules.expanding import expand

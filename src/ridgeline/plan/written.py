@@ -11,8 +11,9 @@ from ridgeline.api.application import AddedModule, AddedStream, Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import operator_type
 from ridgeline.plan.change.edit_texts import edit_text
-from ridgeline.plan.change.editing import Given, make_edits, of_modules, settle_overrides
+from ridgeline.plan.change.editing import make_edits, of_modules, settle_overrides
 from ridgeline.plan.draft import Draft
+from ridgeline.plan.edits import Given
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.modules.expanding import copied
 from ridgeline.plan.overrides import Overrides, divide_stream_attributes, key_splitter

@@ -10,7 +10,7 @@ from itertools import combinations, product
 
 from ridgeline.api.attributes import Locality
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.placement.placement_rule import PlacementRule
+from ridgeline.plan.placement_rule import PlacementRule
 
 Pairs = frozenset[tuple[int, int]]
 """Pairs of containers, or of what holds them, the lower number first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.placement.placement_rule import PlacementRule
+from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.stram.placement import Offers, Placement, Wish, place
 from ridgeline.stram.rules import PlanRules
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import RidgelineError
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.placement.placement_rule import PlacementRule, limits_of
+from ridgeline.plan.placement_rule import PlacementRule, limits_of
 from ridgeline.stram.anti_affinity import (
     Pairs,
     allowed_hosts,

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ridgeline.api.attributes import Locality
-from ridgeline.plan.draft import listed
+from ridgeline.api.errors import listed
 from ridgeline.plan.execution import Plan
-from ridgeline.plan.placement.placement_rule import PlacementRule
+from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.stram.anti_affinity import broken, containers_apart, containers_of
 from ridgeline.stram.placement import Offers, Placement, Wish, place, wishes
 

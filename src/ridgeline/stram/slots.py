@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from ridgeline.plan.placement.placement_rule import PlacementRule
+from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.stram.patience import back_off
 from ridgeline.stram.placement import Offers, Placement, Wish
 from ridgeline.stram.rules import Rules

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from ridgeline.api.cells.per_instance import OWN, PerInstance
 
-if TYPE_CHECKING:
-    from ridgeline.api.operator import Operator
-
 T = TypeVar("T")
 
 
@@ -45,8 +42,8 @@ class Cache(PerInstance, Generic[T]):
         @overload  # type: ignore[override]
         def __get__(self, instance: None, owner: type) -> Self: ...
         @overload
-        def __get__(self, instance: Operator, owner: type) -> T: ...
-        def __get__(self, instance: Operator | None, owner: type) -> Self | T: ...
+        def __get__(self, instance: object, owner: type) -> T: ...
+        def __get__(self, instance: object, owner: type) -> Self | T: ...
 
-    def __set__(self, instance: Operator, value: T) -> None:
+    def __set__(self, instance: object, value: T) -> None:
         vars(instance)[OWN + self.name] = value

@@ -11,14 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from ridgeline.api.cells.per_instance import OWN, PerInstance
 from ridgeline.api.errors import StateError, shorten
 from ridgeline.api.support.pickling import dumps
-
-if TYPE_CHECKING:
-    from ridgeline.api.operator import Operator
 
 Change = tuple[Any, ...]
 StateScope: TypeAlias = Literal["application", "window"]
@@ -95,7 +92,7 @@ def checked_merge(merge: Callable[[Any, Any], Any] | None, scope: StateScope) ->
     return merge
 
 
-def cell_of(operator: Operator, declaration: Declaration) -> StateCell:
+def cell_of(operator: object, declaration: Declaration) -> StateCell:
     """The cell of one declared state of one operator instance."""
     cell: StateCell = getattr(operator, OWN + declaration.name)
     return cell

@@ -17,9 +17,6 @@ from ridgeline.api.cells.timer_cell import TimerCell
 from ridgeline.api.errors import StateError, shorten
 from ridgeline.api.support.duration import parse_duration
 
-if TYPE_CHECKING:
-    from ridgeline.api.operator import Operator
-
 K = typing_extensions.TypeVar("K", default=Any)
 V = typing_extensions.TypeVar("V", default=Any)
 
@@ -166,10 +163,10 @@ class KeyedState(Declaration, Generic[K, V]):
         @overload  # type: ignore[override]
         def __get__(self, instance: None, owner: type) -> KeyedState[K, V]: ...
         @overload
-        def __get__(self, instance: Operator, owner: type) -> KeyedCell[K, V]: ...
-        def __get__(self, instance: Operator | None, owner: type) -> KeyedState[K, V] | KeyedCell[K, V]: ...
+        def __get__(self, instance: object, owner: type) -> KeyedCell[K, V]: ...
+        def __get__(self, instance: object, owner: type) -> KeyedState[K, V] | KeyedCell[K, V]: ...
 
-    def __set__(self, instance: Operator, value: object) -> None:
+    def __set__(self, instance: object, value: object) -> None:
         if value is not cell_of(instance, self):  # which `|=` assigns
             what = f"`{type(instance).__name__}.{self.name}`"
             msg = f"{what} is keyed state; assign to its keys, or `clear()` it"

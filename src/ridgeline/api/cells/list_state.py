@@ -12,9 +12,6 @@ from ridgeline.api.cells.cell import Change, Declaration, StateCell, StateScope,
 from ridgeline.api.cells.kind import Kind
 from ridgeline.api.cells.state_division import StateMoves, checked_key, checked_moves
 
-if TYPE_CHECKING:
-    from ridgeline.api.operator import Operator
-
 T = TypeVar("T", default=Any)
 
 
@@ -78,10 +75,10 @@ class ListState(Declaration, Generic[T]):
         @overload  # type: ignore[override]
         def __get__(self, instance: None, owner: type) -> ListState[T]: ...
         @overload
-        def __get__(self, instance: Operator, owner: type) -> ListCell[T]: ...
-        def __get__(self, instance: Operator | None, owner: type) -> ListState[T] | ListCell[T]: ...
+        def __get__(self, instance: object, owner: type) -> ListCell[T]: ...
+        def __get__(self, instance: object, owner: type) -> ListState[T] | ListCell[T]: ...
 
-    def __set__(self, instance: Operator, value: object) -> None:
+    def __set__(self, instance: object, value: object) -> None:
         if value is not cell_of(instance, self):  # which `+=` assigns
             what = f"`{type(instance).__name__}.{self.name}`"
             msg = f"{what} is list state; use its methods, such as `append` and `clear`"

@@ -12,7 +12,7 @@ from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.physical import PhysicalPlan
 from ridgeline.plan.placement.affinity import joins_of
 from ridgeline.plan.placement.colocation import Edge, Node, find_groups, one_to_one
-from ridgeline.plan.placement.placement_rule import limits_of
+from ridgeline.plan.placement_rule import limits_of
 
 
 def build_execution(logical: LogicalPlan, physical: PhysicalPlan) -> ExecutionPlan:

@@ -9,8 +9,7 @@ from typing import Any
 from ridgeline.api.affinity import AffinityRule
 from ridgeline.api.application import AddedStream, Application
 from ridgeline.api.operator import Operator, operator_type
-from ridgeline.plan.draft import Draft, Through
-from ridgeline.plan.modules.expanding import DraftModule
+from ridgeline.plan.draft import Draft, DraftModule, Through
 
 _LEAST = 2
 """Operators of a rule without hosts."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.application import AddedAttributes, Application
@@ -16,6 +16,7 @@ from ridgeline.plan.draft import Draft
 from ridgeline.plan.edits import (
     AddOperator,
     Edit,
+    Given,
     RemoveOperator,
     RenameOperator,
     Repartition,
@@ -27,16 +28,6 @@ from ridgeline.plan.overrides import WINDOW, Overrides, key_splitter, read_overr
 from ridgeline.plan.validate.properties import check_properties
 
 _NOTHING: Mapping[str, Any] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What is said of an application from outside. Later ones win: `kept` edits, options, `edits`."""
-
-    properties: Mapping[str, object] = field(default_factory=dict)
-    attributes: Mapping[str, object] = field(default_factory=dict)
-    edits: tuple[Edit, ...] = ()
-    kept: tuple[Edit, ...] = ()
 
 
 def edited(app: Application, edits: Sequence[Edit]) -> Application:

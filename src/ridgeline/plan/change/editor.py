@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.application import AddedOperator, AddedStream, Application
-from ridgeline.api.errors import did_you_mean
+from ridgeline.api.errors import did_you_mean, listed
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.support.loops import DelayHead, DelayTail
@@ -21,7 +21,7 @@ from ridgeline.plan.change.edited_references import (
     put_in_place,
     with_through,
 )
-from ridgeline.plan.draft import Draft, listed
+from ridgeline.plan.draft import Draft
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,

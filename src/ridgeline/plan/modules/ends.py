@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ridgeline.api.application import AddedAttributes, AddedStream, Application
-from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.api.errors import did_you_mean, listed, shorten
 from ridgeline.api.module import InputProxy, Module, OutputProxy
 from ridgeline.api.operator import Operator
 from ridgeline.api.points import InputPoint, OutputPoint
-from ridgeline.api.support.attribute import Scope as Scopes
-from ridgeline.plan.draft import FAULTY, Draft, Through, listed
+from ridgeline.api.support.attribute import Scope
+from ridgeline.plan.draft import FAULTY, Draft, DraftModule, ModuleScope, Through
 from ridgeline.plan.logical import LogicalModule, PortRef
-from ridgeline.plan.modules.expanding import DraftModule, Expanded, Scope
+from ridgeline.plan.modules.expanding import Expanded
 from ridgeline.plan.shown_properties import secret_names, shown_properties
 from ridgeline.plan.validate.application import check_name
 from ridgeline.plan.validate.attributes import check_attributes
@@ -124,7 +124,7 @@ class _Joiner:
                 found += self.reach(module.inside, inner, use)
         return found
 
-    def reach(self, scope: Scope, end: object, use: _Use) -> list[_Reached]:
+    def reach(self, scope: ModuleScope, end: object, use: _Use) -> list[_Reached]:
         """The ports of operators that an end leads to. What is wrong with streams alone is left as it is."""
         if isinstance(end, (InputPoint, OutputPoint)):
             return [self.reach_operator(scope, end, use)]
@@ -138,7 +138,7 @@ class _Joiner:
         remedy = f"name a port of what was added in {scope.title}"
         return self.faulty(use, f"{use.role} is {kind}, which is no port", remedy)
 
-    def reach_operator(self, scope: Scope, end: Any, use: _Use) -> _Reached:
+    def reach_operator(self, scope: ModuleScope, end: Any, use: _Use) -> _Reached:
         """`reach` of a port of an operator."""
         home = self.homes.get(id(end.operator))
         if home is not None and home is not scope:
@@ -151,7 +151,7 @@ class _Joiner:
             return self.faulty(use, what + scope.title, remedy)[0]
         return _Reached(end) if isinstance(end, InputPoint) is use.entry else self.wrong_way(end, use)[0]
 
-    def reach_module(self, scope: Scope, end: Any, use: _Use) -> list[_Reached]:
+    def reach_module(self, scope: ModuleScope, end: Any, use: _Use) -> list[_Reached]:
         """`reach` of a port of a module."""
         module = self.modules.get(id(end.module))
         if module is None:
@@ -195,7 +195,7 @@ class _Joiner:
         self.draft.fault(use.where, what, remedy)
         return [_Reached(FAULTY)]
 
-    def beyond(self, scope: Scope, end: Any, use: _Use, home: Scope) -> list[_Reached]:
+    def beyond(self, scope: ModuleScope, end: Any, use: _Use, home: ModuleScope) -> list[_Reached]:
         """Refuse an end that was added elsewhere than what names it."""
         what = f"{use.role}, `{self.name(end)}`, is in {home.title}, not in {scope.title}"
         return self.faulty(use, what, "lead there by a port of the module")
@@ -237,7 +237,7 @@ class _Joiner:
 
     # Streams ------------------------------------------------------------------------------------------------
 
-    def stream(self, scope: Scope, added: AddedStream, position: int) -> _Joined:
+    def stream(self, scope: ModuleScope, added: AddedStream, position: int) -> _Joined:
         """One call of `add_stream`, with the ends that it leads to."""
         name: Any = added.name
         if scope.name:
@@ -276,12 +276,12 @@ class _Joiner:
         """The stream, with what was said of it from outside."""
         self.streams.add(name)
         given = self.outside.get(name, {})
-        values, doubtful = check_attributes(self.draft, f"stream.{name}", Scopes.STREAM, given, {})
+        values, doubtful = check_attributes(self.draft, f"stream.{name}", Scope.STREAM, given, {})
         if "locality" in given and "locality" not in doubtful:
             return replace(added, locality=values["locality"])
         return added
 
-    def attributes(self, scope: Scope) -> Iterator[AddedAttributes]:
+    def attributes(self, scope: ModuleScope) -> Iterator[AddedAttributes]:
         """What `set_attribute` was given in a scope; for ports of modules, of the ports that they lead to."""
         for given in list(scope.app.attributes_set):
             if isinstance(given.target, (InputProxy, OutputProxy)):

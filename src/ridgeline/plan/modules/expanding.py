@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ridgeline.api.application import AddedModule, AddedOperator, Application
-from ridgeline.api.columns.schema import Schema
-from ridgeline.api.errors import described, did_you_mean, shorten
+from ridgeline.api.errors import described, did_you_mean, listed, shorten
 from ridgeline.api.module import Module
-from ridgeline.api.operator import Operator, OperatorType, operator_type
+from ridgeline.api.operator import Operator
 from ridgeline.api.support.attribute_types import OperatorAttributes
 from ridgeline.api.support.masking import mask_text
-from ridgeline.plan.draft import Draft, listed
+from ridgeline.plan.draft import Draft, DraftModule, ModuleScope
 from ridgeline.plan.overrides import divide_stream_attributes, key_splitter
 from ridgeline.plan.validate.application import check_name
 from ridgeline.plan.validate.ports import declared_schema
@@ -27,61 +26,6 @@ from ridgeline.plan.validate.properties import check_properties
 
 _DEEPEST = 16
 """More modules inside each other are taken for one that contains itself."""
-
-
-@dataclass(slots=True, eq=False)
-class Scope:
-    """What was added at one place: by the author of the application, or by one call of `populate`.
-
-    `name`: the module's full name, "" for the application. `operators`: the `id` of those added here.
-    """
-
-    name: str
-    app: Application
-    module: DraftModule | None = None
-    operators: set[int] = field(default_factory=set)
-
-    def inner(self, name: str) -> str:
-        """The full name of what is called `name` here."""
-        return f"{self.name}.{name}" if self.name else name
-
-    @property
-    def title(self) -> str:
-        """It as errors name it."""
-        return f"module `{self.name}`" if self.name else "the application"
-
-
-@dataclass(slots=True, eq=False)
-class DraftModule:
-    """A module under validation; `module` is a copy of the author's instance, which `populate` is called on.
-
-    `outside`: where it was added; `inside`: what it is made of. `failed`: a fault hides what that is.
-    `touched`: ports that a stream outside names. `schemas`: of the ports that declare one. `ends`: the ports
-    inside that each port leads to.
-    """
-
-    name: str
-    module: Module
-    outside: Scope
-    inside: Scope
-    failed: bool = False
-    touched: set[str] = field(default_factory=set)
-    schemas: dict[str, Schema] = field(default_factory=dict)
-    ends: dict[str, list[Any]] = field(default_factory=dict)
-
-    @property
-    def kind(self) -> str:
-        """The name of its class."""
-        return type(self.module).__name__
-
-    @property
-    def declared(self) -> OperatorType:
-        """The declarations of its class."""
-        return operator_type(type(self.module))
-
-    def port(self, name: str) -> str:
-        """A port or property as errors name it."""
-        return f"{self.name}.{name}"
 
 
 @dataclass(slots=True, eq=False)
@@ -94,7 +38,7 @@ class Expanded:
     """
 
     operators: list[AddedOperator]
-    scopes: list[Scope]
+    scopes: list[ModuleScope]
     modules: dict[int, DraftModule]
     properties: dict[str, object]
     attributes: dict[str, object]
@@ -111,7 +55,7 @@ def expand(
     An attribute of a module becomes one of each operator inside that has no override of its own.
     """
     expander = _Expander(draft, app, properties)
-    expander.walk(Scope("", app), {}, [])
+    expander.walk(ModuleScope("", app), {}, [])
     left = dict(expander.left(properties))
     modules = [module.name for module in expander.modules.values()]
     named = {*modules, *(str(added.name) for added in expander.operators)}
@@ -128,12 +72,12 @@ class _Expander:
         self.root = app
         self.properties = properties
         self.operators: list[AddedOperator] = []
-        self.scopes: list[Scope] = []
+        self.scopes: list[ModuleScope] = []
         self.modules: dict[int, DraftModule] = {}
         self.used: set[str] = set()
         self.endless = False
 
-    def walk(self, scope: Scope, defaults: OperatorAttributes, above: list[Module]) -> None:
+    def walk(self, scope: ModuleScope, defaults: OperatorAttributes, above: list[Module]) -> None:
         """Take what a scope holds; `above`: the modules that it is in, the outermost first."""
         self.scopes.append(scope)
         self.names(scope)
@@ -151,7 +95,7 @@ class _Expander:
                 given: Any = {**defaults, **added.attributes}
                 self.operators.append(AddedOperator(name, added.operator, given, scope.name, added.listeners))
 
-    def names(self, scope: Scope) -> None:
+    def names(self, scope: ModuleScope) -> None:
         """Refuse names that a module shares with another one, or with an operator."""
         modules = Counter(str(added.name) for added in scope.app.modules)
         operators = {str(added.name) for added in scope.app.operators}
@@ -161,7 +105,7 @@ class _Expander:
                 what = f"{both} the name `{name}`"
                 self.draft.fault(scope.inner(name), what, "give each a name of its own")
 
-    def distinct(self, scope: Scope, name: str) -> None:
+    def distinct(self, scope: ModuleScope, name: str) -> None:
         """Refuse an operator or a module inside that has the name of a property of its module."""
         module = scope.module
         if module is not None and name in module.declared.properties:
@@ -169,19 +113,19 @@ class _Expander:
             self.draft.fault(scope.inner(name), what, "rename one: `-D` could not tell them apart")
 
     def module(
-        self, scope: Scope, added: AddedModule, defaults: OperatorAttributes, above: list[Module]
+        self, scope: ModuleScope, added: AddedModule, defaults: OperatorAttributes, above: list[Module]
     ) -> None:
         """Expand one module. Nothing is expanded after one that seems to contain itself."""
         position = scope.app.modules.index(added) + 1
         where = check_name(self.draft, "module", added.name, position, scope.name)
         if self.endless or self.refuse(where, added.module, above):
             if isinstance(added.module, Module):
-                nothing = Scope(where, Application(self.root.name))
+                nothing = ModuleScope(where, Application(self.root.name))
                 failed = DraftModule(where, added.module, scope, nothing, failed=True)
                 self.modules.setdefault(id(added.module), failed)
             return
         self.distinct(scope, str(added.name))
-        inside = Scope(where, Application(self.root.name, self.root.window))
+        inside = ModuleScope(where, Application(self.root.name, self.root.window))
         module = DraftModule(where, copied(added.module), scope, inside)
         inside.module = module
         self.modules[id(added.module)] = self.modules[id(module.module)] = module

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from ridgeline.api.attributes import Locality
-from ridgeline.api.errors import Fault
-from ridgeline.plan.draft import listed
+from ridgeline.api.errors import Fault, listed
 from ridgeline.plan.graphs import find_path, successors
 from ridgeline.plan.placement.colocation import Edge, Groups, Join, Node, find_groups, one_to_one
-from ridgeline.plan.placement.placement_rule import PlacementRule, find_homeless
+from ridgeline.plan.placement_rule import PlacementRule, find_homeless
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ridgeline.api.attributes import Locality
-from ridgeline.api.errors import Fault
-from ridgeline.plan.draft import listed
+from ridgeline.api.errors import Fault, listed
 from ridgeline.plan.graphs import find_path, strong_components, successors, topological_order
 
 

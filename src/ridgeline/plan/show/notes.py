@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from ridgeline.api.cells.keyed_declaration import Lifetimes
 from ridgeline.api.codec import FunctionCodec
+from ridgeline.api.errors import listed
 from ridgeline.api.operator import SparkSource, operator_type
 from ridgeline.api.state import KeyedState
 from ridgeline.plan.build.key_agreement import key_columns
 from ridgeline.plan.build.partitioning import parallel_ports
-from ridgeline.plan.draft import listed
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan
 from ridgeline.plan.show.tied_readers import tied_notes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ridgeline.plan.draft import listed
+from ridgeline.api.errors import listed
 from ridgeline.plan.logical import LogicalPlan
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ridgeline.api.errors import Fault
-from ridgeline.plan.draft import listed
+from ridgeline.api.errors import Fault, listed
 from ridgeline.plan.spec.form import Document
 
 _PREFIXES = ("apex.", "dt.")

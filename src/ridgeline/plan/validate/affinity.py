@@ -8,12 +8,12 @@ from typing import Any
 from ridgeline.api.affinity import AffinityRule, AffinityType
 from ridgeline.api.application import Application
 from ridgeline.api.attributes import Locality
-from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.api.errors import did_you_mean, listed, shorten
 from ridgeline.api.support.patterns import Pattern
-from ridgeline.plan.draft import Draft, listed
+from ridgeline.plan.draft import Draft
 from ridgeline.plan.placement.affinity import find_contradiction
 from ridgeline.plan.placement.colocation import Edge, Node, find_groups
-from ridgeline.plan.placement.placement_rule import PlacementRule
+from ridgeline.plan.placement_rule import PlacementRule
 
 _LEAST = 2
 _BY_ATTRIBUTE = {"locality_host": Locality.NODE_LOCAL, "locality_rack": Locality.RACK_LOCAL}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.errors import SchemaError
-from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End, listed
+from ridgeline.api.errors import SchemaError, listed
+from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End
 from ridgeline.plan.graphs import find_cycles, reachable, successors, topological_order
 from ridgeline.plan.validate.ports import declared_schema
 

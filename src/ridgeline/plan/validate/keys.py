@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ridgeline.api.errors import listed
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.state import KeyedState
 from ridgeline.plan.build.key_agreement import KeyedPort, disagreement
 from ridgeline.plan.build.partitioning import parallel_ports
-from ridgeline.plan.draft import Draft, DraftOperator, listed
+from ridgeline.plan.draft import Draft, DraftOperator
 
 
 def check_meeting(draft: Draft, operator: DraftOperator) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ridgeline.api.errors import listed
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.support.loops import HEAD, TAIL, DelayHead, DelayTail
-from ridgeline.plan.draft import Draft, listed
+from ridgeline.plan.draft import Draft
 from ridgeline.plan.graphs import reachable, successors
 from ridgeline.plan.logical import LogicalPlan, module_of
 

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Mapping
 
 from ridgeline.api.application import AddedOperator, Application
-from ridgeline.api.errors import shorten
+from ridgeline.api.errors import listed, shorten
 from ridgeline.api.operator import Operator
 from ridgeline.api.support.attribute import Scope
 from ridgeline.plan.build.port_attributes import inherited_by_operator
-from ridgeline.plan.draft import Draft, DraftOperator, listed
+from ridgeline.plan.draft import Draft, DraftOperator
 from ridgeline.plan.overrides import Overrides
 from ridgeline.plan.validate.application import check_name
 from ridgeline.plan.validate.attributes import (

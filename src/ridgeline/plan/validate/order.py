@@ -7,11 +7,11 @@ from typing import Any
 
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.codec import StreamCodec
-from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.api.errors import did_you_mean, listed, shorten
 from ridgeline.api.ports import Order
 from ridgeline.plan.build.key_agreement import determines, key_of
 from ridgeline.plan.build.partitioning import parallel_ports
-from ridgeline.plan.draft import Draft, DraftOperator, End, listed
+from ridgeline.plan.draft import Draft, DraftOperator, End
 
 _NEEDS = "it needs the tuples of a key in order"
 

@@ -8,12 +8,12 @@ import pyarrow as pa
 
 from ridgeline.api.codec import StreamCodec, overrides
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.errors import SchemaError, did_you_mean, shorten
+from ridgeline.api.errors import SchemaError, did_you_mean, listed, shorten
 from ridgeline.api.operator import Unifier, operator_type, port_schema
 from ridgeline.api.ports import InputPort
 from ridgeline.plan.build.callbacks import callback_faults
 from ridgeline.plan.build.unifiers import unifier_faults
-from ridgeline.plan.draft import Draft, DraftOperator, listed
+from ridgeline.plan.draft import Draft, DraftOperator
 
 _SCHEMAS = "give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
 _NO_KEY = (pa.types.is_struct, pa.types.is_map, pa.types.is_duration, pa.types.is_time)

@@ -8,11 +8,11 @@ from typing import Any
 
 from ridgeline.api.application import AddedStream, Application
 from ridgeline.api.attributes import Locality
-from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.api.errors import did_you_mean, listed, shorten
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.ports import Port
-from ridgeline.plan.draft import FAULTY, Draft, DraftOperator, DraftStream, End, Through, listed
+from ridgeline.plan.draft import FAULTY, Draft, DraftOperator, DraftStream, End, Through
 from ridgeline.plan.validate.application import check_name
 
 

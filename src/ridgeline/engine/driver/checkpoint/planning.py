@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ridgeline.api.errors import CheckpointError, Fault, ValidationError, shorten
+from ridgeline.api.errors import CheckpointError, Fault, ValidationError, listed, shorten
 from ridgeline.api.support.files import is_local
 from ridgeline.api.support.masking import mask_text
 from ridgeline.engine.driver.checkpoint.differences import same
@@ -19,7 +19,6 @@ from ridgeline.engine.driver.checkpoint.run_description import described
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage
 from ridgeline.plan.change.edit_texts import edit_text
 from ridgeline.plan.change.shorter_edits import shortened
-from ridgeline.plan.draft import listed
 from ridgeline.plan.edits import (
     AddOperator,
     Edit,

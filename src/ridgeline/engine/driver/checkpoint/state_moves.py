@@ -10,7 +10,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from ridgeline.api.errors import CheckpointError, StateError, ValidationError
+from ridgeline.api.errors import CheckpointError, StateError, ValidationError, listed
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner
@@ -23,7 +23,6 @@ from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.plan.change.divisions import redivided
 from ridgeline.plan.change.state_moves import StatePlan, check_boundary, check_dropped, plan_states
 from ridgeline.plan.change.state_schemas import Comparison, Conversion, Schemas, held_states
-from ridgeline.plan.draft import listed
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion

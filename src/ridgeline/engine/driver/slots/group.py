@@ -37,7 +37,7 @@ from ridgeline.engine.slot.messages import (
     decode,
     encode,
 )
-from ridgeline.plan.placement.placement_rule import PlacementRule
+from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.stram.slot_resources import Need
 from ridgeline.stram.slots import (
     AskHosts,

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from ridgeline.api.attributes import Locality
-from ridgeline.api.errors import Fault
-from ridgeline.plan.draft import listed
+from ridgeline.api.errors import Fault, listed
 
 Homes = Mapping[str, Sequence[int]]
 """By operator, for each partition the number of the group that shares its host, or its rack."""
