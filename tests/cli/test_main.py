@@ -147,3 +147,36 @@ def test_no_java_is_1_and_says_what_to_install(ridgeline_command, monkeypatch):
         "install one"
     )
     assert "Traceback" not in result.output
+
+
+def test_help_lists_commands_by_subject(ridgeline_command):
+    lines = [line.strip("│╭╮╰╯─ ") for line in ridgeline_command("--help").stdout.splitlines()]
+    first = [
+        "Write and run an application",
+        "run  ",
+        "validate  ",
+        "Watch a running application",
+        "list-apps  ",
+        "Change a running application",
+        "repartition  ",
+        "Pause and end a running application",
+        "Look at the data of a running application",
+        "query  ",
+        "See what a run has left",
+        "replay  ",
+        "Packages and attributes",
+    ]
+    found = [next(number for number, line in enumerate(lines) if line.startswith(name)) for name in first]
+    assert found == sorted(found)
+    assert "Commands" not in lines, "each command stands under a subject"
+
+
+def test_options_that_commands_share_come_after_their_own(ridgeline_command):
+    def options(command):
+        words = ridgeline_command(command, "--help").stdout.split()
+        return [word for word in dict.fromkeys(words) if word.startswith("--")]
+
+    shared = ["--note", "--no-wait", "--timeout", "--url", "--token", "--json", "--help"]
+    assert options("pause") == shared
+    assert options("repartition") == ["--partitioner", "--dry-run", *shared]
+    assert options("begin-logical-plan-change") == [name for name in shared if name != "--json"]

@@ -15,27 +15,20 @@ from typing import Annotated
 import typer
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.cli.arguments import OWN_OPTIONS, App, AppName, Attributes, ConfSet, Properties
-from ridgeline.cli.configuration import ConfFiles, ConfiguredCommand, NoConfig, load_configured
+from ridgeline.cli.arguments import App, AppName, Attributes, ConfSet, Properties
+from ridgeline.cli.configuration import ConfFiles, NoConfig, load_configured
 from ridgeline.cli.errors import FAILED, CommandError, make_console, reporting_errors
 from ridgeline.cli.output import write
 
-_SIDE, _PRINTED = "run-side", "printed"
+SIDE = "run-side"
+_PRINTED = "printed"
+EPILOG = "Options that are not listed here go to both sides, as those of `ridgeline validate`."
 _ENDING_SECONDS = 5.0
 
 Windows = Annotated[
     int | None,
     typer.Option(min=1, metavar="N", help="End both runs after N windows.", show_default=False),
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to the `ridgeline` command."""
-    app.command(
-        context_settings=OWN_OPTIONS,
-        epilog="Options that are not listed here go to both sides, as those of `ridgeline validate`.",
-    )(compare)
-    app.command(_SIDE, cls=ConfiguredCommand, context_settings=OWN_OPTIONS, hidden=True)(run_side)
 
 
 def compare(  # noqa: PLR0913, PLR0917  options
@@ -169,7 +162,7 @@ def _run(commands: dict[str, list[str]], folders: dict[str, Path]) -> None:
                 "-P",
                 "-m",
                 "ridgeline",
-                _SIDE,
+                SIDE,
                 words[0],
                 "--folder",
                 str(folders[name]),

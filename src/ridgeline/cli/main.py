@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import json
-from typing import Annotated
+from collections.abc import Callable, Collection, Mapping
+from typing import Annotated, Any
 
 import typer
 
@@ -22,6 +23,7 @@ from ridgeline.cli.attributes import list_attributes
 from ridgeline.cli.checkpoints import checkpoints
 from ridgeline.cli.configuration import ConfFiles, ConfiguredCommand, NoConfig, configuration, load_configured
 from ridgeline.cli.errors import reporting_errors
+from ridgeline.cli.grouping import command
 from ridgeline.cli.output import finish, write
 from ridgeline.cli.packages import get_package_info, list_applications
 from ridgeline.cli.remote import advising, changing, commands, deciding, keys, promises, querying, recording
@@ -69,11 +71,6 @@ def _ridgeline(
     """Options of all commands."""
 
 
-@app.command(
-    cls=ConfiguredCommand,
-    context_settings=OWN_OPTIONS,
-    epilog=OPTIONS_OF_APP + " What stands behind `--` goes to the application in any case.",
-)
 def run(  # noqa: PLR0913, PLR0917  options
     context: typer.Context,
     target: App,
@@ -369,7 +366,6 @@ def run(  # noqa: PLR0913, PLR0917  options
             going.run()
 
 
-@app.command(cls=ConfiguredCommand, context_settings=OWN_OPTIONS, epilog=OPTIONS_OF_APP)
 def plan(  # noqa: PLR0913, PLR0917  options
     context: typer.Context,
     target: App,
@@ -440,7 +436,6 @@ def plan(  # noqa: PLR0913, PLR0917  options
         write(json.dumps(to_dict(made), indent=2) if as_json else describe(made, unfold=unfold))
 
 
-@app.command(cls=ConfiguredCommand, context_settings=OWN_OPTIONS, epilog=OPTIONS_OF_APP)
 def validate(
     context: typer.Context,
     target: App,
@@ -472,7 +467,6 @@ def validate(
             write(f"note: {note}")
 
 
-@app.command("dump-config", cls=ConfiguredCommand, context_settings=OWN_OPTIONS, epilog=OPTIONS_OF_APP)
 def dump_config(  # noqa: PLR0913, PLR0917  options
     context: typer.Context,
     target: App,
@@ -509,7 +503,6 @@ def dump_config(  # noqa: PLR0913, PLR0917  options
         dump(context, target, properties, attributes, operator=operator, only_set=only_set, as_json=as_json)
 
 
-@app.command()
 def replay(
     file: Annotated[
         str,
@@ -537,19 +530,61 @@ def replay(
         replay_log(file, window, as_json=as_json)
 
 
-app.command()(list_applications)
-app.command()(get_package_info)
-app.command()(list_attributes)
-app.command()(checkpoints)
-comparing.register(app)
-commands.register(app)
-advising.register(app)
-keys.register(app)
-recording.register(app)
-querying.register(app)
-promises.register(app)
-changing.register(app)
-deciding.register(app)
+def _add(panel: str, *functions: Callable[..., None], without: Collection[str] = (), **settings: Any) -> None:
+    """Add commands, which `ridgeline --help` lists under a title."""
+    for function in functions:
+        app.command(rich_help_panel=panel, **settings)(command(function, without=without))
+
+
+_CONFIGURED: Mapping[str, Any] = {
+    "cls": ConfiguredCommand,
+    "context_settings": OWN_OPTIONS,
+    "epilog": OPTIONS_OF_APP,
+}
+_VALUES = {"ignore_unknown_options": True}
+"""Settings of commands that take a VALUE, which may be `-5`."""
+_RUN = "Write and run an application"
+_WATCH = "Watch a running application"
+_LOOK = "See what a running application is made of, and what would help it"
+_CHANGE = "Change a running application"
+_STEER = "Pause and end a running application"
+_DATA = "Look at the data of a running application"
+_AFTER = "See what a run has left"
+_PACKAGES = "Packages and attributes"
+
+_add(
+    _RUN,
+    run,
+    **{
+        **_CONFIGURED,
+        "epilog": f"{OPTIONS_OF_APP} What stands behind `--` goes to the application in any case.",
+    },
+)
+_add(_RUN, validate, plan, dump_config, **_CONFIGURED)
+_add(_RUN, comparing.compare, context_settings=OWN_OPTIONS, epilog=comparing.EPILOG)
+_add(
+    _RUN,
+    comparing.run_side,
+    name=comparing.SIDE,
+    cls=ConfiguredCommand,
+    context_settings=OWN_OPTIONS,
+    hidden=True,
+)
+_add(_WATCH, commands.list_apps, commands.top, commands.get_app_info, commands.progress, commands.windows)
+_add(_WATCH, commands.latency, commands.critical_path, commands.record_age, commands.watermarks)
+_add(_WATCH, commands.metrics, promises.promises, promises.alert_rules, deciding.decisions)
+_add(_LOOK, commands.show_logical_plan, commands.show_physical_plan, commands.list_operators)
+_add(_LOOK, commands.list_containers, keys.keys, advising.advise)
+_add(_CHANGE, changing.repartition)
+_add(_CHANGE, changing.set_operator_property, changing.set_operator_attribute, context_settings=_VALUES)
+_add(_CHANGE, changing.change)
+_add(_CHANGE, changing.begin_logical_plan_change, without=["as_json"])
+_add(_CHANGE, changing.changes, changing.withdraw_change)
+_add(_STEER, changing.pause, changing.resume, changing.shutdown_app, changing.kill_app)
+_add(_DATA, querying.query, recording.start_recording, recording.stop_recording)
+_add(_DATA, recording.list_recordings, recording.show_recording)
+_add(_AFTER, replay, checkpoints)
+_add(_PACKAGES, list_applications, get_package_info, list_attributes)
 
 
 def main() -> None:

@@ -10,9 +10,8 @@ from rich.text import Text
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.support.masking import printable
-from ridgeline.cli.errors import make_console, reporting_errors
-from ridgeline.cli.remote.changing import App
-from ridgeline.cli.remote.commands import AsJson, Token, Url
+from ridgeline.cli.errors import make_console
+from ridgeline.cli.remote.options import Named
 
 _ASK_AGAIN_SECONDS = 0.5
 _PATIENCE_SECONDS = 30.0
@@ -20,19 +19,11 @@ _PATIENCE_SECONDS = 30.0
 _SHOWN_BLAME = 4
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the `ridgeline` command."""
-    app.command()(advise)
-
-
 def advise(
-    app: App,
+    remote: Named,
     seconds: Annotated[
         float, typer.Option("--for", min=0, help="Watch for so long, in seconds; 0: by what is known.")
     ] = 10.0,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
 ) -> None:
     """Say what would lower latency or raise throughput, by how much, and which command does it.
 
@@ -40,27 +31,24 @@ def advise(
 
     Example: `ridgeline advise payments`
     """
-    with reporting_errors():
-        from ridgeline.cli.remote import shared
-
-        client = shared.connect(app if url is None else None, url, token)
-        clock, answer = SystemClock(), client.get("/advice")
-        until = clock.monotonic() + seconds
-        if answer["seconds"] < seconds:
-            make_console().print(f"watching `{app}` for {seconds:g} s ...", highlight=False)
-        while answer["seconds"] < seconds and clock.monotonic() < until:
-            clock.wait(min(_ASK_AGAIN_SECONDS, max(0.0, until - clock.monotonic())))
-            answer = client.get("/advice")
-        if not answer["enough"] and seconds:
-            text = f"{answer['windows']} windows are known, watching until {answer['needed']} are ..."
-            make_console().print(text, highlight=False)
-        known, came = answer["windows"], clock.monotonic()
-        while not answer["enough"] and seconds and clock.monotonic() < came + max(seconds, _PATIENCE_SECONDS):
-            clock.wait(_ASK_AGAIN_SECONDS)
-            answer = client.get("/advice")
-            if answer["windows"] != known:
-                known, came = answer["windows"], clock.monotonic()
-        shared.show(answer, lambda _width: advice_parts(answer), as_json=as_json)
+    client = remote.connect()
+    clock, answer = SystemClock(), client.get("/advice")
+    until = clock.monotonic() + seconds
+    if answer["seconds"] < seconds:
+        make_console().print(f"watching `{remote.app}` for {seconds:g} s ...", highlight=False)
+    while answer["seconds"] < seconds and clock.monotonic() < until:
+        clock.wait(min(_ASK_AGAIN_SECONDS, max(0.0, until - clock.monotonic())))
+        answer = client.get("/advice")
+    if not answer["enough"] and seconds:
+        text = f"{answer['windows']} windows are known, watching until {answer['needed']} are ..."
+        make_console().print(text, highlight=False)
+    known, came = answer["windows"], clock.monotonic()
+    while not answer["enough"] and seconds and clock.monotonic() < came + max(seconds, _PATIENCE_SECONDS):
+        clock.wait(_ASK_AGAIN_SECONDS)
+        answer = client.get("/advice")
+        if answer["windows"] != known:
+            known, came = answer["windows"], clock.monotonic()
+    remote.show(answer, lambda _width: advice_parts(answer))
 
 
 def advice_parts(answer: Any) -> Iterator[Text]:

@@ -5,55 +5,20 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from ridgeline.cli.errors import CommandError, reporting_errors
-from ridgeline.cli.remote.commands import AsJson, Token, Url
+from ridgeline.cli.errors import CommandError
+from ridgeline.cli.remote.options import Change, Named
 
-if TYPE_CHECKING:
-    from ridgeline.cli.remote.change_request import ChangeSender
-
-VALUES = {"ignore_unknown_options": True}
-"""Settings of commands that take a VALUE, which may be `-5`."""
-App = Annotated[str, typer.Argument(metavar="APP", help="Name, id or URL of a running application.")]
 Operator = Annotated[str, typer.Argument(metavar="OPERATOR", help="Name of an operator, as in the plan.")]
-Note = Annotated[
-    str, typer.Option("--note", metavar="TEXT", help="Why; it is kept beside the change.", show_default=False)
-]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
-NoWait = Annotated[
-    bool, typer.Option("--no-wait", help="Return once the change is in the queue, before it is made.")
-]
-Timeout = Annotated[
-    float,
-    typer.Option(
-        "--timeout",
-        min=0,
-        metavar="SECONDS",
-        help="Wait so long for the change; it stays in the queue after that.",
-    ),
-]
-SECONDS = 60.0
-PANEL = "Commands that change a running application"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the `ridgeline` command."""
-    values = {"context_settings": VALUES}
-    app.command(rich_help_panel=PANEL)(repartition)
-    app.command(rich_help_panel=PANEL, **values)(set_operator_property)  # type: ignore[arg-type]
-    app.command(rich_help_panel=PANEL, **values)(set_operator_attribute)  # type: ignore[arg-type]
-    for command in (change, begin_logical_plan_change, changes, withdraw_change):
-        app.command(rich_help_panel=PANEL)(command)
-    for command in (pause, resume, shutdown_app, kill_app):
-        app.command(rich_help_panel=PANEL)(command)
-
-
-def repartition(  # noqa: PLR0913, PLR0917  options
-    app: App,
+def repartition(
+    remote: Change,
     operator: Operator,
     partitions: Annotated[
         int | None,
@@ -68,13 +33,7 @@ def repartition(  # noqa: PLR0913, PLR0917  options
             show_default=False,
         ),
     ] = None,
-    note: Note = "",
     dry_run: DryRun = False,
-    no_wait: NoWait = False,
-    timeout: Timeout = SECONDS,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
 ) -> None:
     """Give an operator of a running application another number of partitions.
 
@@ -84,27 +43,20 @@ def repartition(  # noqa: PLR0913, PLR0917  options
 
     Exit codes: 0 committed, 1 not made in time, 2 refused: nothing is changed.
     """
-    with reporting_errors():
-        edit: dict[str, Any] = {"do": "repartition", "operator": operator, "partitions": partitions}
-        if partitioner is not None:
-            edit["partitioner"] = partitioner_of(partitioner)
-        _sender(app, url, token, no_wait, timeout, as_json).change([edit], note, dry_run=dry_run)
+    edit: dict[str, Any] = {"do": "repartition", "operator": operator, "partitions": partitions}
+    if partitioner is not None:
+        edit["partitioner"] = partitioner_of(partitioner)
+    remote.sender().change([edit], remote.note, dry_run=dry_run)
 
 
-def set_operator_property(  # noqa: PLR0913, PLR0917  options
-    app: App,
+def set_operator_property(
+    remote: Change,
     operator: Operator,
     name: Annotated[
         str, typer.Argument(metavar="PROPERTY", help="Its property; `options.topic` for an entry of one.")
     ],
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Its value, as `-D` takes it.")],
-    note: Note = "",
     dry_run: DryRun = False,
-    no_wait: NoWait = False,
-    timeout: Timeout = SECONDS,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
 ) -> None:
     """Give a property of an operator a value, in all partitions from one window on.
 
@@ -114,13 +66,12 @@ def set_operator_property(  # noqa: PLR0913, PLR0917  options
 
     Exit codes: 0 committed, 1 not made in time, 2 refused: nothing is changed.
     """
-    with reporting_errors():
-        edit = {"do": "set-property", "operator": operator, "property": name, "value": value}
-        _sender(app, url, token, no_wait, timeout, as_json).change([edit], note, dry_run=dry_run)
+    edit = {"do": "set-property", "operator": operator, "property": name, "value": value}
+    remote.sender().change([edit], remote.note, dry_run=dry_run)
 
 
-def set_operator_attribute(  # noqa: PLR0913, PLR0917  options
-    app: App,
+def set_operator_attribute(
+    remote: Change,
     operator: Operator,
     name: Annotated[
         str, typer.Argument(metavar="ATTRIBUTE", help="The attribute; `ridgeline list-attributes` has all.")
@@ -133,13 +84,7 @@ def set_operator_attribute(  # noqa: PLR0913, PLR0917  options
     unifier: Annotated[
         bool, typer.Option("--unifier", help="It is one of the unifiers of `--port`.")
     ] = False,
-    note: Note = "",
     dry_run: DryRun = False,
-    no_wait: NoWait = False,
-    timeout: Timeout = SECONDS,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
 ) -> None:
     """Give an attribute of an operator or a port a value.
 
@@ -149,20 +94,19 @@ def set_operator_attribute(  # noqa: PLR0913, PLR0917  options
 
     Exit codes: 0 committed, 1 not made in time, 2 refused: nothing is changed.
     """
-    with reporting_errors():
-        edit: dict[str, Any] = {
-            "do": "set-attribute",
-            "operator": operator,
-            "attribute": name,
-            "value": value,
-            "port": port,
-            "unifier": unifier,
-        }
-        _sender(app, url, token, no_wait, timeout, as_json).change([edit], note, dry_run=dry_run)
+    edit: dict[str, Any] = {
+        "do": "set-attribute",
+        "operator": operator,
+        "attribute": name,
+        "value": value,
+        "port": port,
+        "unifier": unifier,
+    }
+    remote.sender().change([edit], remote.note, dry_run=dry_run)
 
 
-def change(  # noqa: PLR0913, PLR0917  options
-    app: App,
+def change(
+    remote: Change,
     spec: Annotated[
         str | None,
         typer.Option(
@@ -180,13 +124,7 @@ def change(  # noqa: PLR0913, PLR0917  options
             show_default=False,
         ),
     ] = None,
-    note: Note = "",
     dry_run: DryRun = False,
-    no_wait: NoWait = False,
-    timeout: Timeout = SECONDS,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
 ) -> None:
     """Change the plan of a running application to what a specification says, or by a list of edits.
 
@@ -197,23 +135,14 @@ def change(  # noqa: PLR0913, PLR0917  options
 
     Exit codes: 0 committed, 1 not made in time, 2 refused: nothing is changed.
     """
-    with reporting_errors():
-        if (spec is None) == (edits is None):
-            msg = "give `--spec FILE` or `--edits FILE`, one of them"
-            raise CommandError(msg)
-        body = {"spec": read_spec(spec)} if spec is not None else {"edits": read_edits(edits or "")}
-        sender = _sender(app, url, token, no_wait, timeout, as_json)
-        sender.send("/changes", body, note, dry_run=dry_run)
+    if (spec is None) == (edits is None):
+        msg = "give `--spec FILE` or `--edits FILE`, one of them"
+        raise CommandError(msg)
+    body = {"spec": read_spec(spec)} if spec is not None else {"edits": read_edits(edits or "")}
+    remote.sender().send("/changes", body, remote.note, dry_run=dry_run)
 
 
-def begin_logical_plan_change(
-    app: App,
-    note: Note = "",
-    no_wait: NoWait = False,
-    timeout: Timeout = SECONDS,
-    url: Url = None,
-    token: Token = None,
-) -> None:
+def begin_logical_plan_change(remote: Change) -> None:
     """Change the plan of a running application by commands, one a line, which `submit` sends together.
 
     The commands are Apex's: create-operator, create-stream, add-stream-sink, remove-operator, remove-stream,
@@ -224,35 +153,27 @@ def begin_logical_plan_change(
 
     Exit codes: 0 committed or aborted, 1 not made in time, 2 refused: nothing is changed.
     """
-    with reporting_errors():
-        from ridgeline.cli.remote.plan_session import PlanSession
+    from ridgeline.cli.remote.plan_session import PlanSession
 
-        sender = _sender(app, url, token, no_wait, timeout, as_json=False)
-        PlanSession(sender, note, interactive=sys.stdin.isatty()).run(sys.stdin)
+    PlanSession(remote.sender(), remote.note, interactive=sys.stdin.isatty()).run(sys.stdin)
 
 
-def changes(app: App, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+def changes(remote: Named) -> None:
     """List the changes that were asked for in this run, and what became of each.
 
     Example: `ridgeline changes payments`
     """
-    with reporting_errors():
-        from ridgeline.cli.remote import change_request, shared
+    from ridgeline.cli.remote import change_request
 
-        answer = shared.connect(app if url is None else None, url, token).get("/changes")
-        rows = answer["changes"]
-        none = [Text("nobody has asked for a change in this run")]
-        shared.show(
-            answer, lambda _width: change_request.changes_parts(rows) if rows else none, as_json=as_json
-        )
+    answer = remote.connect().get("/changes")
+    rows = answer["changes"]
+    none = [Text("nobody has asked for a change in this run")]
+    remote.show(answer, lambda _width: change_request.changes_parts(rows) if rows else none)
 
 
 def withdraw_change(
-    app: App,
+    remote: Named,
     number: Annotated[int, typer.Argument(metavar="ID", min=1, help="Its id; see `changes`.")],
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
 ) -> None:
     """Take back a change that waits.
 
@@ -260,77 +181,39 @@ def withdraw_change(
 
     Exit codes: 0 withdrawn, 2 it waits no more.
     """
-    with reporting_errors():
-        from ridgeline.cli.remote import shared
-
-        client = shared.connect(app if url is None else None, url, token)
-        row = client.post(f"/changes/{number}/withdraw")
-        text = Text(f"change {number} is withdrawn: {row['what']}")
-        shared.show(row, lambda _width: [text], as_json=as_json)
+    client = remote.connect()
+    row = client.post(f"/changes/{number}/withdraw")
+    text = Text(f"change {number} is withdrawn: {row['what']}")
+    remote.show(row, lambda _width: [text])
 
 
-def pause(
-    app: App,
-    note: Note = "",
-    no_wait: NoWait = False,
-    timeout: Timeout = SECONDS,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
-) -> None:
+def pause(remote: Change) -> None:
     """Begin no further window until `resume`; those under way are committed.
 
     Example: `ridgeline pause payments --note "the store is being moved"`
     """
-    with reporting_errors():
-        _sender(app, url, token, no_wait, timeout, as_json).act("/pause", note, "begins no further window")
+    remote.sender().act("/pause", remote.note, "begins no further window")
 
 
-def resume(
-    app: App,
-    note: Note = "",
-    no_wait: NoWait = False,
-    timeout: Timeout = SECONDS,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
-) -> None:
+def resume(remote: Change) -> None:
     """Begin windows again after `pause`.
 
     Example: `ridgeline resume payments`
     """
-    with reporting_errors():
-        _sender(app, url, token, no_wait, timeout, as_json).act("/resume", note, "begins windows again")
+    remote.sender().act("/resume", remote.note, "begins windows again")
 
 
-def shutdown_app(
-    app: App,
-    note: Note = "",
-    no_wait: NoWait = False,
-    timeout: Timeout = SECONDS,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
-) -> None:
+def shutdown_app(remote: Change) -> None:
     """End an application after the windows under way, as Ctrl-C does: all results are published.
 
     Example: `ridgeline shutdown-app payments`
 
     Exit codes: 0 ended, 1 still running after `--timeout`, 2 none of this name runs, or not allowed.
     """
-    with reporting_errors():
-        _sender(app, url, token, no_wait, timeout, as_json).end("/shutdown", note)
+    remote.sender().end("/shutdown", remote.note)
 
 
-def kill_app(
-    app: App,
-    note: Note = "",
-    no_wait: NoWait = False,
-    timeout: Timeout = SECONDS,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
-) -> None:
+def kill_app(remote: Change) -> None:
     """End an application at once; the windows under way are void.
 
     A run with the same checkpoint runs them again. The killed `ridgeline run` ends with exit code 1.
@@ -339,27 +222,10 @@ def kill_app(
 
     Exit codes: 0 ended, 1 still running after `--timeout`, 2 none of this name runs, or not allowed.
     """
-    with reporting_errors():
-        _sender(app, url, token, no_wait, timeout, as_json).end("/kill", note)
+    remote.sender().end("/kill", remote.note)
 
 
 # What they read ---------------------------------------------------------------------------------------------
-
-
-def _sender(
-    app: str,
-    url: str | None,
-    token: str | None,
-    no_wait: bool,
-    timeout: float,
-    as_json: bool,
-) -> ChangeSender:
-    """Who asks the application. Raises CommandError."""
-    from ridgeline.cli.remote import shared
-    from ridgeline.cli.remote.change_request import ChangeSender, Waiting
-
-    client = shared.connect(app if url is None else None, url, token)
-    return ChangeSender(client, app, Waiting(no_wait, timeout), as_json)
 
 
 def partitioner_of(text: str) -> dict[str, Any]:

@@ -5,34 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
 from ridgeline.api.support.masking import printable
-from ridgeline.cli.errors import reporting_errors
-from ridgeline.cli.remote.changing import PANEL, App
-from ridgeline.cli.remote.commands import AsJson, Token, Url
+from ridgeline.cli.remote.options import Named
 from ridgeline.cli.units import time_of_day
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the `ridgeline` command."""
-    app.command(rich_help_panel=PANEL)(decisions)
-
-
-def decisions(app: App, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+def decisions(remote: Named) -> None:
     """List what policies and listeners have decided in this run, why, and what came of it.
 
     Example: `ridgeline decisions payments`
     """
-    with reporting_errors():
-        from ridgeline.cli.remote import shared
-
-        answer = shared.connect(app if url is None else None, url, token).get("/decisions")
-        rows = answer["decisions"]
-        none = [Text("no policy and no listener has decided on a change in this run")]
-        shared.show(answer, lambda _width: decision_parts(rows) if rows else none, as_json=as_json)
+    answer = remote.connect().get("/decisions")
+    rows = answer["decisions"]
+    none = [Text("no policy and no listener has decided on a change in this run")]
+    remote.show(answer, lambda _width: decision_parts(rows) if rows else none)
 
 
 def decision_parts(rows: Iterable[Any]) -> Iterator[Table | Text]:

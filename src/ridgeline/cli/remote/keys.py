@@ -11,21 +11,15 @@ from rich.text import Text
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.support.masking import printable
-from ridgeline.cli.errors import make_console, reporting_errors
-from ridgeline.cli.remote.changing import App
-from ridgeline.cli.remote.commands import AsJson, Token, Url
+from ridgeline.cli.errors import make_console
+from ridgeline.cli.remote.options import Named
 
 _ASK_AGAIN_SECONDS = 0.5
 _ENOUGH_TUPLES = 1_000
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the `ridgeline` command."""
-    app.command()(keys)
-
-
 def keys(
-    app: App,
+    remote: Named,
     operator: Annotated[
         str | None,
         typer.Argument(
@@ -35,9 +29,6 @@ def keys(
     seconds: Annotated[
         float, typer.Option("--for", min=0, help="Watch the application for so long, in seconds.")
     ] = 5.0,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
 ) -> None:
     """Say how tuples are spread over partitions by key, and which keys have the most.
 
@@ -46,19 +37,16 @@ def keys(
 
     Example: `ridgeline keys payments`
     """
-    with reporting_errors():
-        from ridgeline.cli.remote import shared
-
-        client = shared.connect(app if url is None else None, url, token)
-        query = {} if operator is None else {"operator": operator}
-        clock, answer = SystemClock(), client.get("/keys", **query)
-        until = clock.monotonic() + seconds
-        if seconds and _waits(answer):
-            make_console().print(f"counting the keys of `{app}` for {seconds:g} s ...", highlight=False)
-            while clock.monotonic() < until:
-                clock.wait(min(_ASK_AGAIN_SECONDS, max(0.0, until - clock.monotonic())))
-            answer = client.get("/keys", **query)
-        shared.show(answer, lambda _width: key_parts(answer), as_json=as_json)
+    client = remote.connect()
+    query = {} if operator is None else {"operator": operator}
+    clock, answer = SystemClock(), client.get("/keys", **query)
+    until = clock.monotonic() + seconds
+    if seconds and _waits(answer):
+        make_console().print(f"counting the keys of `{remote.app}` for {seconds:g} s ...", highlight=False)
+        while clock.monotonic() < until:
+            clock.wait(min(_ASK_AGAIN_SECONDS, max(0.0, until - clock.monotonic())))
+        answer = client.get("/keys", **query)
+    remote.show(answer, lambda _width: key_parts(answer))
 
 
 def _waits(answer: Any) -> bool:

@@ -10,32 +10,23 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ridgeline.cli.errors import CommandError, reporting_errors
-from ridgeline.cli.remote.commands import App, AsJson, Token, Url
+from ridgeline.cli.errors import CommandError
+from ridgeline.cli.remote.options import Nearest, Token, Url
 
 if TYPE_CHECKING:
     from ridgeline.measure.deciding.figures import PromiseState
     from ridgeline.sla import Promise
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the `ridgeline` command."""
-    app.command(rich_help_panel="Commands about a running application")(promises)
-    app.command(rich_help_panel="Commands about a running application")(alert_rules)
-
-
-def promises(app: App = None, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+def promises(remote: Nearest) -> None:
     """Show what the application has promised: kept or broken, since when, and how long it was broken.
 
     Example: `ridgeline promises payments`
     """
-    with reporting_errors():
-        from ridgeline.cli.remote import shared
-
-        answer = shared.connect(app, url, token).get("/promises")
-        rows = answer["promises"]
-        none = Text("the application promises nothing")
-        shared.show(answer, lambda _width: [_table(rows) if rows else none], as_json=as_json)
+    answer = remote.connect().get("/promises")
+    rows = answer["promises"]
+    none = Text("the application promises nothing")
+    remote.show(answer, lambda _width: [_table(rows) if rows else none])
 
 
 def alert_rules(
@@ -54,18 +45,17 @@ def alert_rules(
 
     Example: `ridgeline alert-rules payments > rules.yaml`
     """
-    with reporting_errors():
-        import yaml
+    import yaml
 
-        from ridgeline.cli.output import write
-        from ridgeline.sla import alert_rules as rules_of
+    from ridgeline.cli.output import write
+    from ridgeline.sla import alert_rules as rules_of
 
-        of_file = url is None and "://" not in target and Path(target.partition(":")[0]).is_file()
-        name, found = _of_file(target) if of_file else _of_running(target, url, token)
-        if not found:
-            msg = f"`{name}` promises nothing, so there are no alerts; make promises by `app.promise(...)`"
-            raise CommandError(msg)
-        write(yaml.safe_dump(rules_of(name, found), sort_keys=False, allow_unicode=True).rstrip())
+    of_file = url is None and "://" not in target and Path(target.partition(":")[0]).is_file()
+    name, found = _of_file(target) if of_file else _of_running(target, url, token)
+    if not found:
+        msg = f"`{name}` promises nothing, so there are no alerts; make promises by `app.promise(...)`"
+        raise CommandError(msg)
+    write(yaml.safe_dump(rules_of(name, found), sort_keys=False, allow_unicode=True).rstrip())
 
 
 def _of_file(target: str) -> tuple[str, Sequence[Promise]]:

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.api.support.masking import printable
-from ridgeline.cli.errors import CommandError, reporting_errors
-from ridgeline.cli.remote.commands import AsJson, Token, Url
+from ridgeline.cli.errors import CommandError
+from ridgeline.cli.remote.options import Named
 
 if TYPE_CHECKING:
     from ridgeline.cli.remote.client import Client
@@ -23,13 +23,8 @@ _WAIT_SECONDS = 5
 _PATIENCE_SECONDS = 40.0
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the `ridgeline` command."""
-    app.command(rich_help_panel="Commands about a running application")(query)
-
-
 def query(  # noqa: PLR0913, PLR0917  options
-    app: Annotated[str, typer.Argument(metavar="APP", help="Name, id or URL of a running application.")],
+    remote: Named,
     sql: Annotated[str, typer.Argument(metavar="SQL", help="A SELECT; its tables are the names of streams.")],
     every: Annotated[
         str, typer.Option(metavar="DURATION", help="How long a period is: `10s`; 0: a window.")
@@ -51,9 +46,6 @@ def query(  # noqa: PLR0913, PLR0917  options
             metavar="FILE", help="Write the rows to a file, `.jsonl` or `.csv`, too.", show_default=False
         ),
     ] = None,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
 ) -> None:
     """Run SQL over streams of a running application, and show its results as they come.
 
@@ -64,16 +56,14 @@ def query(  # noqa: PLR0913, PLR0917  options
 
     Exit codes: 0 ended as asked or by Ctrl-C, 1 it failed while it ran, 2 the SQL is wrong.
     """
-    with reporting_errors():
-        from ridgeline.cli.remote import shared
-        from ridgeline.cli.remote.change_request import who
+    from ridgeline.cli.remote.change_request import who
 
-        until = None if lasting is None else _seconds(lasting)
-        file = None if into is None else _Rows(into)
-        client = shared.connect(app if url is None else None, url, token)
-        body: dict[str, Any] = {"sql": sql, "every": every, "times": times, "rows": rows, "seconds": seconds}
-        answer = client.post("/queries", patience=_PATIENCE_SECONDS, **body, memoryMb=memory_mb, who=who())
-        _follow(client, answer["name"], until, file, as_json=as_json)
+    until = None if lasting is None else _seconds(lasting)
+    file = None if into is None else _Rows(into)
+    client = remote.connect()
+    body: dict[str, Any] = {"sql": sql, "every": every, "times": times, "rows": rows, "seconds": seconds}
+    answer = client.post("/queries", patience=_PATIENCE_SECONDS, **body, memoryMb=memory_mb, who=who())
+    _follow(client, answer["name"], until, file, as_json=remote.as_json)
 
 
 def _follow(client: Client, name: str, until: float | None, file: _Rows | None, *, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +11,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ridgeline.cli.errors import reporting_errors
-from ridgeline.cli.remote.commands import AsJson, Token, Url
+from ridgeline.cli.remote.options import Named
 
-App = Annotated[str, typer.Argument(metavar="APP", help="Name, id or URL of a running application.")]
 Operator = Annotated[str, typer.Argument(metavar="OPERATOR", help="Name of an operator, as in the plan.")]
 Port = Annotated[
     str | None,
@@ -26,22 +25,24 @@ MaxMb = Annotated[int, typer.Option(min=1, metavar="MB", help="End before it has
 RecordingId = Annotated[str, typer.Argument(metavar="RECORDING", help="Its id; see `list-recordings`.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands to the `ridgeline` command."""
-    panel = "Commands about a running application"
-    for command in (start_recording, stop_recording, list_recordings, show_recording):
-        app.command(rich_help_panel=panel)(command)
+@dataclass(frozen=True, kw_only=True)
+class Recorded(Named):
+    """A running application with recordings, or its checkpoint."""
+
+    app: Annotated[
+        str,
+        typer.Argument(
+            metavar="APP", help="Name, id or URL of a running application, or a checkpoint folder."
+        ),
+    ] = field()
 
 
 def start_recording(
-    app: App,
+    remote: Named,
     operator: Operator,
     port: Port = None,
     windows: Windows = 1000,
     max_mb: MaxMb = 64,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
 ) -> None:
     """Record the tuples of an operator's ports, from the next window on, in files of Parquet.
 
@@ -49,74 +50,56 @@ def start_recording(
 
     Example: `ridgeline start-recording quotes parse output --windows 20`
     """
-    with reporting_errors():
-        from ridgeline.cli.remote import shared
-
-        client = shared.connect(app if url is None else None, url, token)
-        answer = client.post("/recordings", operator=operator, port=port, windows=windows, maxMb=max_mb)
-        shared.show(answer, lambda _width: [_changed(answer, "is recorded from")], as_json=as_json)
+    client = remote.connect()
+    answer = client.post("/recordings", operator=operator, port=port, windows=windows, maxMb=max_mb)
+    remote.show(answer, lambda _width: [_changed(answer, "is recorded from")])
 
 
 def stop_recording(
-    app: App, recording: RecordingId, url: Url = None, token: Token = None, as_json: AsJson = False
+    remote: Named,
+    recording: RecordingId,
 ) -> None:
     """End a recording before the next window.
 
     Example: `ridgeline stop-recording quotes 1-1`
     """
-    with reporting_errors():
-        from urllib.parse import quote
+    from urllib.parse import quote
 
-        from ridgeline.cli.remote import shared
-
-        client = shared.connect(app if url is None else None, url, token)
-        answer = client.post(f"/recordings/{quote(recording, safe='')}/stop")
-        shared.show(answer, lambda _width: [_changed(answer, "ends before")], as_json=as_json)
+    client = remote.connect()
+    answer = client.post(f"/recordings/{quote(recording, safe='')}/stop")
+    remote.show(answer, lambda _width: [_changed(answer, "ends before")])
 
 
-def list_recordings(app: App, url: Url = None, token: Token = None, as_json: AsJson = False) -> None:
+def list_recordings(remote: Named) -> None:
     """List the recordings of an application's checkpoint.
 
     Example: `ridgeline list-recordings quotes`
     """
-    with reporting_errors():
-        from ridgeline.cli.remote import shared
-
-        answer = shared.connect(app if url is None else None, url, token).get("/recordings")
-        rows = answer["recordings"]
-        none = Text("nothing was recorded; `ridgeline start-recording APP OPERATOR` begins it")
-        shared.show(answer, lambda _width: [_recordings(rows) if rows else none], as_json=as_json)
+    answer = remote.connect().get("/recordings")
+    rows = answer["recordings"]
+    none = Text("nothing was recorded; `ridgeline start-recording APP OPERATOR` begins it")
+    remote.show(answer, lambda _width: [_recordings(rows) if rows else none])
 
 
 def show_recording(
-    app: Annotated[
-        str,
-        typer.Argument(
-            metavar="APP", help="Name, id or URL of a running application, or a checkpoint folder."
-        ),
-    ],
+    remote: Recorded,
     recording: RecordingId,
     port: Port = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="Only the last N tuples of a port.")] = 20,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show the tuples of a recording; each with its window, partition and position there.
 
     Example: `ridgeline show-recording quotes 1-1 output --limit 100`
     """
-    with reporting_errors():
-        from ridgeline.cli.remote import recorded, shared
+    from ridgeline.cli.remote import recorded
 
-        if Path(app).is_dir():
-            folder = recorded.folder_in(app, recording)
-        else:
-            client = shared.connect(app if url is None else None, url, token)
-            folder = recorded.folder_of(client.get("/recordings")["recordings"], recording)
-        ports = recorded.plain(recorded.read(folder, port, limit))
-        answer = {"recording": recording, "folder": folder, "ports": ports}
-        shared.show(answer, lambda _width: _tuples(ports), as_json=as_json)
+    if Path(remote.app).is_dir():
+        folder = recorded.folder_in(remote.app, recording)
+    else:
+        folder = recorded.folder_of(remote.connect().get("/recordings")["recordings"], recording)
+    ports = recorded.plain(recorded.read(folder, port, limit))
+    answer = {"recording": recording, "folder": folder, "ports": ports}
+    remote.show(answer, lambda _width: _tuples(ports))
 
 
 def _changed(answer: Any, what: str) -> Text:

@@ -1,0 +1,107 @@
+"""Options that commands about a running application share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from ridgeline.cli.remote.change_request import ChangeSender
+    from ridgeline.cli.remote.client import Client
+
+
+Url = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="Address of its web service, for one that runs elsewhere: `http://host:port`.",
+        show_default=False,
+    ),
+]
+Token = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TOKEN",
+        envvar="RIDGELINE_TOKEN",
+        help="Bearer token, as shown when the application was started.",
+        show_default=False,
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the web service answers it.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nearest:
+    """A running application by its name, id or URL, or the nearest one; and how the answer is printed."""
+
+    app: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[APP]",
+            help="Name, id or URL of a running application. Not needed if only one runs; see `list-apps`.",
+            show_default=False,
+        ),
+    ] = None
+    url: Url = None
+    token: Token = None
+    as_json: AsJson = False
+
+    def connect(self) -> Client:
+        """A client of the application. Raises CommandError."""
+        from ridgeline.cli.remote import shared
+
+        return shared.connect(self.app, self.url, self.token)
+
+    def show(self, answer: object, draw: Callable[[int], Iterable[RenderableType]]) -> None:
+        """Print an answer: as JSON, as it came, or drawn for the width of the console."""
+        from ridgeline.cli.remote import shared
+
+        shared.show(answer, draw, as_json=self.as_json)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named(Nearest):
+    """A running application that must be named. `--url` wins over the name."""
+
+    app: Annotated[str, typer.Argument(metavar="APP", help="Name, id or URL of a running application.")] = (
+        field()
+    )
+
+    def connect(self) -> Client:
+        """A client of the application. Raises CommandError."""
+        from ridgeline.cli.remote import shared
+
+        return shared.connect(self.app if self.url is None else None, self.url, self.token)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change(Named):
+    """A running application that is asked for a change: why, and how long the command waits for it."""
+
+    note: Annotated[
+        str,
+        typer.Option("--note", metavar="TEXT", help="Why; it is kept beside the change.", show_default=False),
+    ] = ""
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="Return once the change is in the queue, before it is made.")
+    ] = False
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            min=0,
+            metavar="SECONDS",
+            help="Wait so long for the change; it stays in the queue after that.",
+        ),
+    ] = 60.0
+
+    def sender(self) -> ChangeSender:
+        """The sender of the change, which waits for it and prints its outcome. Raises CommandError."""
+        from ridgeline.cli.remote.change_request import ChangeSender, Waiting
+
+        return ChangeSender(self.connect(), self.app, Waiting(self.no_wait, self.timeout), self.as_json)
