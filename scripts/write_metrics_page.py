@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from grafana import dashboard
 from ridgeline.measure.metric import Kind, Metric
 from ridgeline.measure.metrics import GROUPS
-from ridgeline.service.export.grafana import dashboard
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "metrics.md"

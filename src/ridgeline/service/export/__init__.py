@@ -1,1 +1,1 @@
-"""Metrics for other systems: Prometheus, OTLP, Grafana."""
+"""Metrics for other systems: Prometheus, OTLP."""

@@ -5,10 +5,10 @@ import re
 
 import pytest
 
+from grafana import OWN_ROW, dashboard
+from grafana_rows import ROWS, Query
 from ridgeline.measure.metric import PREFIX, Kind
 from ridgeline.measure.metrics import BY_NAME, METRICS
-from ridgeline.service.export.grafana import OWN_ROW, dashboard
-from ridgeline.service.export.grafana_rows import ROWS, Query
 
 PANELS = dashboard()["panels"]
 
