@@ -67,6 +67,8 @@ def _plural(scope: Scope) -> str:
 
 
 def _place(name: str, instead: str) -> str:
+    if instead.startswith("nothing"):
+        return instead
     return f"instead: {instead}" if instead else f"here: `{name.lower()}`"
 
 

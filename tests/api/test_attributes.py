@@ -4,7 +4,7 @@ import pytest
 
 from ridgeline import Locality, ProcessingMode, RecordingLevel, StickyPartitioner
 from ridgeline.api.attributes import ATTRIBUTES
-from ridgeline.api.support.absent_attributes import unknown_attribute
+from ridgeline.api.support.apex_attributes import unknown_attribute
 from ridgeline.api.support.attribute import Scope
 
 ALL = ATTRIBUTES

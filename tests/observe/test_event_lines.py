@@ -24,7 +24,7 @@ from ridgeline.measure.events import (
     WindowCommitted,
     WindowRetried,
 )
-from ridgeline.measure.slot_counts import SlotCounts
+from ridgeline.measure.run_counts import SlotCounts
 from ridgeline.measure.topology import chain
 from ridgeline.observe.event_lines import EventLines
 from ridgeline.observe.watch import Watch

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from ridgeline.api.errors import Failure
-from ridgeline.stram.failures import Failures
-from ridgeline.stram.patience import Absence, Patience, back_off
+from ridgeline.stram.patience import Absence, Failures, Patience, back_off
 from ridgeline.stram.slots import GiveUpSlot, Slots, StartSlot
 from support.stram.plans import plan
 

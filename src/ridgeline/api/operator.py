@@ -20,13 +20,12 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.dead_letter import DeadLetter
-from ridgeline.api.errors import StateError, did_you_mean
+from ridgeline.api.errors import StateError, did_you_mean, shorten
 from ridgeline.api.metric import Metric, MetricOptions, declared_metrics
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.ports import InputPort, OutputPort, Port
 from ridgeline.api.publisher import Publisher
 from ridgeline.api.state import Declaration, StateCell, cell_of
-from ridgeline.api.support.positional import named_properties
 from ridgeline.api.timers import Timers
 
 if TYPE_CHECKING:
@@ -589,3 +588,31 @@ class PassThroughUnifier(Unifier):
     _waiting = None  # type: ignore[assignment] # nothing waits here, so it has no state
     input = InputPort(Any)
     output = OutputPort(Any)
+
+
+def named_properties(
+    kind: str, names: Sequence[str], values: Sequence[Any], properties: Mapping[str, object]
+) -> dict[str, object]:
+    """Return all properties by name.
+
+    `values` were given by position, for the first of `names`; `properties` were given by name. `kind` is the
+    operator class, for errors. Raises TypeError for more values than names, and for a property that is given
+    twice.
+
+    >>> named_properties("Filter", ["predicate", "batch_predicate"], [callable], {})
+    {'predicate': <built-in function callable>}
+    """
+    if len(values) > len(names):
+        surplus = shorten(values[len(names)])
+        if not names:
+            message = f"`{kind}` takes no properties by position; got {surplus}; leave it out"
+            raise TypeError(message)
+        listed = ", ".join(f"`{name}`" for name in names)
+        by_position = f"at most {len(names)} by position, {listed}"
+        message = f"`{kind}` takes {by_position}; got {len(values)}, then {surplus}; leave it out"
+        raise TypeError(message)
+    for name in names[: len(values)]:
+        if name in properties:
+            message = f"`{kind}` got `{name}` twice, by position and by name; give it once"
+            raise TypeError(message)
+    return {**dict(zip(names, values, strict=False)), **properties}

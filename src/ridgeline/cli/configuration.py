@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from ridgeline.plan.edits import Edit
     from ridgeline.plan.execution import Plan
     from ridgeline.settings.layers import Layer
-    from ridgeline.settings.resolving import Resolved
-    from ridgeline.settings.run_options import RunOptions
+    from ridgeline.settings.resolving import Resolved, RunOptions
 
 ConfFiles = Annotated[
     list[str] | None,
@@ -68,7 +67,7 @@ class ConfiguredCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the configuration before the options."""
         from ridgeline.settings.files import outer_layers
-        from ridgeline.settings.run_options import run_options
+        from ridgeline.settings.resolving import run_options
 
         given, _, _ = self.make_parser(ctx).parse_args(list(args))
         faults: list[Fault] = []

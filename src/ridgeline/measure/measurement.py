@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -75,7 +76,6 @@ from ridgeline.measure.own_metrics import OwnMetrics
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.run_counts import RunCounts
-from ridgeline.measure.schedule import Schedule
 from ridgeline.measure.slot_events import (
     SlotJoined,
     SlotLost,
@@ -624,3 +624,34 @@ class Measurement:
 
 def _measures(attributes: Mapping[str, Any]) -> bool:
     return str(attributes.get("metrics_recording_level", "INFO")) != "OFF"
+
+
+class Schedule:
+    """Follows the triggers of windows. A window is over when the next one is due."""
+
+    def __init__(self) -> None:
+        self.first: WindowPlanned | None = None
+        self._last: WindowPlanned | None = None
+
+    def add(self, event: WindowPlanned) -> None:
+        """A window's trigger has fired."""
+        self.first = self.first or event
+        self._last = event
+
+    def behind(
+        self, statuses: Mapping[int, OperatorStatus], now: float, width: float, forgiven: float
+    ) -> dict[int, int]:
+        """By operator, the windows that are over and that it has not completed.
+
+        `width`: of a window; without one there is no schedule, and nobody is behind. `forgiven`: lateness, in
+        seconds, that the trigger has forgiven itself.
+        """
+        first, last = self.first, self._last
+        if first is None or last is None or width <= 0:
+            return dict.fromkeys(statuses, 0)
+        over = last.window_id + math.floor((now - last.due + forgiven) / width) - 1
+        before = first.window_id - 1
+        return {
+            operator: max(0, over - (before if (done := status.done) is None else done))
+            for operator, status in statuses.items()
+        }

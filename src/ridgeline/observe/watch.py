@@ -43,7 +43,7 @@ from ridgeline.measure.deciding.present import application_figures
 from ridgeline.measure.events import ApplicationEnded, ContainerWindow, RunEvent, WindowCommitted
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.measurement import Measurement
-from ridgeline.measure.slot_counts import SlotCounts
+from ridgeline.measure.run_counts import SlotCounts
 from ridgeline.measure.topology import MetricNode, OperatorNode, Topology
 
 _log = logging.getLogger(__name__)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ridgeline.api.errors import Fault, did_you_mean
+from ridgeline.plan.spec.values import ENVIRONMENT, IMPORT, ValueFaultError, read_value
 
 Only = Literal["", "property", "attribute"]
 PACKAGE = "package"
@@ -168,3 +169,13 @@ def flat(document: Mapping[str, Any]) -> dict[str, Any]:
             found.pop(key, None)
             found[key] = value
     return found
+
+
+def configured_value(value: object, environment: Mapping[str, str]) -> object:
+    """A value with its marks read; code may not be named. Raises ValueFaultError."""
+    if isinstance(value, dict) and IMPORT in value:
+        msg = f"`{IMPORT}` names code, which a configuration may not"
+        raise ValueFaultError(msg, f"name it in the specification; here `{ENVIRONMENT}` is read")
+    if isinstance(value, list):
+        return [configured_value(part, environment) for part in value]
+    return read_value(value, environment)

@@ -21,8 +21,7 @@ from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import WINDOW
 from ridgeline.plan.shown_properties import plain, shown_properties
 from ridgeline.settings.layers import Setting, is_mark
-from ridgeline.settings.resolving import Resolved
-from ridgeline.settings.run_options import CONF, RunOptions
+from ridgeline.settings.resolving import CONF, Resolved, RunOptions
 
 DEFAULT = "default"
 CODE = "code"

@@ -40,8 +40,8 @@ from ridgeline.stram.control import (
     WindowDue,
     WindowPublished,
 )
-from ridgeline.stram.failures import Failures
 from ridgeline.stram.flights import Fault, Flight, mismatch
+from ridgeline.stram.patience import Failures
 from ridgeline.stram.waiting import Waiting
 
 _CAREFUL_WINDOWS = 16

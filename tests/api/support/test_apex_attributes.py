@@ -8,7 +8,7 @@ import pytest
 
 from ridgeline.api.attributes import ATTRIBUTES
 from ridgeline.api.support import apex_attributes
-from ridgeline.api.support.absent_attributes import unknown_attribute
+from ridgeline.api.support.apex_attributes import unknown_attribute
 from ridgeline.api.support.attribute import Scope
 
 SCOPES = {

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, WindowStarted
-from ridgeline.service.http.encoding import to_json
+from ridgeline.service.http.bodies import to_json
 from support.service.watched import BASE, feed, serving, watched
 
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.running.report import Report, report_parts
-from ridgeline.cli.running.totals import totals_table
 from ridgeline.cli.settings import RunSettings
+from ridgeline.cli.tables import Columns, fitted
 from ridgeline.cli.units import count, duration, plural
-from ridgeline.measure.answers.application import RunSummaryAnswer
+from ridgeline.measure.answers.application import OperatorTotalsAnswer, RunSummaryAnswer
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.run.launch import Outcome
@@ -158,3 +159,31 @@ def promises(run: RunSummaryAnswer) -> Iterator[RenderableType]:
             ),
             "red",
         )
+
+
+_DISPENSABLE = ("partitions", "per window", "dropped windows", "errors", "in")
+
+
+def totals_table(rows: Sequence[OperatorTotalsAnswer], width: int) -> Table:
+    """Operators with their tuples and compute time. Errors and drops only where there are any.
+
+    Those that a change has removed come last.
+    """
+    columns: Columns = {
+        "operator": [Text(row["operator"]) for row in rows],
+        "partitions": [Text(count(row["partitions"]) if row["partitions"] else "gone") for row in rows],
+        "in": [Text(count(row["tuplesIn"])) for row in rows],
+        "out": [Text(count(row["tuplesOut"])) for row in rows],
+        "time": [Text(duration(row["seconds"])) for row in rows],
+        "per window": [Text(duration(row["seconds"] / max(1, row["windows"]))) for row in rows],
+    }
+    if len(rows) > 1:
+        slow = max(range(len(rows)), key=lambda row: rows[row]["seconds"])
+        columns["time"][slow].stylize("bold")
+    for name, values in (
+        ("errors", [row["errors"] for row in rows]),
+        ("dropped windows", [row["windowsDropped"] for row in rows]),
+    ):
+        if any(values):
+            columns[name] = [Text(count(value), "yellow" if value else "dim") for value in values]
+    return fitted(columns, width, _DISPENSABLE)

@@ -12,7 +12,7 @@ from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.operator import Operator
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.ports import Port
-from ridgeline.api.support.absent_attributes import unknown_attribute
+from ridgeline.api.support.apex_attributes import unknown_attribute
 from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.masking import shown
 from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by_unifier

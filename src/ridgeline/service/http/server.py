@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.service.http.connections import BoundedProtocol, Connections
-from ridgeline.service.http.hosts import Hosts
+from ridgeline.service.http.guard import Hosts
 
 START_SECONDS = 10.0
 CLOSE_SECONDS = 2.0

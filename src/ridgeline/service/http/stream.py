@@ -17,8 +17,8 @@ from ridgeline.measure.events import (
     RunEvent,
     WindowCommitted,
 )
+from ridgeline.service.http.bodies import to_json
 from ridgeline.service.http.connections import most_connections
-from ridgeline.service.http.encoding import to_json
 
 if TYPE_CHECKING:
     from ridgeline.observe.watch import Watch

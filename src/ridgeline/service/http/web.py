@@ -21,8 +21,8 @@ from ridgeline.measure.answers.application import FrameAnswer
 from ridgeline.observe import identity
 from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
 from ridgeline.service.http.answers import HealthAnswer, IndexAnswer
+from ridgeline.service.http.bodies import to_json
 from ridgeline.service.http.changing import changing_endpoints
-from ridgeline.service.http.encoding import to_json
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler, Parameter
 from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
 from ridgeline.service.http.guard import Guard

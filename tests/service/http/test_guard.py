@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ridgeline.service.http.hosts import Hosts
+from ridgeline.service.http.guard import Hosts
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
 from support.service.watched import watched
