@@ -105,7 +105,7 @@ MUTANTS = {
         "tests/simulation/test_seeds.py",
     ),
     "void-attempts-reported": Mutant(
-        "stram/in_flight.py",
+        "stram/slot_attempts.py",
         "return request is not None and request.attempt == attempt",
         "return request is not None",
         "tests/stram tests/simulation/test_seeds.py",
@@ -177,10 +177,10 @@ MUTANTS = {
         "tests/engine/state/test_undo.py",
     ),
     "losses-counted-once-a-window": Mutant(
-        "stram/in_flight.py",
-        "            if not self._void or self._unsaid is not None:\n",
+        "stram/slot_attempts.py",
+        "            if not self._void or self._unreported is not None:\n",
         "            if True:\n",
-        "tests/stram/test_in_flight.py",
+        "tests/stram/test_slot_attempts.py",
     ),
 }
 

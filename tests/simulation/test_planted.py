@@ -14,9 +14,9 @@ from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.driver.slots import executor as slot_executor
 from ridgeline.engine.slot.slot import Slot
 from ridgeline.operators._file_publisher import FilePublisher
-from ridgeline.stram.in_flight import InFlight
 from ridgeline.stram.master import Master
 from ridgeline.stram.patience import Patience
+from ridgeline.stram.slot_attempts import SlotAttempts
 from support.simulation.search import as_test, failure, first_failing, shrunk
 from support.simulation.world import Case, Fault, simulate
 
@@ -99,8 +99,8 @@ def states_not_given_after_loss(patch):
         self._void = None
         return event
 
-    original = InFlight.failed
-    patch.setattr(InFlight, "failed", failed)
+    original = SlotAttempts.failed
+    patch.setattr(SlotAttempts, "failed", failed)
     void = Master._void
 
     def keep(self, first, reason):

@@ -12,9 +12,9 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.plan.transition import transition
 from ridgeline.stram.control import ContainersMoved, RunWindow
-from ridgeline.stram.in_flight import InFlight
 from ridgeline.stram.master import Master
 from ridgeline.stram.placement import Offer, Wish
+from ridgeline.stram.slot_attempts import SlotAttempts
 from ridgeline.stram.slots import EmptySlot, Introduce, Member, Slots, StartSlot
 from ridgeline.stram.speculation import LEAST_WINDOWS, Speculation
 from support.engine.applications import Number, Sum, sink
@@ -256,7 +256,7 @@ def test_complete_windows_are_committed_and_only_others_begin_again():
 
 
 def test_attempts_that_are_begun_before_stram_hears_of_it_are_void():
-    flight = InFlight({0, 1})
+    flight = SlotAttempts({0, 1})
     flight.begin(WindowRequest(0, 0, 1, states={}), complete=True)
     flight.moved()
     assert not flight.runs(0, 0)

@@ -76,10 +76,10 @@ from ridgeline.stram.control import (
     ExecutorEvent,
     InputAwake,
 )
-from ridgeline.stram.in_flight import InFlight
 from ridgeline.stram.patience import Patience, back_off
 from ridgeline.stram.placement import Placement, most_slots
 from ridgeline.stram.rules import PlanRules, describe_given_up
+from ridgeline.stram.slot_attempts import SlotAttempts
 from ridgeline.stram.slot_resources import Need, greatest_of, needs_of
 from ridgeline.stram.slots import Member, RetireSlot, SlotInstruction, Slots
 
@@ -144,7 +144,7 @@ class SlotExecutor:
         self._plan_files: list[plan_distribution.PlanFile]
         self._home: dict[int, int] = {}
         self._events: deque[ExecutorEvent] = deque()
-        self._flight = InFlight(self._containers)
+        self._attempts = SlotAttempts(self._containers)
         self._deaths = Deaths(self._application, run_id)
         self._suspects: dict[Peer, tuple[float, Failure]] = {}
         """The slots that another one could not reach, and what it means if they are not lost in time."""
@@ -182,7 +182,7 @@ class SlotExecutor:
         assert group is not None  # noqa: S101  it is open
         self._feeds.take(request.window_id, source)
         complete = group.complete and self._clock.monotonic() >= self._patience.wait_until
-        self._carry_out(group, self._flight.begin(request, complete=complete))
+        self._carry_out(group, self._attempts.begin(request, complete=complete))
         return self._clock.wall()
 
     def poll(self, seconds: float) -> Sequence[ExecutorEvent]:
@@ -308,7 +308,7 @@ class SlotExecutor:
         self._plan = plan
         self._operators = {operator.id: operator for operator in plan.physical.operators}
         self._containers = {container.id: container.operators for container in plan.execution.containers}
-        self._flight = InFlight(self._containers)
+        self._attempts = SlotAttempts(self._containers)
         self._watchdog.follow(plan)
         self._hedging.follow(plan)
         self.capacity = max(2, int(plan.logical.attributes["windows_in_flight"]))
@@ -436,7 +436,7 @@ class SlotExecutor:
                 self._looks_left = 1
                 self._warned = False
                 if self._clock.monotonic() >= self._patience.wait_until:
-                    self._carry_out(group, self._flight.all_there())
+                    self._carry_out(group, self._attempts.all_there())
             case HostAnswers(node):
                 self._reach.found(node)
             case SlotCame(slot, member, again):
@@ -462,13 +462,15 @@ class SlotExecutor:
             case SlotGivenUp(slot, reason, jobs):
                 what = f"slot {slot} was lost {jobs} times in a row, the last time so: {reason}"
                 where = f"slot {slot} ({self._names(slot)})"
-                self._given_up = Failure(self._application, "", 0, self._flight.oldest, where, what)
+                self._given_up = Failure(self._application, "", 0, self._attempts.oldest, where, what)
             case RuleGivenUp(rule, hosts, slots):
                 text = describe_given_up(rule, hosts, slots)
                 if rule.relax:
                     self._warn(text)
                 else:
-                    self._given_up = Failure(self._application, "", 0, self._flight.oldest, "the slots", text)
+                    self._given_up = Failure(
+                        self._application, "", 0, self._attempts.oldest, "the slots", text
+                    )
 
     def _hear(self, group: SlotGroup, slot: int, message: FromSlot) -> None:
         """Take a message of a slot in. Raises OperatorError if a `committed` failed.
@@ -510,10 +512,10 @@ class SlotExecutor:
         self._events.append(ContainerReported(report))
         if window.bytes_out >= _SHARED_BYTES:
             self._shared = max(self._shared, window.window_id)
-        if self._flight.runs(window.window_id, window.attempt):
+        if self._attempts.runs(window.window_id, window.attempt):
             self._watchdog.ended(window.window_id, window.container)
             self._hedging.ended(window.window_id, window.container)
-        if self._flight.reported(window.window_id, window.attempt, window.container):
+        if self._attempts.reported(window.window_id, window.attempt, window.container):
             self._slots.window_ran()
             self._patience.went_on()
             self._feeds.over(window.window_id)
@@ -552,7 +554,7 @@ class SlotExecutor:
         reason = f"slot {spare} has what slot {slot} was late with, or has lost"
         self._void()
         if slot in self._slots.members:  # else it has failed, as is known
-            self._flight.moved()
+            self._attempts.moved()
             self._events.append(ContainersMoved(reason))
         self._home = homes_of(self._slots.placement)
         self._plan_files[slot] = self._plan_files[spare]
@@ -565,7 +567,7 @@ class SlotExecutor:
     def _fail(self, failure: Failure) -> None:
         """Containers have lost their state, or get no rows: what is in flight has failed."""
         self._void()
-        failed = self._flight.failed(self._patience.failed(failure, self._clock.monotonic()))
+        failed = self._attempts.failed(self._patience.failed(failure, self._clock.monotonic()))
         if failed is not None:
             self._events.append(failed)
 
@@ -573,8 +575,8 @@ class SlotExecutor:
         """Containers live elsewhere, without their states: all that is under way begins again."""
         self._void()
         self._patience.went_on()
-        if not self._flight.waits:
-            self._flight.moved()
+        if not self._attempts.waits:
+            self._attempts.moved()
             self._events.append(ContainersMoved(reason))
 
     def _failure(self, slot: int, member: Member, reason: str, *, ended: bool) -> Failure:
@@ -585,7 +587,7 @@ class SlotExecutor:
         stuck = self._watchdog.take(member.host, member.pid)
         where = f"slot {slot} ({self._names(slot)})"
         return stuck or self._deaths.why(
-            member, reason, where, self._operators, self._flight.runs, ended=ended
+            member, reason, where, self._operators, self._attempts.runs, ended=ended
         )
 
     def _end_stuck(self, stuck: Stuck) -> None:
@@ -626,8 +628,8 @@ class SlotExecutor:
             self._changing.look()
             self._look_at_spread(group, self._changing, now)
         self._reach.look(self._slots.members, group.silent_seconds)
-        if group.complete and self._flight.waits and now >= self._patience.wait_until:
-            self._carry_out(group, self._flight.all_there())
+        if group.complete and self._attempts.waits and now >= self._patience.wait_until:
+            self._carry_out(group, self._attempts.all_there())
         self._hedging.look(self._slots, group, self._storage.uri, self._plan_files)
         self._look_for_hosts(group, now)
         if now >= self._look_again_at:
@@ -646,7 +648,7 @@ class SlotExecutor:
                 return
             text, ends = self._patience.absence.lasts(now)
             if ends:
-                self._given_up = Failure(self._application, "", 0, self._flight.oldest, "the slots", text)
+                self._given_up = Failure(self._application, "", 0, self._attempts.oldest, "the slots", text)
             else:
                 self._warn(text)
 

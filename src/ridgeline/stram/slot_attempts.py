@@ -14,7 +14,7 @@ from ridgeline.plan.protocol import WindowRequest
 from ridgeline.stram.control import AttemptFailed
 
 
-class InFlight:
+class SlotAttempts:
     """The attempts that were begun, by window. `containers`: those that report each."""
 
     def __init__(self, containers: Collection[int]) -> None:
@@ -24,7 +24,7 @@ class InFlight:
         self._waiting: list[WindowRequest] | None = None
         self._void = False
         """True from a loss on until a request has states: nothing runs."""
-        self._unsaid: Failure | None = None
+        self._unreported: Failure | None = None
         """Why, until STRAM hears of it: one loss is one failure, however many windows begin meanwhile."""
 
     def begin(self, request: WindowRequest, *, complete: bool) -> Sequence[WindowRequest | AttemptFailed]:
@@ -36,10 +36,10 @@ class InFlight:
         if request.states is not None:
             self._requests.clear()
             self._awaited.clear()
-            self._void, self._unsaid = False, None
+            self._void, self._unreported = False, None
             self._waiting = None if complete else []
         elif self._void:
-            failure, self._unsaid = self._unsaid, None
+            failure, self._unreported = self._unreported, None
             if failure is None:
                 return ()
             failure = replace(failure, window_id=request.window_id)
@@ -79,7 +79,7 @@ class InFlight:
 
     def moved(self) -> None:
         """Containers live in another slot, without their states. STRAM hears of it; nothing has failed."""
-        self._void, self._unsaid = True, None
+        self._void, self._unreported = True, None
         self._requests.clear()
         self._awaited.clear()
 
@@ -96,10 +96,10 @@ class InFlight:
         if self._waiting is not None:
             return None  # nothing was told yet, and the first request has states
         if not self._requests:
-            if not self._void or self._unsaid is not None:
-                self._void, self._unsaid = True, failure
+            if not self._void or self._unreported is not None:
+                self._void, self._unreported = True, failure
             return None
-        self._void, self._unsaid = True, None
+        self._void, self._unreported = True, None
         window = failure.window_id if failure.window_id in self._requests else min(self._requests)
         attempt = self._requests[window].attempt
         self._requests.clear()

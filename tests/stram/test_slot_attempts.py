@@ -5,7 +5,7 @@ from dataclasses import replace
 from ridgeline.api.errors import Failure
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.stram.control import AttemptFailed
-from ridgeline.stram.in_flight import InFlight
+from ridgeline.stram.slot_attempts import SlotAttempts
 
 LOST = Failure("app", "", 0, -1, "slot 1", "its process died")
 
@@ -20,7 +20,7 @@ def failed(window, attempt=0):
 
 def running(*windows):
     """Attempts 0 at these windows are told, the first one with states."""
-    flight = InFlight({0, 1})
+    flight = SlotAttempts({0, 1})
     for number, window in enumerate(windows):
         asked = request(window, states=not number)
         assert list(flight.begin(asked, complete=True)) == [asked]
@@ -47,7 +47,7 @@ def test_reports_of_other_attempts_count_for_nothing():
 
 
 def test_requests_wait_for_all_slots_in_their_order():
-    flight = InFlight({0, 1})
+    flight = SlotAttempts({0, 1})
     asked = [request(4, states=True), request(5), request(6)]
     for one in asked:
         assert not flight.begin(one, complete=False)
