@@ -33,7 +33,6 @@ RESULT_OF_START = ("ridgeline.api.application", "ridgeline.service.handle")
 CLASSES_NOW = {
     "ChangingRun": 34,
     "Container": 26,
-    "Master": 33,
     "Measurement": 27,
     "OperatorContext": 26,
     "OperatorRuntime": 29,

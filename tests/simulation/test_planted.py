@@ -17,6 +17,7 @@ from ridgeline.operators._file_publisher import FilePublisher
 from ridgeline.stram.master import Master
 from ridgeline.stram.patience import Patience
 from ridgeline.stram.slot_attempts import SlotAttempts
+from ridgeline.stram.windows import InFlightWindow, InFlightWindows
 from support.simulation.search import as_test, failure, first_failing, shrunk
 from support.simulation.world import Case, Fault, simulate
 
@@ -105,7 +106,7 @@ def states_not_given_after_loss(patch):
 
     def keep(self, first, reason):
         void(self, first, reason)
-        self._reload = False
+        self._states.stale = False
 
     patch.setattr(Master, "_void", keep)
 
@@ -115,12 +116,17 @@ def old_reports_counted(patch):
     reported = Master._reported
 
     def count(self, report):
-        flight = self._flights.get(report.window.window_id)
-        if flight is not None:
-            report.window.attempt = flight.attempt
+        window = self._windows.get(report.window.window_id)
+        if window is not None:
+            report.window.attempt = window.attempt
         return reported(self, report)
 
     patch.setattr(Master, "_reported", count)
+
+
+def commits_before_all_have_reported(patch):
+    """STRAM takes a window for complete that some container has reported."""
+    patch.setattr(InFlightWindow, "complete", property(lambda self: bool(self.reports)))
 
 
 def void_state_kept(patch):
@@ -158,7 +164,7 @@ def states_stay_behind(patch):
 
 def attempts_begin_anew(patch):
     """A window that two plans begin has the same attempts under both."""
-    patch.setattr(Master, "_begun", lambda self: {})
+    patch.setattr(InFlightWindows, "attempts", {})
 
 
 def held_states_survive_a_change(patch):
@@ -368,6 +374,12 @@ def test_a_driver_that_ends_too_early_is_found(plant, monkeypatch):
 
 def test_a_driver_ends_once_its_patience_is_over_and_the_next_one_goes_on():
     assert sum(simulate(lasting(seed)).ends for seed in range(100)) > 1
+
+
+def test_an_illegal_transition_of_a_window_is_found(monkeypatch):
+    commits_before_all_have_reported(monkeypatch)
+    found = failure(Case.of(0))
+    assert "cannot go from RUNNING to COMMITTING: its commit begins" in found
 
 
 def test_a_failing_seed_is_shrunk_and_becomes_a_test(monkeypatch):

@@ -1,0 +1,147 @@
+"""What a plan says about windows: its inputs, which windows may be the last, how many may be in flight."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ridgeline.api.attributes import OnError, ProcessingMode
+from ridgeline.api.operator import InputOperator, is_stateless
+from ridgeline.api.push_input import PushInput
+from ridgeline.api.support.loops import DelayHead
+from ridgeline.plan.container_spec import tails_of
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.physical import PhysicalOperator
+from ridgeline.stram.waiting import Bound
+from ridgeline.stram.windows import InFlightWindow
+
+_MEGABYTE = 2**20
+
+
+class PlanTraits:
+    """What STRAM has to know of a plan to decide about its windows; it does not change."""
+
+    def __init__(self, plan: Plan) -> None:
+        operators = plan.physical.operators
+        self.inputs = frozenset(
+            one.id
+            for one in operators
+            if isinstance(one.operator, InputOperator) and not isinstance(one.operator, DelayHead)
+        )
+        self.has_push_inputs = any(isinstance(one.operator, PushInput) for one in operators)
+        self.containers = len(plan.execution.containers)
+        self.tails = {head: tail.id for head, tail in tails_of(plan.physical).items()}
+        """The tail of each head of a delay operator: it reads the tail's state."""
+        self.attributes = {one.title: one.attributes for one in operators} | {
+            one.name: one.attributes for one in plan.logical.operators
+        }
+        """The attributes of operators, by logical name and by physical title."""
+        self.bounds = _bounds(plan)
+        self._window_counts = {one.attributes["application_window_count"] for one in operators}
+        self._slides = any(one.slides for one in operators)
+        self._loop_counts = _loop_counts(plan, self.tails.values())
+        self._resetting = {one.title if one.unifier else one.name for one in operators if _resets_state(one)}
+
+    @property
+    def counts_windows(self) -> bool:
+        """True if an operator's application window has several streaming windows."""
+        return self._window_counts != {1}
+
+    def resets_state(self, operator: str) -> bool:
+        """True if this operator's state may be taken back within a window. By logical name, or title."""
+        return operator in self._resetting
+
+    def is_last(self, window: InFlightWindow, finished: frozenset[int]) -> bool:
+        """True if no window follows. `finished`: the inputs that have by its end.
+
+        Windows follow as long as delay operators have tuples, or operators before them an open application
+        window; not for what only the last attempt emits.
+        """
+        waits = window.delays or any((window.window_id + 1) % count for count in self._loop_counts)
+        return finished >= self.inputs and (window.final or not waits)
+
+    def has_open_windows(self, window_id: int) -> bool:
+        """True if an operator's application window may continue after this streaming window.
+
+        One that slides does; it may never have been full.
+        """
+        return self._slides or any((window_id + 1) % count for count in self._window_counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Concurrency:
+    """How windows may overlap.
+
+    `limit`: the most in flight. `resident`: containers keep their states from window to window. `groups`: one
+    commit may cover several windows. `holds`: empty windows may wait for the commit of a later one.
+    """
+
+    limit: int
+    resident: bool
+    groups: bool
+    holds: bool
+
+    @classmethod
+    def of(cls, plan: Plan, traits: PlanTraits, capacity: int, *, groups: bool) -> Concurrency:
+        """What plan and executor allow; with delay operators one window at a time."""
+        loops = bool(traits.tails)
+        resident = capacity > 1 and not loops
+        limit = 1 if loops else min(capacity, plan.logical.attributes["windows_in_flight"])
+        return cls(limit, resident, groups, groups and resident)
+
+
+def _loop_counts(plan: Plan, tails: Iterable[int]) -> set[int]:
+    """The lengths of the application windows of all operators upstream of delay operators."""
+    found = set(tails)
+    places = plan.physical.places
+    for stream in sorted(plan.physical.streams, key=lambda stream: -places[stream.sink]):
+        if stream.sink in found:
+            found.add(stream.source)
+    return {plan.physical.operator(one).attributes["application_window_count"] for one in found}
+
+
+def _resets_state(operator: PhysicalOperator) -> bool:
+    """True if an operator's state may be taken back within a window: to the version in its request."""
+    attributes = operator.attributes
+    lossy = (
+        attributes["on_error"] is OnError.SKIP or attributes["processing_mode"] is ProcessingMode.AT_MOST_ONCE
+    )
+    return lossy and not is_stateless(operator.operator)
+
+
+def _bounds(plan: Plan) -> list[Bound]:
+    """What may wait between containers, as `queue_capacity` and `buffer_memory_mb` say."""
+    home = {one: box.id for box in plan.execution.containers for one in box.operators}
+    operators = {one.id: one for one in plan.physical.operators}
+    limits = _limits(plan)
+    between: dict[tuple[str, str, bool], set[tuple[int, str, int]]] = {}
+    for stream in plan.physical.streams if limits else ():
+        if home[stream.source] == home[stream.sink]:
+            continue
+        source, sink = operators[stream.source], operators[stream.sink]
+        leaving = source.port if source.slider and source.port else stream.source_port
+        entered, left = (sink.name, stream.sink_port, False), (source.name, leaving, True)
+        end = (stream.source, stream.source_port, home[stream.sink])
+        if entered in limits and not sink.unifier:
+            between.setdefault(entered, set()).add(end)
+        if left in limits and (source.slider or not source.unifier):
+            between.setdefault(left, set()).add(end)
+    bounds = []
+    for port, ends in between.items():
+        sources = frozenset((source, leaving) for source, leaving, _ in ends)
+        producers = frozenset(home[source] for source, _ in sources)
+        consumers = frozenset(container for _, _, container in ends)
+        bounds.append(Bound(limits[port], port[-1], sources, producers, consumers))
+    return bounds
+
+
+def _limits(plan: Plan) -> dict[tuple[str, str, bool], int]:
+    """By operator, port and whether tuples leave there: bytes where they do, else tuples."""
+    found = {}
+    for one in plan.logical.operators:
+        for port, attributes in one.ports.items():
+            if (limit := attributes.get("queue_capacity")) is not None:
+                found[one.name, port, False] = limit
+            if (limit := attributes.get("buffer_memory_mb")) is not None:
+                found[one.name, port, True] = limit * _MEGABYTE
+    return found
