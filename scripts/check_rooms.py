@@ -40,7 +40,6 @@ CLASSES_NOW = {
     "Slot": 26,
     "SlotExecutor": 43,
     "SlotJobs": 22,
-    "Slots": 22,
     "Sockets": 27,
     "SparkExecutor": 27,
 }

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from ridgeline.plan.placement_rule import PlacementRule
-from ridgeline.stram.patience import back_off
+from ridgeline.stram.patience import SlotFailures, back_off
 from ridgeline.stram.placement import Offers, Placement, Wish
 from ridgeline.stram.rules import Rules
 
@@ -168,7 +168,6 @@ class Slots:
         patience_seconds: float = 0.0,
     ) -> None:
         self.placement = placement
-        self._patience_seconds = patience_seconds
         self.spare = len(placement) - 1 if spare else None
         """The slot that is kept for what a late one hosts; None if there is none, or if it does not start."""
         self._stillborn = 0
@@ -183,14 +182,8 @@ class Slots:
         self._misplaced: set[int] = set()
         self._known = {"", *offers}
         """The hosts that wishes know of."""
-        self._recovery_attempts = recovery_attempts
         self._members: dict[int, Member] = {}
-        self._jobs = [0] * len(placement)
-        self._failed_jobs = [0] * len(placement)
-        self._failing_since = [0.0] * len(placement)
-        self._blamed: set[int] = set()
-        """Slots that an operator's code has ended the last time."""
-        self._reasons = [""] * len(placement)
+        self._failures = SlotFailures(len(placement), recovery_attempts, patience_seconds)
         self._ever_joined: set[int] = set()
         self._ending: set[int] = set()
         """Slots that were retired, whose jobs have not ended yet."""
@@ -208,7 +201,8 @@ class Slots:
         """Start slots of these `numbers`, which host nothing before `change`."""
         self._know(max(numbers, default=-1) + 1)
         for slot in numbers:
-            self._asks[slot] = self._failed_jobs[slot] = 0
+            self._asks[slot] = 0
+            self._failures.forget(slot)
             self._wishes[slot] = wishes.get(slot, Wish())
         self._free.difference_update(numbers)
         return [self._start(slot) for slot in numbers]
@@ -218,10 +212,8 @@ class Slots:
         first = len(self.placement)
         more = max(0, count - first)
         self.placement = (*self.placement, *((),) * more)
-        for values in (self._asks, self._jobs, self._failed_jobs):
-            values.extend([0] * more)
-        self._failing_since.extend([0.0] * more)
-        self._reasons.extend([""] * more)
+        self._asks.extend([0] * more)
+        self._failures.add(more)
         self._free.update(range(first, first + more))
 
     def give_back(self, numbers: Sequence[int]) -> Sequence[SlotInstruction]:
@@ -243,7 +235,8 @@ class Slots:
         self._wishes.update(wishes)
         self._know(len(placement))
         self.placement, self._rules = placement, rules
-        self._recovery_attempts = self._recovery_attempts if recovery_attempts is None else recovery_attempts
+        if recovery_attempts is not None:
+            self._failures.recovery_attempts = recovery_attempts
         empty = {slot for slot, hosted in enumerate(placement) if not hosted}
         retired = self._retire(sorted(empty - self._free - self._ending - {self.spare}))
         started = [self._start(slot) for slot in self.active if slot in self._free]
@@ -416,8 +409,7 @@ class Slots:
 
         Returns what it was, None if it was not there. `blamed`: an operator's code is the reason.
         """
-        self._reasons[slot] = reason
-        (self._blamed.add if blamed else self._blamed.discard)(slot)
+        self._failures.lost(slot, reason, blamed=blamed)
         return self._members.pop(slot, None)
 
     def job_ended(self, slot: int, reason: str, now: float = 0.0) -> Sequence[SlotInstruction]:
@@ -426,7 +418,7 @@ class Slots:
         Nothing follows for a slot that was retired. `now`: a monotonic clock.
         """
         self._members.pop(slot, None)
-        self._jobs[slot] += 1
+        self._failures.ended(slot)
         if slot == self.spare:
             return self._spare_ended(slot)
         if not self.placement[slot]:
@@ -437,25 +429,22 @@ class Slots:
         if slot in self._moving:
             self._moving.discard(slot)
             return (self._start(slot),)
-        if not self._failed_jobs[slot]:
-            self._failing_since[slot] = now
-        self._failed_jobs[slot] += 1
-        failed, lasted = self._failed_jobs[slot], now - self._failing_since[slot]
-        if failed > self._recovery_attempts and (slot in self._blamed or lasted >= self._patience_seconds):
-            return (GiveUpSlot(slot, reason or self._reasons[slot], failed),)
+        failed, too_many = self._failures.failed(slot, now)
+        if too_many:
+            return (GiveUpSlot(slot, reason or self._failures.reason(slot), failed),)
         return (replace(self._start(slot), wait_seconds=back_off(failed)),)
 
     def _spare_ended(self, slot: int) -> Sequence[SlotInstruction]:
         """Start the spare again, unless it never gets as far as to join."""
         self._stillborn += 1
-        if self._stillborn > self._recovery_attempts:
+        if self._stillborn > self._failures.recovery_attempts:
             self.spare = None
             self._free.add(slot)
             return ()
         return (self._start(slot),)
 
     def _start(self, slot: int) -> StartSlot:
-        return StartSlot(slot, self._jobs[slot], self._wishes.get(slot, Wish()).hosts)
+        return StartSlot(slot, self._failures.jobs(slot), self._wishes.get(slot, Wish()).hosts)
 
     def elsewhere(self, offers: Offers) -> Sequence[SlotInstruction]:
         """The slots that are missing are started on these hosts; where they were, nobody answers."""
@@ -524,5 +513,4 @@ class Slots:
 
     def window_ran(self) -> None:
         """All containers have run a window: no slot has failed in a row."""
-        for slot in range(len(self._failed_jobs)):
-            self._failed_jobs[slot] = 0
+        self._failures.forget_all()
