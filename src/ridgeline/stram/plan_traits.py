@@ -1,4 +1,4 @@
-"""What a plan says about windows: its inputs, which windows may be the last, how many may be in flight."""
+"""Facts of a plan about windows: its inputs, which windows may be the last, how many may be in flight."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MEGABYTE = 2**20
 
 
 class PlanTraits:
-    """What STRAM has to know of a plan to decide about its windows; it does not change."""
+    """The facts of a plan that decisions about its windows need; they do not change."""
 
     def __init__(self, plan: Plan) -> None:
         operators = plan.physical.operators
@@ -83,7 +83,7 @@ class Concurrency:
 
     @classmethod
     def of(cls, plan: Plan, traits: PlanTraits, capacity: int, *, groups: bool) -> Concurrency:
-        """What plan and executor allow; with delay operators one window at a time."""
+        """The limits of plan and executor; with delay operators one window at a time."""
         loops = bool(traits.tails)
         resident = capacity > 1 and not loops
         limit = 1 if loops else min(capacity, plan.logical.attributes["windows_in_flight"])
@@ -110,7 +110,7 @@ def _resets_state(operator: PhysicalOperator) -> bool:
 
 
 def _bounds(plan: Plan) -> list[Bound]:
-    """What may wait between containers, as `queue_capacity` and `buffer_memory_mb` say."""
+    """The bounds of `queue_capacity` and `buffer_memory_mb` on streams between containers."""
     home = {one: box.id for box in plan.execution.containers for one in box.operators}
     operators = {one.id: one for one in plan.physical.operators}
     limits = _limits(plan)

@@ -1,4 +1,4 @@
-"""What STRAM does about failures of windows: how many it accepts, and how careful it is afterwards."""
+"""Failures of windows: how many STRAM accepts, and how careful it is afterwards."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class StateVersions:
             self._compactions.count_deltas(operator for report in reports for operator in report.operators)
 
     def decide(self) -> tuple[CompactionInstruction, ...]:
-        """What to do about compactions between two windows."""
+        """Decide on compactions between two windows."""
         return tuple(self._compactions.decide(self._versions))
 
     def handle(self, event: StateEvent) -> tuple[CompactionInstruction, ...]:

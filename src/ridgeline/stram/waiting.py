@@ -11,7 +11,7 @@ from ridgeline.stram.windows import InFlightWindow
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What may wait between containers: `limit` tuples of `sources`, or bytes of their containers.
+    """The most that may wait between containers: `limit` tuples of `sources`, or bytes of their containers.
 
     `sources`: (physical operator, output port). `producers` and `consumers`: the containers on both sides.
     """
@@ -23,7 +23,7 @@ class Bound:
     consumers: frozenset[int]
 
     def waiting(self, window: InFlightWindow) -> int:
-        """What has been sent in a window and not been processed by all consumers."""
+        """Tuples or bytes that were sent in a window, and that not all consumers have processed."""
         if window.reports.keys() >= self.consumers:
             return 0
         sent = [window.reports[one] for one in self.producers if one in window.reports]

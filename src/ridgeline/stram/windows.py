@@ -54,9 +54,9 @@ class InFlightWindow:
 
     `time`: when it was due, the same for all attempts. `attempt`: the last one begun, -1 before the first.
     `carries_states`: the request of that attempt named the states. `final`: the window is to run as the last.
-    `reason`: why the attempt before is void. Of the reports so far: `reports` has them by container,
-    `finished` the inputs that finish in this attempt; `delays` is true if a delay operator has tuples for the
-    next window, `empty` if nothing has moved.
+    `reason`: why the attempt before is void. `reports`: those of the attempt so far, by container.
+    `finished`: the inputs that finish in it. `delays`: a delay operator has tuples for the next window.
+    `empty`: nothing has moved as far as has been reported.
     """
 
     window_id: int
@@ -205,7 +205,7 @@ class InFlightWindows:
 
 
 def mismatch(reports: Mapping[int, WindowReport]) -> str:
-    """What is wrong with the reports of all containers, empty if nothing is.
+    """The fault of the reports of all containers, "" if they fit.
 
     A container may have read the blocks of an attempt that did not report. `seen` says so where that can be.
     """
