@@ -9,7 +9,7 @@ from ridgeline.engine.driver.checkpoint import retention, state_moves
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.journal import Journal
 from ridgeline.engine.driver.checkpoint.planning import Planner
-from ridgeline.engine.driver.run import changing_run
+from ridgeline.engine.driver.run import live_plan
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.driver.slots import executor as slot_executor
 from ridgeline.engine.slot.slot import Slot
@@ -159,7 +159,7 @@ def states_stay_behind(patch):
         kept = {one: version for one, version in begin.states.items() if one not in begin.moved}
         return replace(begin, states=kept)
 
-    patch.setattr(changing_run, "moved", nothing)
+    patch.setattr(live_plan, "moved", nothing)
 
 
 def attempts_begin_anew(patch):

@@ -199,7 +199,7 @@ class _Measured:
             info = run_info(self._master, uri, shown)
             return planned_event(plan, at=self._clock.wall(), application_id=number, info=info)
 
-        run.planned_event = planned
+        run.on_plan(planned)
         event = planned(self._plan)
         self._observe(event)
         self.watch.settle()  # what is made of the plan is there before `short_pauses`

@@ -371,7 +371,7 @@ class _Run:
             committer=committer,
             planner=self._planner,
         )
-        run.planned_event = partial(self._replanned, result, owned, run)
+        run.on_plan(partial(self._replanned, result, owned, run))
         result.take_over(run.publishers)
         return run, executor
 

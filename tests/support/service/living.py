@@ -124,7 +124,7 @@ class Living:
             self.watch.observe,
             planner=planner,
         )
-        self.run.planned_event = planned
+        self.run.on_plan(planned)
         web = create_app(self.watch, plan, **tokens)
         web.state.run = self.run
         self.server = WebServer(web)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ridgeline.engine.driver import watchdog
 from ridgeline.engine.driver.checkpoint import journal, retention
-from ridgeline.engine.driver.run import changing, changing_run
+from ridgeline.engine.driver.run import changing, live_plan
 from ridgeline.engine.driver.slots import changing as slot_changing
 from ridgeline.engine.driver.slots import group as slot_group
 from ridgeline.engine.driver.slots.executor import SlotExecutor
@@ -215,7 +215,7 @@ def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
     yield retention, "OLD_SEGMENTS", 1
     yield watchdog, "threading", SimpleNamespace(Lock=threading.Lock, Event=threading.Event, Thread=_NoThread)
     yield changing, "ThreadPoolExecutor", Here
-    yield changing_run, "PLAN_FILES", _NoPurge()
+    yield live_plan, "PLAN_FILES", _NoPurge()
     yield slot_changing, "ThreadPoolExecutor", Here
     yield _file_publisher, "OutputFiles", SimulatedOutputFiles
     yield speculation, "LEAST_WINDOWS", 2

@@ -14,7 +14,7 @@ from ridgeline import Application, CheckpointError, InputPort, Operator, Publish
 from ridgeline.engine.driver.checkpoint.journal import Journal
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.rewinding import look
-from ridgeline.engine.driver.run import changing_run
+from ridgeline.engine.driver.run import live_plan
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.operators import FileOutput
 from ridgeline.plan.edits import (
@@ -345,7 +345,7 @@ def test_what_an_earlier_rewind_has_left_is_done_before_another_one(monkeypatch:
 
     for window in (6, 5, 3):
         with monkeypatch.context() as patch:
-            patch.setattr(changing_run, "take_back_left", die)
+            patch.setattr(live_plan, "take_back_left", die)
             with pytest.raises(KilledError):
                 run_local(app, checkpoint="state", attributes=KEEP, from_window=window)
     run_local(app, windows=1, checkpoint="state", attributes=KEEP, from_window=1)

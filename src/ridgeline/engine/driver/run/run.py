@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ridgeline.api.clock import Timeline
-from ridgeline.api.errors import (
-    CheckpointError,
-    OperatorError,
-)
-from ridgeline.api.publisher import Publisher
+from ridgeline.api.clock import Clock, Timeline
+from ridgeline.api.errors import ChangeError, CheckpointError, OperatorError, RidgelineError, ValidationError
+from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.engine.container.samples import Tails
+from ridgeline.engine.driver.checkpoint.compactions import Compactions
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.checkpoint.kept_properties import NOTHING_KEPT
 from ridgeline.engine.driver.checkpoint.manifest import Manifest, SourceOffsets, digest
-from ridgeline.engine.driver.run.changing_run import ChangingRun
+from ridgeline.engine.driver.checkpoint.planning import Planner
+from ridgeline.engine.driver.execution import WindowExecutor
+from ridgeline.engine.driver.outputs import Outputs
+from ridgeline.engine.driver.run.changes import Changes
+from ridgeline.engine.driver.run.committing import CommitHere, Committer
+from ridgeline.engine.driver.run.key_counting import KeyCounting
+from ridgeline.engine.driver.run.live_plan import LivePlan
+from ridgeline.engine.driver.run.recordings import Recordings
+from ridgeline.engine.driver.run.reporter import Observe, Reporter
+from ridgeline.engine.driver.run.requests import Requests
 from ridgeline.engine.driver.run.window import Window
-from ridgeline.measure.events import (
-    StateCompacted,
-    WindowPlanned,
-    WindowRetried,
-    WindowStarted,
-)
-from ridgeline.plan.protocol import WindowReport
+from ridgeline.measure.events import RunEvent, StateCompacted, WindowPlanned, WindowRetried, WindowStarted
+from ridgeline.plan.change.difference import PlanDifference
+from ridgeline.plan.change.edit_texts import refusal_text
+from ridgeline.plan.edits import Edit
+from ridgeline.plan.execution import Plan
 from ridgeline.stram.changes import (
     BeginRecording,
     EndRecording,
+    RecordingFailed,
+    RecordingsFound,
     RefuseChange,
     ResumeRecording,
 )
@@ -56,6 +66,7 @@ from ridgeline.stram.control import (
     WindowDue,
     WindowPublished,
 )
+from ridgeline.stram.master import Master
 
 IDLE_SECONDS = 1.0
 """How often outputs may publish beside windows."""
@@ -65,13 +76,94 @@ _STOP_SECONDS = 0.1
 """How soon a wait for containers sees that the run is to stop."""
 
 
-class ApplicationRun(ChangingRun):
-    """An application on its checkpoint: `begin` begins a window, `turn` brings on those under way.
+class ApplicationRun:
+    """An application on its checkpoint: `begin` begins a window, `turn` advances those under way.
 
     It continues from the last committed window of its checkpoint. The master decides what is done, this class
-    does it. One thread at a time. Raises CheckpointError if the checkpoint is of other operators, StateError
-    if a state file is broken and nothing can replace it.
+    does it. One thread at a time.
     """
+
+    def __init__(  # noqa: PLR0913  what a run has
+        self,
+        plan: Plan,
+        checkpoint: Checkpoint,
+        executor: WindowExecutor,
+        clock: Clock,
+        publisher_context: Callable[[str], PublisherContext],
+        observe: Observe | None = None,
+        compactions: Callable[[Plan, Checkpoint], Compactions] = Compactions,
+        settle: Callable[[], bool] | None = None,
+        *,
+        committer: Committer | None = None,
+        planner: Planner | None = None,
+    ) -> None:
+        """`settle` is called when there is time, after windows were reported.
+
+        It does a piece of what is left to do with them, and returns True if more is left.
+
+        `committer`: where commits wait for their sync; None: in `turn`. `planner`: plans changes of the plan,
+        and has what windows keep of what the application was given; None: the plan stays as it is. Raises
+        CheckpointError if the checkpoint is of other operators, StateError if a state file is broken and
+        nothing can replace it.
+        """
+        self.checkpoint = checkpoint
+        self.tails = Tails()
+        self.keys = KeyCounting(plan, clock)
+        self.recordings = Recordings(plan, checkpoint, clock)
+        self.compactions = compactions(plan, checkpoint)
+        self.properties = NOTHING_KEPT
+        """What windows that are committed from now on keep of what the application was given from outside."""
+        self._reporter = Reporter(plan, clock, observe)
+        changes = Changes(clock.wall)
+        changes.withdrawn = self._reporter.change
+        self._executor = executor
+        self._clock = clock
+        self._planner = planner
+        self._settle = settle
+        self._unsettled = False
+        self._idled = clock.monotonic()
+        self._held_since: float | None = None
+        """Since when windows wait for their commit in which nothing moved."""
+        self._windows: dict[int, Window] = {}
+        self._committer = committer or CommitHere()
+        self._outputs = Outputs(plan, clock)
+        self._live = LivePlan(
+            plan, checkpoint, executor, clock, self._outputs, self._reporter, changes, planner
+        )
+        self._requests = Requests(changes, self._live, self._reporter, self._process)
+        self.recordings.on_failure = self._recording_failed
+        followers = (self.recordings.change, self.keys.change, self.compactions.change, self._reporter.follow)
+        self._sizes = self._live.open(
+            self._process,
+            publisher_context,
+            lambda committed: RecordingsFound(self.recordings.find(committed)),
+            followers,
+        )
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the next window."""
+        return self._live.plan
+
+    @property
+    def master(self) -> Master:
+        """Who decides about the windows of this plan."""
+        return self._live.master
+
+    @property
+    def changes(self) -> Changes:
+        """What users ask of the run; any thread may add to it."""
+        return self._requests.changes
+
+    @property
+    def paused(self) -> bool:
+        """True while no window begins, as a user has asked."""
+        return self._requests.paused
+
+    @property
+    def stopping(self) -> bool:
+        """True once no window begins any more, as a user has asked."""
+        return self._requests.stopping
 
     @property
     def publishers(self) -> Mapping[str, Publisher]:
@@ -104,7 +196,7 @@ class ApplicationRun(ChangingRun):
         return (
             master.can_begin
             and not (self.paused or self.stopping)
-            and not (master.under_way and self._due(master.next_window))
+            and not (master.under_way and self._live.due(master.next_window))
         )
 
     def window(
@@ -139,8 +231,8 @@ class ApplicationRun(ChangingRun):
             self._start()
         if window_id > self.master.committed:
             self.take_changes()
-            if not self.master.under_way and (planned := self._due(window_id)):
-                self._switch(planned)
+            if not self.master.under_way and (planned := self._live.due(window_id)):
+                self._live.switch(planned)
             self._windows[window_id] = Window(source, offsets, due, Timeline(self._clock))
         self._process(WindowDue(window_id, round(self._clock.wall() * 1_000_000)))
 
@@ -197,6 +289,39 @@ class ApplicationRun(ChangingRun):
         except OperatorError as error:
             raise self.checkpoint.cause_of(error)  # noqa: B904  it may be this one
 
+    # What users ask for -------------------------------------------------------------------------------------
+
+    def take_changes(self, *, wait: bool = False) -> None:
+        """Take in what was asked for since the last call; `wait` until that is planned.
+
+        Raises ApplicationKilledError.
+        """
+        self._requests.take(wait=wait)
+
+    def preview(self, edits: tuple[Edit, ...]) -> PlanDifference:
+        """What a change of the plan would do; nothing is done. Any thread may ask.
+
+        Raises ValidationError with all faults, ChangeError. So it does if slots or states refuse the plan.
+        """
+        try:
+            return self._live.preview(edits)
+        except (ChangeError, ValidationError):
+            raise
+        except RidgelineError as error:
+            raise ChangeError(refusal_text(error)) from error
+
+    def on_plan(self, planned_event: Callable[[Plan], RunEvent]) -> None:
+        """Report the event that this makes of each plan that follows, before the first window of it."""
+        self._live.planned_event = planned_event
+
+    def warn(self, operator: int, text: str) -> None:
+        """Report a fault in the checkpoint that was put right, as `Reporter.warn`."""
+        self._reporter.warn(operator, text)
+
+    def observe(self, event: RunEvent) -> None:
+        """Report an event that happened outside of this run, such as Spark's own account of a window."""
+        self._reporter.tell(event)
+
     # Events and instructions --------------------------------------------------------------------------------
 
     def _start(self) -> None:
@@ -220,7 +345,7 @@ class ApplicationRun(ChangingRun):
                 self._begin_attempt(instruction)
                 return ()
             case CheckStates():
-                return (*self._repair.repair(self.master.states), StatesChecked())
+                return (*self._live.repair.repair(self.master.states), StatesChecked())
             case Commit():
                 if not self._commits(instruction):
                     return ()
@@ -237,16 +362,16 @@ class ApplicationRun(ChangingRun):
                     seen = self._outputs.take_published() if published == window_id else ()
                     self._reporter.window(published, window, seen)  # outputs show a commit's windows at once
                 self.recordings.publish(window_id)
-                self._settle_change()
+                self._live.settle()
                 self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
                 return (*self.compactions.finished(), WindowPublished(window_id))
             case GiveUp(failure):
-                if self._switched is None:
+                if self._live.is_sure:
                     raise self.checkpoint.cause_of(OperatorError(failure))
-                self._switch_back(failure)
+                self._take_back(failure)
                 return ()
             case RefuseChange() | BeginRecording() | EndRecording() | ResumeRecording():
-                self.recordings.carry_out(instruction, self._asked, self.next_window)
+                self.recordings.carry_out(instruction, self._requests.asked, self.next_window)
                 return ()
             case Skip():
                 return ()
@@ -293,9 +418,9 @@ class ApplicationRun(ChangingRun):
         try:
             self._commit(commit)
         except OperatorError as error:
-            if self._switched is None:
+            if self._live.is_sure:
                 raise
-            self._switch_back(error.failure, staged=True)
+            self._take_back(error.failure, staged=True)
             return False
         return True
 
@@ -304,17 +429,18 @@ class ApplicationRun(ChangingRun):
         windows = [self._windows[window_id] for window_id in commit.reports]
         for window in windows[: commit.held]:
             window.held_seconds = max(0.0, window.timeline.now() - window.returned)
+        record = self._live.record
         publishers: dict[str, object] = {}
         changes: dict[str, bytes] = {}
         for window, (window_id, reports) in zip(windows, commit.reports.items(), strict=True):
             window.reports = reports
             publishers = self._outputs.stage(window_id, reports)
             self.recordings.stage(window_id, reports)
-            self._note_schemas(reports)
+            record.note(reports)
             window.staged = window.timeline.now()
             changes.update(report.small_change for report in reports if report.small_change)
         last = windows[-1]
-        keys = self._state_keys
+        keys = record.state_keys
         manifest = Manifest(
             window_id=commit.window_id,
             epoch=self.checkpoint.epoch,
@@ -327,10 +453,10 @@ class ApplicationRun(ChangingRun):
             offsets=last.offsets,
             properties=self.properties if self._planner is None else self._planner.kept,
             edits=() if self._planner is None else self._planner.kept_edits,
-            divided=self._divisions,
+            divided=record.divisions,
             outputs=self._outputs.places,
             makers=self._outputs.makers,
-            schemas=self._schemas.picture,
+            schemas=record.schemas.picture,
         )
 
         def write() -> ManifestWritten:
@@ -341,12 +467,15 @@ class ApplicationRun(ChangingRun):
 
         self._committer.begin(write)
 
-    def _note_schemas(self, reports: Iterable[WindowReport]) -> None:
-        """Note which states hold something from now on, and of what classes."""
-        for report in reports:
-            for one in report.operators:
-                if one.changed:
-                    self._schemas.note(self._state_keys[one.window.operator].rsplit("/", 2)[0], one.changed)
+    def _take_back(self, failure: object, *, staged: bool = False) -> None:
+        """Run the first window of a plan with the plan before: it cannot be committed."""
+        self._live.switch_back(failure, staged=staged)
+        window_id = self.master.next_window
+        self._windows = {window_id: self._windows[window_id]}
+        self._process(WindowDue(window_id, round(self._clock.wall() * 1_000_000)))
+
+    def _recording_failed(self, recording: str, window_id: int) -> None:
+        self.master.handle(RecordingFailed(recording, window_id))
 
     # Between windows, and the end ---------------------------------------------------------------------------
 
@@ -388,9 +517,9 @@ class ApplicationRun(ChangingRun):
         """End the run and release the checkpoint. `orderly`: outputs show what they still hold back."""
         try:
             self.changes.close()
-            self._plan_changes.close()
+            self._live.changes.close()
             self._committer.close()
-            self._settle_at_end()
+            self._live.settle_at_end()
             self.compactions.close()
             for failure in self._executor.close():
                 self._reporter.teardown_failed(failure)
