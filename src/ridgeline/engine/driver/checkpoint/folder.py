@@ -243,12 +243,10 @@ def _epoch_name(epoch: int) -> str:
     return f"{_EPOCHS}/{epoch:08d}"
 
 
-class _explained(contextlib.AbstractContextManager[None]):  # noqa: N801  used like a function
-    """Raises CheckpointError in place of the operating system's errors."""
-
-    def __init__(self, uri: str) -> None:
-        self._uri = uri
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError) and not isinstance(error, CheckpointError):
-            raise CheckpointError(explain(self._uri, error)) from error
+@contextlib.contextmanager
+def _explained(uri: str) -> Iterator[None]:
+    """Raise CheckpointError in place of the operating system's errors."""
+    try:
+        yield
+    except OSError as error:
+        raise CheckpointError(explain(uri, error)) from error

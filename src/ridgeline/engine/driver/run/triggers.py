@@ -178,9 +178,7 @@ class QueryTrigger:
         except RidgelineError as error:  # of a publisher: raised below, once the query has stopped
             errors.append(error)
         self._asker.stop()
-        with (
-            busy
-        ):  # wait for the window that runs, publication included: stopping the query would interrupt it
+        with busy:  # the window that runs must end, publication included: stopping the query interrupts it
             pass
         self._progress.finish(query)
         failure = None if errors or query.isActive else query.exception()
