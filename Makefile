@@ -1,7 +1,8 @@
 # Ridgeline: `make help` lists what can be made.
 #
-# Everything runs in the virtual environment .venv, made from the locks in requirements/ and made anew when a lock or pyproject.toml changes.
-# Variables: PYTHON=<an interpreter, 3.11 or newer>; JRE=1 brings a Java of its own, for machines that have none.
+# Everything runs in the virtual environment .venv. It is made from the locks in requirements/, and again when
+# a lock or pyproject.toml changes.
+# Variables: PYTHON=<an interpreter, 3.11 or newer>; JRE=1 brings a Java, for machines that have none.
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -15,14 +16,15 @@ unexport PYTHONDONTWRITEBYTECODE
 .SHELLFLAGS := -euo pipefail -c
 MAKEFLAGS += --no-builtin-rules
 
-PYTHON ?= $(shell for python in python3.11 python3; do $$python -c '' 2>/dev/null && command -v $$python && break; done)
+PYTHON ?= $(shell for python in python3.11 python3; do \
+	$$python -c '' 2>/dev/null && command -v $$python && break; done)
 VENV := .venv
 BIN := $(VENV)/bin
 LOCKS := $(wildcard requirements/*.lock)
 # Whole files to a process, as each has a Spark session and a broker of its own. Files keep the order of
 # tests/support/longest_first.py; by itself, xdist would begin the files with the fewest tests last.
 FILES := --dist loadfile --no-loadscope-reorder
-# Files with tests of a mark: to collect all takes seconds in each process. `tests/support/marks.py` checks it.
+# Files with tests of a mark: to collect all takes seconds in each process. tests/support/marks.py checks it.
 MARKED = $(shell grep -rlE --include='test_*.py' 'mark\.($(1))' tests)
 # What the last run of a part has failed in, of this part alone: two parts run at the same time.
 CACHE = -o cache_dir=.pytest_cache/$(1) --cache-clear
@@ -30,21 +32,24 @@ CACHE = -o cache_dir=.pytest_cache/$(1) --cache-clear
 # machine. What fails again has failed. The first failure is printed above: it may be a race worth mending.
 define AGAIN
 || { code=$$?; [ $$code = 1 ] || exit $$code; echo "once more, one after the other, what has failed:"; \
-	$(BIN)/pytest -o cache_dir=.pytest_cache/$(1) --last-failed --last-failed-no-failures none --maxfail=5 -m "" $(2); }
+	$(BIN)/pytest -o cache_dir=.pytest_cache/$(1) --last-failed --last-failed-no-failures none --maxfail=5 \
+	-m "" $(2); }
 endef
 # Two targets at the same time: what each prints comes when it has ended, where make can do that (4.0).
-BOTH := $(MAKE) --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target) BESIDE=1
+SYNC := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+BOTH := $(MAKE) --no-print-directory --jobs=2 $(SYNC) BESIDE=1
 JRE_STAMP := $(if $(filter 1,$(JRE)),$(VENV)/.jre)
 # Pinned too: what builds the packages that come as source.
-PIP := PIP_CONSTRAINT=requirements/build.lock PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 $(BIN)/python -m pip install --quiet
+PIP := PIP_CONSTRAINT=requirements/build.lock PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 \
+	$(BIN)/python -m pip install --quiet
 
 help: ## List what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: java $(VENV)/.run ## Install what running needs and run the Yahoo Finance example (no Java here: make demo JRE=1)
+demo: java $(VENV)/.run ## Install what running needs, run the Yahoo Finance example (no Java: JRE=1)
 	$(BIN)/ridgeline run examples/yahoo_finance.py
 
-test: java $(VENV)/.dev ## Install everything and run the tests (some of them: make test ARGS="tests/plan -k mask")
+test: java $(VENV)/.dev ## Install everything, run the tests (some: make test ARGS="tests/plan -k mask")
 ifdef ARGS
 	$(BIN)/pytest $(ARGS)
 else
@@ -61,8 +66,9 @@ test-spark:
 	$(BIN)/pytest -n 2 $(FILES) $(call CACHE,spark) -m "spark and not crash and not slow" $(call MARKED,spark) \
 	$(call AGAIN,spark,$(call MARKED,spark))
 
-# Four processes on two cores: for two thirds of their time slow tests wait for what starts, dies or comes at a rate.
-test-slow: java $(VENV)/.dev ## Run what `make test` leaves out: crashes, real brokers and stores, tests of more than ten seconds
+# Four processes on two cores: for two thirds of their time slow tests wait, for what starts, dies or comes
+# at a rate.
+test-slow: java $(VENV)/.dev ## Run what `make test` leaves out: crashes, real brokers and stores, slow tests
 ifdef ARGS
 	$(BIN)/pytest -m "crash or slow" $(ARGS)
 else
@@ -71,7 +77,7 @@ else
 	$(BIN)/pytest $(call CACHE,alone) -m alone $(call MARKED,alone) $(call AGAIN,alone,$(call MARKED,alone))
 endif
 
-bench: java $(VENV)/.bench ## Run all benchmarks: up to half an hour (one: make bench NAME=hop; which there are: NAME=list)
+bench: java $(VENV)/.bench ## Run all benchmarks: up to half an hour (one: NAME=hop; names: NAME=list)
 	$(BIN)/python -m benchmarks $(NAME) $(ARGS)
 
 lint: $(VENV)/.dev ## Check style, format, layers, rooms, docstrings, sentences and dead code
@@ -91,23 +97,24 @@ format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 	$(BIN)/ruff check --fix
 
 lock: ## Pin the dependencies anew (needs uv)
-	$(UV_COMPILE) --generate-hashes pyproject.toml --extra examples --extra otel --group dev -o requirements/dev.lock
-	$(UV_COMPILE) --generate-hashes pyproject.toml --extra examples -c requirements/dev.lock -o requirements/run.lock
-	$(UV_COMPILE) --generate-hashes pyproject.toml --group bench -c requirements/dev.lock -o requirements/bench.lock
-	sed -n 's/^jre = \["\(.*\)"\]/\1/p' pyproject.toml | $(UV_COMPILE) --generate-hashes - -o requirements/jre.lock
+	$(HASHED) pyproject.toml --extra examples --extra otel --group dev -o requirements/dev.lock
+	$(HASHED) pyproject.toml --extra examples -c requirements/dev.lock -o requirements/run.lock
+	$(HASHED) pyproject.toml --group bench -c requirements/dev.lock -o requirements/bench.lock
+	sed -n 's/^jre = \["\(.*\)"\]/\1/p' pyproject.toml | $(HASHED) - -o requirements/jre.lock
 	$(UV_COMPILE) --group build -c requirements/dev.lock -o requirements/build.lock
 
 clean: ## Remove the virtual environment and what tools left behind
 	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 
 UV_COMPILE := uv pip compile --quiet --universal --python-version 3.11 --custom-compile-command 'make lock'
+HASHED := $(UV_COMPILE) --generate-hashes
 
-# ---------------------------------------------------------------------------------------------------- the virtual environment
+# --------------------------------------------------------------------------------- the virtual environment
 
 $(VENV)/.base: pyproject.toml $(LOCKS)
 	@if ! "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	    found=$$("$(PYTHON)" --version 2>&1) || found="none"; \
-	    echo "error: Python 3.11 or newer is needed; found: $$found ($(or $(PYTHON),no python3 on the PATH))" >&2; \
+	    echo "error: Python 3.11 or newer is needed; found: $$found ($(or $(PYTHON),no python3))" >&2; \
 	    echo "install Python 3.11, or name one: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)" >&2; \
 	    exit 1; \
 	fi
@@ -138,7 +145,7 @@ $(VENV)/.jre: $(VENV)/.base
 	@$(PIP) --requirement requirements/jre.lock
 	@touch $@
 
-# Spark runs on Java 17 or newer: that of JAVA_HOME, that on the PATH, or that of the extra `jre` in the virtual environment.
+# Spark runs on Java 17 or newer: that of JAVA_HOME, that on the PATH, or that of the extra `jre` in .venv.
 java: $(VENV)/.base $(JRE_STAMP)
 	@if [ ! -f $(VENV)/.jre ]; then \
 	    java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
@@ -146,8 +153,10 @@ java: $(VENV)/.base $(JRE_STAMP)
 	    major="$${found%%[!0-9]*}"; \
 	    if [ "$${major:-0}" -lt 17 ]; then \
 	        echo "error: Spark needs Java 17 or newer; found: $${found:-none} (\`$$java\`)" >&2; \
-	        echo "either install it: 'apt install openjdk-17-jre-headless', 'brew install openjdk@17' or https://adoptium.net," >&2; \
-	        echo "or let the virtual environment bring its own: make $(filter demo test test-slow bench,$(MAKECMDGOALS)) JRE=1" >&2; \
+	        echo "either install it: 'apt install openjdk-17-jre-headless', 'brew install openjdk@17'" >&2; \
+	        echo "or https://adoptium.net," >&2; \
+	        echo "or let the virtual environment bring one: make" \
+	            "$(filter demo test test-slow bench,$(MAKECMDGOALS)) JRE=1" >&2; \
 	        exit 1; \
 	    fi; \
 	fi
