@@ -180,3 +180,30 @@ def test_options_that_commands_share_come_after_their_own(ridgeline_command):
     assert options("pause") == shared
     assert options("repartition") == ["--partitioner", "--dry-run", *shared]
     assert options("begin-logical-plan-change") == [name for name in shared if name != "--json"]
+
+
+def test_help_of_run_begins_with_what_everybody_needs(ridgeline_command):
+    first, *panels = ridgeline_command("run", "--help").stdout.partition("─ Options ─")[2].split("╭─ ")
+    needed = ["--master", "--conf", "--checkpoint", "--windows", "-D", "--attribute", "--conf-file"]
+    words = [word for word in first.split() if word.startswith("-")]
+    places = [words.index(word) for word in [*needed, "--port", "--event-log", "--quiet", "--help"]]
+    assert places == sorted(places)
+    assert {panel.partition(" ─")[0] for panel in panels} >= {
+        "Cluster",
+        "Packages and configuration",
+        "Web service and metrics",
+        "Continue otherwise than the checkpoint says",
+        "Log",
+        "Profile",
+    }
+
+
+@pytest.mark.parametrize(
+    "option", [["--reset-changes"], ["--drop-state", "x"], ["--rename", "a=b"], ["--from-window", "0"]]
+)
+def test_what_is_about_a_checkpoint_needs_one(ridgeline_command, option):
+    result = ridgeline_command("run", TINY, *option)
+    assert (result.exit_code, result.stderr) == (
+        2,
+        f"error: `{option[0]}` has no checkpoint to act on; give `--checkpoint` too, or leave it out\n",
+    )

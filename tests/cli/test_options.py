@@ -1,10 +1,20 @@
+import inspect
 from pathlib import Path
 
 import pytest
 
+from ridgeline import Application
 from ridgeline.cli import options
+from ridgeline.cli.application_options import application_arguments
 from ridgeline.cli.errors import CommandError
+from ridgeline.cli.grouping import options_of
+from ridgeline.cli.settings import RunSettings
 from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSettings
+
+
+def settings(texts):
+    """The values of `--conf`."""
+    return RunSettings.of("app.py", conf=texts).options.conf
 
 
 def example(
@@ -32,7 +42,7 @@ def refused(function, *arguments):
 def test_assignments():
     assert options.properties(["a.b=1", "a.c=x=y", "a.d="]) == {"a.b": "1", "a.c": "x=y", "a.d": ""}
     assert options.attributes(["book.partitions=3", "window=1s"]) == {"book.partitions": "3", "window": "1s"}
-    assert options.settings(["spark.executor.memory=4g"]) == {"spark.executor.memory": "4g"}
+    assert settings(["spark.executor.memory=4g"]) == {"spark.executor.memory": "4g"}
     assert options.properties(["a.b=1", "a.b=2"]) == {"a.b": "2"}
 
 
@@ -63,7 +73,7 @@ def test_assignments():
             ),
         ),
         (
-            options.settings,
+            settings,
             "=1",
             "`--conf` takes `key=value`; got `=1`; for example `--conf spark.executor.memory=4g`",
         ),
@@ -110,13 +120,11 @@ def test_what_is_no_master():
     ],
 )
 def test_arguments_of_an_application(texts, expected):
-    assert options.application_arguments("app.py", example, texts) == expected
+    assert application_arguments("app.py", example, texts) == expected
 
 
 def test_types_are_guessed_from_defaults():
-    found = options.application_arguments(
-        "app.py", guessed, ["--count", "4", "--name", "5", "--nothing", "6"]
-    )
+    found = application_arguments("app.py", guessed, ["--count", "4", "--name", "5", "--nothing", "6"])
     assert found == {"count": 4, "name": "5", "nothing": "6"}
 
 
@@ -153,11 +161,11 @@ TAKES = (
     ],
 )
 def test_wrong_arguments_of_an_application(texts, expected):
-    assert refused(options.application_arguments, "app.py", example, texts) == expected
+    assert refused(application_arguments, "app.py", example, texts) == expected
 
 
 def test_a_function_without_parameters():
-    assert refused(options.application_arguments, "app.py", lambda: None, ["--x", "1"]).endswith(
+    assert refused(application_arguments, "app.py", lambda: None, ["--x", "1"]).endswith(
         "`app.py` takes no options"
     )
 
@@ -177,3 +185,14 @@ def test_logs_are_written_if_asked_for(given, expected):
 def test_a_format_of_no_log():
     text = refused(options.log_settings, None, None, LogFormat.JSON)
     assert text == "`--log-format json` has no log to act on; give `--log-level` or `--log-file` too"
+
+
+def test_what_app_start_takes_the_command_takes_too():
+    own = {"self", "context"}  # a SparkContext has no text
+    taken = set(inspect.signature(Application.start).parameters) - own
+    assert taken <= {one.name for one in options_of(RunSettings)}
+
+
+def test_settings_of_a_run_refuse_what_is_no_option():
+    with pytest.raises(TypeError, match=r"no options of a run: .'window'.; there are .*'windows'"):
+        RunSettings.of("app.py", window=3)

@@ -110,8 +110,8 @@ def test_the_page_of_the_guide(tmp_path):
 def test_the_command_to_continue_names_the_application(tmp_path):
     from ridgeline.cli.settings import RunSettings
 
-    command = RunSettings("shop.whl", "local[2]", app_name="turnover").command("state")
-    assert command.startswith("ridgeline run shop.whl --app turnover ")
+    command = RunSettings.of("shop.whl", master="local[2]", app_name="turnover").command("state")
+    assert command.startswith("ridgeline run shop.whl --master 'local[2]' --app turnover ")
 
 
 @pytest.mark.parametrize(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from ridgeline.cli.application_options import application_arguments
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.options import application_arguments, properties, settings
+from ridgeline.cli.options import properties
 from ridgeline.cli.settings import RunSettings
 
 SECRET = "hunter2-Zq7"
 
 
 def test_the_command_that_goes_on_shows_no_secret() -> None:
-    command = RunSettings(
+    command = RunSettings.of(
         "app.py",
         conf=[f"spark.hadoop.fs.s3a.secret.key={SECRET}", "spark.executor.memory=4g"],
         properties=[
@@ -21,7 +22,7 @@ def test_the_command_that_goes_on_shows_no_secret() -> None:
             f"rates.url=redis://:{SECRET}@cache",
             "rates.n=3",
         ],
-        options=[
+        own=[
             "--api-key",
             SECRET,
             f"--token={SECRET}",
@@ -45,6 +46,9 @@ def test_the_command_that_goes_on_shows_no_secret() -> None:
 
 @pytest.mark.parametrize("text", [f"password={SECRET}", f"token:{SECRET}", f"ann:{SECRET}@host"])
 def test_what_is_no_assignment_is_echoed_without_its_secret(text: str) -> None:
+    def settings(texts: list[str]) -> object:
+        return RunSettings.of("app.py", conf=texts)
+
     for read in (properties, settings):
         if read is settings and "=" in text:
             continue

@@ -325,20 +325,17 @@ class Application:
         """
         # By name at call time: what authors write imports nothing of what runs it.
         service = importlib.import_module("ridgeline.service.handle")
-        options = {
-            "checkpoint": checkpoint,
-            "windows": windows,
-            "conf": conf,
-            "properties": properties,
-            "attributes": attributes,
-            "execution": execution,
-        }
         handle: Handle = service.start(
             self,
-            master,
-            **options,
+            master=master,
+            checkpoint=checkpoint,
+            windows=windows,
+            conf=conf,
+            properties=properties,
+            attributes=attributes,
             port=port,
             event_log=event_log,
+            execution=execution,
             quiet=quiet,
             context=context,
             reset_properties=reset_properties,

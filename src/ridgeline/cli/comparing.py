@@ -15,8 +15,8 @@ from typing import Annotated
 import typer
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.cli.arguments import App, AppName, Attributes, ConfSet, Properties
-from ridgeline.cli.configuration import ConfFiles, NoConfig, load_configured
+from ridgeline.cli.arguments import App, Attributes, Properties, Written
+from ridgeline.cli.configuration import load_configured
 from ridgeline.cli.errors import FAILED, CommandError, make_console, reporting_errors
 from ridgeline.cli.output import write
 
@@ -105,16 +105,10 @@ def compare(  # noqa: PLR0913, PLR0917  options
         raise typer.Exit(FAILED)
 
 
-def run_side(  # noqa: PLR0913, PLR0917  options
+def run_side(
     context: typer.Context,
-    target: App,
+    written: Written,
     folder: Annotated[str, typer.Option(metavar="FOLDER", help="Where what it captures is written.")],
-    app_name: AppName = None,  # noqa: ARG001  read by `load_configured`
-    conf_set: ConfSet = None,  # noqa: ARG001  as `app_name`
-    properties: Properties = None,
-    attributes: Attributes = None,
-    conf_file: ConfFiles = None,  # noqa: ARG001  read by `ConfiguredCommand`
-    no_config: NoConfig = False,  # noqa: ARG001  as `conf_file`
     windows: Windows = None,
 ) -> None:
     """Run one side of a comparison: what `ridgeline compare` starts."""
@@ -122,7 +116,7 @@ def run_side(  # noqa: PLR0913, PLR0917  options
         from ridgeline.testing.run_local import run_local
         from ridgeline.testing.sides import write_side
 
-        found = load_configured(context, target, properties, attributes)
+        found = load_configured(context, written)
         resolved = found.resolve()
         with resolved.reporting():
             run = run_local(

@@ -6,13 +6,16 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand
 
 from ridgeline.api.errors import Fault
 from ridgeline.cli import options
+from ridgeline.cli.arguments import Written
+from ridgeline.cli.grouping import options_of
+from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
@@ -21,32 +24,9 @@ if TYPE_CHECKING:
     from ridgeline.settings.layers import Layer
     from ridgeline.settings.resolving import Resolved, RunOptions
 
-ConfFiles = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--conf-file",
-        metavar="FILE",
-        help="Read a configuration (`.yaml`, `.toml`, `.json`, `.properties`); of several the later one "
-        "counts more.",
-        show_default=False,
-    ),
-]
-NoConfig = Annotated[bool, typer.Option("--no-config", help="Leave out the configuration of site and user.")]
 _KEY = "ridgeline.configuration"
-_NOT_CONFIGURED = {
-    "target",
-    "properties",
-    "attributes",
-    "conf_file",
-    "no_config",
-    "app_name",
-    "conf_set",
-    "reset_properties",
-    "reset_changes",
-    "drop_state",
-    "rename",
-    "from_window",
-}
+_NOT_CONFIGURED = {one.name for group in (Written, ResumeOptions) for one in options_of(group)}
+"""Options of one command: no configuration has them."""
 
 
 @dataclass(slots=True)
@@ -125,13 +105,8 @@ class Configured:
             )
 
 
-def load_configured(
-    context: typer.Context,
-    target: str,
-    properties: Sequence[str] | None,
-    attributes: Sequence[str] | None,
-) -> Configured:
-    """The application that APP names, with all layers; `properties`, `attributes`: of the command line.
+def load_configured(context: typer.Context, written: Written) -> Configured:
+    """The application that APP names, with all layers, those of the command line above others.
 
     Raises what `load_application` raises.
     """
@@ -139,10 +114,12 @@ def load_configured(
     from ridgeline.cli.packages import layers_of
     from ridgeline.settings.files import command_layers
 
-    above = command_layers(options.properties(properties or ()), options.attributes(attributes or ()))
+    above = command_layers(
+        options.properties(written.properties or ()), options.attributes(written.attributes or ())
+    )
     read = configuration(context)
-    app = load_application(target, context.args, context.params.get("app_name"))
-    packaged = layers_of(target, context.params.get("conf_set"))
+    app = load_application(written.target, context.args, written.app_name)
+    packaged = layers_of(written.target, written.conf_set)
     return Configured(app, [*packaged, *read.layers], above, read.faults)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ridgeline.cli.arguments import Written
 from ridgeline.cli.configuration import configuration, load_configured
 from ridgeline.cli.output import write
 from ridgeline.plan.spec.form import form_of
@@ -19,9 +20,7 @@ if TYPE_CHECKING:
 
 def dump_config(
     context: typer.Context,
-    target: str,
-    properties: Sequence[str] | None,
-    attributes: Sequence[str] | None,
+    written: Written,
     *,
     operator: str | None,
     only_set: bool,
@@ -35,11 +34,11 @@ def dump_config(
     from ridgeline.settings.listing import CODE, DEFAULT, rows, run_rows
     from ridgeline.settings.targets import matching
 
-    configured = load_configured(context, target, properties, attributes)
+    configured = load_configured(context, written)
     resolved = configured.resolve()
     with resolved.reporting():
         logical = validate(configured.app, resolved.properties, resolved.attributes)
-    said_by = CODE if form_of(target) is None else "specification"
+    said_by = CODE if form_of(written.target) is None else "specification"
     found = [*run_rows(configuration(context).run), *rows(configured.app, resolved, logical, said_by)]
     if only_set:
         found = [row for row in found if row.said.layer not in {DEFAULT, CODE, said_by, "application"}]

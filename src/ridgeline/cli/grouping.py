@@ -1,4 +1,4 @@
-"""Options that several commands share, or that belong together: a dataclass stands for its fields."""
+"""Options that several commands share, or that belong together: a group stands for its fields."""
 
 from __future__ import annotations
 
@@ -6,41 +6,43 @@ import dataclasses
 import inspect
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from typer.models import ArgumentInfo
+import typer
+from typer.models import ArgumentInfo, OptionInfo, ParameterInfo
 
+from ridgeline.api.support.option import Option
 from ridgeline.cli.errors import reporting_errors
+from ridgeline.cli.options import assignments
 
 
 def command(function: Callable[..., None], *, without: Collection[str] = ()) -> Callable[..., None]:
     """A function that typer can make a command of: `function`, with errors reported.
 
-    A parameter whose annotation is a dataclass becomes its fields: arguments in its place, options at the
-    end. The function gets one object with their values. `without`: fields that are no options here, so that
-    they have their defaults.
+    A parameter whose annotation is a group, a dataclass or a typed dictionary, becomes its fields: arguments
+    in its place, options at the end. The function gets one object with their values. `without`: fields that
+    are no options here, so that they have their defaults.
     """
     hints = typing.get_type_hints(function, include_extras=True)
     here: list[inspect.Parameter] = []
     last: list[inspect.Parameter] = []
-    groups: dict[str, tuple[type, tuple[str, ...]]] = {}
+    own: list[str] = []
+    groups: dict[str, Any] = {}
     for name, parameter in inspect.signature(function).parameters.items():
         kind = hints[name]
-        if not dataclasses.is_dataclass(kind):
+        if not _is_group(kind):
+            own.append(name)
             here.append(_keyword(name, kind, parameter.default))
             continue
-        members = {one.name: one for one in options_of(kind) if one.name not in without}
-        groups[name] = typing.cast("type", kind), tuple(members)
-        for one in members.values():
-            (here if _is_argument(one.annotation) else last).append(one)
+        groups[name] = kind
+        for one in options_of(kind):
+            if one.name not in without:
+                (here if _info(one.annotation, ArgumentInfo) else last).append(one)
 
     def run(**given: Any) -> None:
         with reporting_errors():
-            grouped = {
-                name: kind(**{member: given.pop(member) for member in members})
-                for name, (kind, members) in groups.items()
-            }
-            function(**given, **grouped)
+            grouped = {name: build(kind, given) for name, kind in groups.items()}
+            function(**{name: given[name] for name in own}, **grouped)
 
     parameters = [*here, *last]
     made: Any = run
@@ -50,21 +52,122 @@ def command(function: Callable[..., None], *, without: Collection[str] = ()) -> 
     return run
 
 
+def build(group: Any, given: Mapping[str, Any]) -> Any:
+    """An object of a group from the values of options; those not given have their defaults.
+
+    Raises CommandError for an entry of a mapping that is no `NAME=VALUE`.
+    """
+    values = {}
+    for name, hint, _ in fields_of(group):
+        if _is_group(hint):
+            values[name] = build(hint, given)
+        elif name in given:
+            values[name] = _value(name, hint, given[name])
+    return group(**values)
+
+
 def options_of(group: Any) -> Iterator[inspect.Parameter]:
-    """The fields of a dataclass as parameters: those of a class before those of its bases."""
+    """The arguments and options of a group and of groups in it, as parameters that typer understands."""
+    for name, hint, default in fields_of(group):
+        if _is_group(hint):
+            yield from options_of(hint)
+        elif _info(hint, ParameterInfo):
+            yield _keyword(name, hint, default)
+        elif option := _info(hint, Option):
+            yield _shown(name, hint, option, default)
+
+
+def option_names(group: Any) -> list[str]:
+    """The long names of all options of a group: `--master`."""
+    infos = [(one.name, _info(one.annotation, OptionInfo)) for one in options_of(group)]
+    return [name for field, info in infos if info and (name := _flag(field, info)).startswith("--")]
+
+
+def fields_of(group: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Name, annotation and default of each field, those of a class before those of its bases."""
     hints = typing.get_type_hints(group, include_extras=True)
+    if typing.is_typeddict(group):
+        yield from ((name, hint, False if _type(hint) is bool else None) for name, hint in hints.items())
+        return
     fields: Mapping[str, Any] = {field.name: field for field in dataclasses.fields(group)}
     names = [name for kind in group.__mro__ for name in vars(kind).get("__annotations__", ())]
     for name in dict.fromkeys(names):
         default = fields[name].default
-        yield _keyword(
-            name, hints[name], inspect.Parameter.empty if default is dataclasses.MISSING else default
-        )
+        if default is dataclasses.MISSING:
+            made = fields[name].default_factory
+            default = inspect.Parameter.empty if made is dataclasses.MISSING else made()
+        yield name, hints[name], default
+
+
+def flag_of(name: str, hint: Any) -> tuple[str, bool]:
+    """The option of a field, `--master`, and whether the command that continues the run has it.
+
+    "" for a field that is no option.
+    """
+    if option := _info(hint, Option):
+        return _long(name, option), option.repeated
+    info = _info(hint, OptionInfo)
+    return (_flag(name, info), True) if info else ("", False)
+
+
+def _is_group(kind: Any) -> bool:
+    return dataclasses.is_dataclass(kind) or typing.is_typeddict(kind)
 
 
 def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
-def _is_argument(annotation: Any) -> bool:
-    return any(isinstance(one, ArgumentInfo) for one in typing.get_args(annotation)[1:])
+def _info(hint: Any, kind: type) -> Any:
+    """What an annotation says of that kind, or None."""
+    return next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, kind)), None)
+
+
+def _type(hint: Any) -> Any:
+    return getattr(hint, "__origin__", hint) if hasattr(hint, "__metadata__") else hint
+
+
+def _long(name: str, option: Option) -> str:
+    return option.name or f"--{name.replace('_', '-')}"
+
+
+def _flag(name: str, info: OptionInfo) -> str:
+    declared = [one for one in (info.default, *(info.param_decls or ())) if isinstance(one, str)]
+    return declared[0] if declared else f"--{name.replace('_', '-')}"
+
+
+def _shown(name: str, hint: Any, option: Option, default: Any) -> inspect.Parameter:
+    """An option as typer takes it: collections and mappings are lists of texts."""
+    several = _several(hint) is not None
+    info = typer.Option(
+        _long(name, option),
+        metavar=option.metavar,
+        help=option.help,
+        min=option.minimum,
+        max=option.maximum,
+        envvar=option.variable,
+        case_sensitive=False,
+        show_default=not several and default not in {None, ""},
+        rich_help_panel=option.panel or None,
+    )
+    kind: Any = list[str] | None if several else _type(hint)
+    return _keyword(name, Annotated[kind, info], None if several else default)
+
+
+def _several(hint: Any) -> Any:
+    """The collection or mapping that a field takes; None for one value."""
+    kinds = [_type(hint), *typing.get_args(_type(hint))]
+    origins = [origin for kind in kinds if isinstance(origin := typing.get_origin(kind), type)]
+    return next((one for one in origins if issubclass(one, Collection)), None)
+
+
+def _value(name: str, hint: Any, given: Any) -> Any:
+    """A field's value by that of its option."""
+    option, several = _info(hint, Option), _several(hint)
+    if option is None or several is None:
+        return given
+    if issubclass(several, Mapping):
+        return assignments(
+            _long(name, option), given or (), option.form, option.example, filled=option.filled
+        )
+    return tuple(given or ())

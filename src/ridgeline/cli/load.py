@@ -16,10 +16,11 @@ from ridgeline.api.application import Application
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.api.support.tracebacks import last_frames
 from ridgeline.cli.application_files import find_application_files, module_stem
+from ridgeline.cli.application_options import application_arguments
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.options import COMMAND_OPTIONS, application_arguments
 from ridgeline.cli.output import OutputGoneError, discard, unread
 from ridgeline.cli.packages import is_package, unpack_application
+from ridgeline.cli.settings import COMMAND_OPTIONS
 from ridgeline.engine.process.hidden_modules import hidden_by, hides_needed, hint, keep_standard_modules
 from ridgeline.plan.spec.form import form_of
 from ridgeline.plan.spec.imports import APP_PREFIX

@@ -1,112 +1,204 @@
-"""What `ridgeline run` was asked to do."""
+"""The options of `ridgeline run`, in groups."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Self
 
 from ridgeline.api.support.masking import mask, mask_text
+from ridgeline.api.support.option import Option
 from ridgeline.api.support.secret_names import is_secret
-from ridgeline.engine.driver.execution_kind import Execution
-from ridgeline.engine.process.log_channel import LogFormat, LogSettings
+from ridgeline.cli import options
+from ridgeline.cli.arguments import Written
+from ridgeline.cli.errors import CommandError
+from ridgeline.cli.grouping import build, fields_of, flag_of, option_names, options_of
+from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
+from ridgeline.engine.driver.run.options import Options
+from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSettings
+from ridgeline.engine.spark.submitted import DEFAULT_MASTER
+from ridgeline.service.options import PANEL, ServiceOptions
 
-DEFAULT_MASTER = "local[*]"
-DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PROFILE = "profile"
-DEFAULT_PROFILE_SECONDS = 30
-RUN_OPTIONS = (
-    "--app",
-    "--conf-set",
-    "--archives",
-    "--master",
-    "--conf",
-    "--execution",
-    "--tls-cert",
-    "--tls-key",
-    "--checkpoint",
-    "--reset-properties",
-    "--reset-changes",
-    "--drop-state",
-    "--rename",
-    "--from-window",
-    "--attribute",
-    "--windows",
-    "--quiet",
-    "--event-log",
-    "--log-level",
-    "--log-file",
-    "--log-format",
-    "--otlp-endpoint",
-    "--profile",
-    "--profile-folder",
-    "--profile-seconds",
-    "--port",
-    "--host",
-    "--token",
-    "--read-token",
-    "--allow-host",
-    "--no-service",
-    "--conf-file",
-    "--no-config",
-    "--help",
-)
+_CLUSTER, _LOG, _PROFILE = "Cluster", "Log", "Profile"
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
-    """Where the web service of a run listens.
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """How much is printed."""
 
-    Port 0 is a free one. `token` is what it asks for, `read_token` is enough to read. `allowed_hosts` are
-    further names that it answers to.
-    """
-
-    host: str = DEFAULT_HOST
-    port: int = 0
-    token: str | None = None
-    allowed_hosts: Sequence[str] = ()
-    read_token: str | None = None
+    quiet: Annotated[bool, Option(help="Print nothing but errors and what operators print.")] = False
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileSettings:
-    """Where a profile of a run is written, and for how many seconds flame graphs are recorded at most."""
+@dataclass(frozen=True, kw_only=True)
+class Service(ServiceOptions):
+    """Options of the service, and whether there is one."""
 
-    folder: str = DEFAULT_PROFILE
-    seconds: int = DEFAULT_PROFILE_SECONDS
+    no_service: Annotated[bool, Option(help="Start no web service.", panel=PANEL)] = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """Files for the hosts of a cluster."""
+
+    archives: Annotated[
+        str | None,
+        Option(
+            metavar="FILE[#FOLDER]",
+            help="A packed environment (`venv-pack`, `conda-pack`) for workers of a cluster: it is unpacked "
+            "beside each executor, and its Python runs them.",
+            panel=_CLUSTER,
+        ),
+    ] = None
+    tls_cert: Annotated[
+        str | None,
+        Option(
+            metavar="FILE",
+            help="The certificate (PEM) for TLS between the hosts of a cluster; needs `--tls-key`. Default: "
+            "one is made for the run.",
+            panel=_CLUSTER,
+        ),
+    ] = None
+    tls_key: Annotated[
+        str | None,
+        Option(metavar="FILE", help="The key of `--tls-cert` (PEM, no password).", panel=_CLUSTER),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logs:
+    """Level, place and form of the log."""
+
+    log_level: Annotated[
+        LogLevel | None,
+        Option(
+            help="Write what is logged, from this level on, to standard error or to `--log-file`.", panel=_LOG
+        ),
+    ] = None
+    log_file: Annotated[
+        str | None,
+        Option(
+            metavar="PATH",
+            help="Append what is logged to PATH, from `--log-level` on (default: INFO). Workers of a "
+            "cluster write to their own standard error.",
+            panel=_LOG,
+        ),
+    ] = None
+    log_format: Annotated[
+        LogFormat, Option(help="`text`, or `json`: one JSON object a line.", panel=_LOG)
+    ] = LogFormat.TEXT
+
+    def settings(self) -> LogSettings | None:
+        """The log; None for none. Raises CommandError for a format without a log."""
+        return options.log_settings(self.log_level, self.log_file, self.log_format)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profiling:
+    """Whether and where a profile is written."""
+
+    profile: Annotated[
+        bool,
+        Option(
+            help="Say at the end where a window's time goes, and write flame graphs of the driver and "
+            "of a worker (by py-spy).",
+            panel=_PROFILE,
+            repeated=False,
+        ),
+    ] = False
+    profile_folder: Annotated[
+        str,
+        Option(
+            metavar="FOLDER",
+            help="Where `--profile` writes its files; those of a run before are replaced.",
+            panel=_PROFILE,
+            repeated=False,
+        ),
+    ] = "profile"
+    profile_seconds: Annotated[
+        int,
+        Option(
+            metavar="N",
+            help="How long flame graphs are recorded at most, from when windows are warm.",
+            panel=_PROFILE,
+            minimum=1,
+            repeated=False,
+        ),
+    ] = 30
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunSettings:
     """The command line of `ridgeline run`, as it was given.
 
-    `spark`: the settings of Spark, those of configuration included.
+    `own`: the options of the application. `chosen`: the master that follows from all that says one. `spark`:
+    the settings of Spark, those of configuration and of `cluster` included.
     """
 
-    target: str
-    master: str = DEFAULT_MASTER
-    conf: Sequence[str] = ()
-    checkpoint: str | None = None
-    properties: Sequence[str] = ()
-    attributes: Sequence[str] = ()
-    windows: int | None = None
-    quiet: bool = False
-    options: Sequence[str] = field(default=())
-    service: Service | None = field(default_factory=Service)
-    event_log: str | None = None
-    otlp: str | None = None
-    profile: ProfileSettings | None = None
-    log: LogSettings | None = None
-    execution: Execution | None = None
-    tls_cert: str | None = None
-    tls_key: str | None = None
+    options: Options
+    written: Written
+    service: Service
+    view: View
+    resume: ResumeOptions
+    cluster: Cluster
+    logs: Logs
+    profiling: Profiling
+    own: Sequence[str] = ()
+    chosen: str = ""
     spark: Mapping[str, str] = field(default_factory=dict)
-    conf_files: Sequence[str] = ()
-    no_config: bool = False
-    app_name: str | None = None
-    conf_set: str | None = None
-    archives: str | None = None
-    from_window: int | None = None
+
+    @classmethod
+    def of(cls, target: str, **given: Any) -> Self:
+        """The settings of a command with these options, by name. Raises TypeError for unknown ones."""
+        own: Sequence[str] = given.pop("own", ())
+        known = {one.name for one in options_of(cls)}
+        if unknown := set(given) - known:
+            msg = f"no options of a run: {sorted(unknown)}; there are {sorted(known)}"
+            raise TypeError(msg)
+        made: Self = build(cls, {"target": target, **given})
+        return replace(made, own=own)
+
+    def beside(self, configured: Mapping[str, str], own: Sequence[str]) -> Self:
+        """The same with the settings of Spark in configuration, and the application's own options.
+
+        Raises CommandError for options that do not fit.
+        """
+        from ridgeline.engine.spark.submitted import chosen_master
+
+        spark = {**configured, **self.options.conf}
+        master = options.check_master(chosen_master(self.options.master, spark))
+        if self.cluster.archives is not None:
+            from ridgeline.engine.spark.archives import archive_settings
+
+            spark |= archive_settings(self.cluster.archives, master, spark)
+        self.logs.settings()
+        self._check_resume()
+        return replace(self, own=own, chosen=master, spark=spark)
+
+    @property
+    def master(self) -> str:
+        """Where Spark runs."""
+        return self.chosen or self.options.where
+
+    def launched(self) -> Options:
+        """The options of the run."""
+        from ridgeline.engine.driver.slots.spark_slots import CERTIFICATE, KEY
+
+        files = {CERTIFICATE: self.cluster.tls_cert, KEY: self.cluster.tls_key}
+        tls = {name: file for name, file in files.items() if file is not None}
+        return replace(self.options, master=self.master, conf={**self.spark, **tls})
+
+    def watched(self) -> ServiceOptions:
+        """The options of what watches it."""
+        return replace(self.service, port=None) if self.service.no_service else self.service
+
+    def _check_resume(self) -> None:
+        """Refuse options about what a checkpoint keeps where there is none. Raises CommandError."""
+        given = [name for name, value in self.resume.items() if _is_given(value)]
+        if given and self.options.checkpoint is None:
+            option = f"--{given[0].replace('_', '-')}"
+            msg = f"`{option}` has no checkpoint to act on; give `--checkpoint` too, or leave it out"
+            raise CommandError(msg)
 
     def command(self, checkpoint: str) -> str:
         """The same command, continuing from a checkpoint.
@@ -115,72 +207,55 @@ class RunSettings:
         log and the profile, which exist already. It is not rewound again. What was forgotten at the start is
         not forgotten again: that would be what changes of the running application have made since.
         """
-        words = ["ridgeline", "run", self.target]
-        for option, given in (
-            ("--app", self.app_name),
-            ("--conf-set", self.conf_set),
-            ("--master", self.master if self.master != DEFAULT_MASTER else None),
-            ("--execution", self.execution),
-            ("--archives", self.archives),
-            ("--tls-cert", self.tls_cert),
-            ("--tls-key", self.tls_key),
-        ):
-            if given is not None:
-                words += [option, given]
-        for file in self.conf_files:
-            words += ["--conf-file", file]
-        if self.no_config:
-            words.append("--no-config")
-        for option, values in (
-            ("--conf", self.conf),
-            ("-D", self.properties),
-            ("--attribute", self.attributes),
-        ):
-            for value in values:
-                words += [option, _masked(value)]
-        if self.windows is not None:
-            words += ["--windows", str(self.windows)]
-        if self.quiet:
-            words.append("--quiet")
-        if self.otlp is not None:
-            words += ["--otlp-endpoint", mask_text(self.otlp)]
-        words += self._log_options() + self._service_options()
+        words = ["ridgeline", "run", self.written.target]
+        if self.master != DEFAULT_MASTER:
+            words += ["--master", self.master]
+        for group in (self.options, self.written, self.view, self.cluster, self.logs):
+            words += _words(group)
+        words += ["--no-service"] if self.service.no_service else _words(self.service)
         return shlex.join([*words, "--checkpoint", mask_text(checkpoint), *self._guarded_options()])
-
-    def _log_options(self) -> list[str]:
-        if self.log is None:
-            return []
-        words = ["--log-level", self.log.level]
-        if self.log.file is not None:
-            words += ["--log-file", self.log.file]
-        return words if self.log.format is LogFormat.TEXT else [*words, "--log-format", self.log.format]
-
-    def _service_options(self) -> list[str]:
-        if self.service is None:
-            return ["--no-service"]
-        words = []
-        if self.service.port:
-            words += ["--port", str(self.service.port)]
-        if self.service.host != DEFAULT_HOST:
-            words += ["--host", self.service.host]
-        for name in self.service.allowed_hosts:
-            words += ["--allow-host", name]
-        return words
 
     def _guarded_options(self) -> list[str]:
         """The application's options; behind `--` if one of them has the name of the command's own."""
-        own = set(RUN_OPTIONS)
-        clash = any(option.partition("=")[0] in own or option.startswith("-D") for option in self.options)
-        shown = _masked_options(self.options)
+        clash = any(option.partition("=")[0] in RUN_OPTIONS or option.startswith("-D") for option in self.own)
+        shown = _masked_options(self.own)
         return ["--", *shown] if clash else shown
 
     @property
     def ending(self) -> str:
         """How the run will end, in one line."""
         finished = "when all inputs have finished"
-        if self.windows is not None:
-            finished = f"after {self.windows:,} window{'' if self.windows == 1 else 's'}, or {finished}"
+        windows = self.options.windows
+        if windows is not None:
+            finished = f"after {windows:,} window{'' if windows == 1 else 's'}, or {finished}"
         return f"ends {finished}; Ctrl-C ends it after the windows under way"
+
+
+RUN_OPTIONS = (*option_names(RunSettings), "--help")
+COMMAND_OPTIONS = (*RUN_OPTIONS, "--json")
+
+
+def _is_given(value: object) -> bool:
+    return value is not None and value is not False and value not in ((), {})
+
+
+def _words(group: Any) -> list[str]:
+    """The options of a group that are not at their defaults, as words of a command, without secrets."""
+    words: list[str] = []
+    for name, hint, default in fields_of(type(group)):
+        flag, repeated = flag_of(name, hint)
+        value = getattr(group, name)
+        if not flag or not repeated or value == default:
+            continue
+        if isinstance(value, bool):
+            words.append(flag)
+        elif isinstance(value, Mapping):
+            words += [word for key, one in value.items() for word in (flag, _masked(f"{key}={one}"))]
+        elif isinstance(value, (list, tuple)):
+            words += [word for one in value for word in (flag, _masked(one))]
+        else:
+            words += [flag, mask_text(str(value))]
+    return words
 
 
 def _masked(assignment: str) -> str:

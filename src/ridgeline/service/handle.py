@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import pyarrow as pa
 from rich.console import Console
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import ChangeError, OperatorError
+from ridgeline.api.support.option import taken
 from ridgeline.api.support.tracebacks import users_line
 from ridgeline.engine.container.samples import ports_of_stream
 from ridgeline.engine.driver.checkpoint.planning import Planner
+from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
 from ridgeline.engine.driver.execution_kind import named_execution
-from ridgeline.engine.driver.run.launch import Options, Outcome
+from ridgeline.engine.driver.run.launch import Outcome
+from ridgeline.engine.driver.run.options import Options
 from ridgeline.engine.spark.submitted import chosen_master
 from ridgeline.observe.metric_tables import MetricTables
 from ridgeline.plan.execution import Plan
@@ -25,7 +29,8 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.service.advising import advice_answer
 from ridgeline.service.change_client import ChangeClient
 from ridgeline.service.keys import keys_answer
-from ridgeline.service.measured import ServiceOptions, run_measured
+from ridgeline.service.measured import run_measured
+from ridgeline.service.options import ServiceOptions
 from ridgeline.stram.changes import StartRecording, StopRecording
 from ridgeline.testing.collector import collected
 from ridgeline.testing.sinks import result_of
@@ -43,43 +48,35 @@ _ENDING_SECONDS = 30.0
 _CLOCK = SystemClock()
 
 
-def start(  # noqa: PLR0913  the options of a run
+def start(
     app: Application,
-    master: str | None,
     *,
-    checkpoint: str | None,
-    windows: int | None,
     conf: Mapping[str, str] | None,
     properties: Mapping[str, object] | None,
     attributes: Mapping[str, object] | None,
-    port: int | None,
-    event_log: str | None,
-    execution: str | None,
     quiet: bool,
     context: Any,
-    reset_properties: bool,
-    reset_changes: bool,
-    drop_state: Collection[str],
-    rename: Mapping[str, str] | None,
-    from_window: int | None,
+    execution: str | None,
+    **options: Any,
 ) -> Handle:
-    """What `Application.start` does, which says what the arguments are and has their defaults."""
+    """What `Application.start` does, which says what the arguments are and has their defaults.
+
+    `options`: those of `Options`, `ServiceOptions` and `ResumeOptions`.
+    """
     given = dict(properties or {})
     planner = Planner(
         lambda values, kept, edits: plan_application(
             app, {**values, **given}, attributes or {}, edits=edits, kept=kept
         ),
         given,
-        reset=reset_properties,
-        reset_changes=reset_changes,
-        dropped=drop_state,
-        renamed=rename,
+        resume=cast("ResumeOptions", taken(ResumeOptions, options)),
     )
-    plan = planner.first(checkpoint, app.name)
     kind = None if execution is None else named_execution(execution, "execution")
-    options = Options(chosen_master(master, conf or {}), conf or {}, checkpoint, windows, kind, from_window)
-    service = ServiceOptions(port=port, event_log=event_log)
-    handle = Handle(plan, options, service, Console(quiet=quiet), context, planner)
+    run = Options(**taken(Options, {**options, "conf": conf or {}, "execution": kind}))
+    plan = planner.first(run.checkpoint, app.name)
+    run = replace(run, master=chosen_master(run.master, run.conf))
+    service = ServiceOptions(**taken(ServiceOptions, options))
+    handle = Handle(plan, run, service, Console(quiet=quiet), context, planner)
     handle.wait_until_started()
     return handle
 

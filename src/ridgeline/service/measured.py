@@ -6,8 +6,7 @@ import contextlib
 import logging
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -18,7 +17,8 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.heartbeats import Heartbeats
-from ridgeline.engine.driver.run.launch import Options, Outcome, launch
+from ridgeline.engine.driver.run.launch import Outcome, launch
+from ridgeline.engine.driver.run.options import Options
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.process.user_modules import is_users, root_of
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent, StateWarning
@@ -31,6 +31,7 @@ from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.plan.execution import Plan
 from ridgeline.service.deciding import DecidingThread
 from ridgeline.service.event_log import EventLogWriter
+from ridgeline.service.options import ServiceOptions
 from ridgeline.service.promising import PromisingThread
 from ridgeline.service.registry import own_entry, register
 
@@ -48,26 +49,6 @@ def _folders(plan: Plan) -> list[str]:
     names = {type(operator.operator).__module__ for operator in plan.logical.operators}
     files = [(name, getattr(sys.modules.get(name), "__file__", None) or "") for name in sorted(names)]
     return [root_of(name, path) for name, path in files if is_users(path)]
-
-
-@dataclass(frozen=True, slots=True)
-class ServiceOptions:
-    """What watches a run.
-
-    `port` of the web service: 0 takes a free one, None means no web service. `host` is what it listens on; on
-    another address than a loopback one it asks for `token` (default: one is made and shown). `read_token` is
-    enough to read. `allowed_hosts`: names besides its own by which requests may ask for it. `event_log` is a
-    file as `EventLogWriter` takes it. `otlp` is the endpoint of an OpenTelemetry collector that metrics are
-    sent to, see `OtelExporter`.
-    """
-
-    port: int | None = 0
-    host: str = "127.0.0.1"
-    token: str | None = None
-    event_log: str | None = None
-    otlp: str | None = None
-    allowed_hosts: Sequence[str] = ()
-    read_token: str | None = None
 
 
 def run_measured(  # noqa: PLR0913  what surrounds a run
@@ -121,7 +102,7 @@ class _Measured:
         self._service = service
         self._console = console
         self._clock = clock
-        self._master = options.master
+        self._master = options.where
         self._planned = False
         self._promising: PromisingThread | None = None
         self._broken = False
@@ -137,10 +118,10 @@ class _Measured:
                 self.watch.subscribe(log.write)
             heartbeats = Heartbeats(self._observe_heartbeat, self._clock)
             self.watch.subscribe(heartbeats.follow)
-            if self._service.otlp is not None:
+            if self._service.otlp_endpoint is not None:
                 from ridgeline.service.export.otel import OtelExporter
 
-                surroundings.callback(OtelExporter(self.watch, self._service.otlp).close)
+                surroundings.callback(OtelExporter(self.watch, self._service.otlp_endpoint).close)
             server = self._serve(heartbeats)
             if server is not None:
                 surroundings.callback(server.close)
@@ -181,7 +162,7 @@ class _Measured:
             read_token=self._service.read_token,
             stack_of=heartbeats.stack_of,
         )
-        return WebServer(app, self._service.host, self._service.port, self._service.allowed_hosts)
+        return WebServer(app, self._service.host, self._service.port, self._service.allow_host)
 
     def _begin(
         self, run: ApplicationRun, server: WebServer | None, surroundings: contextlib.ExitStack

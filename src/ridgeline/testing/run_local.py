@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Unpack
 
 from rich.console import Console
 
@@ -19,6 +19,7 @@ from ridgeline.api.support.files import is_local
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner
+from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
 from ridgeline.engine.driver.checkpoint.rewinding import rewind
 from ridgeline.engine.driver.checkpoint.state_moves import check_states_of
 from ridgeline.engine.driver.run.changes import APPLIED, Asked
@@ -191,14 +192,10 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     console: Console | None = None,
     container_clock: ContainerClock | None = None,
     interleave: int | None = None,
-    reset_properties: bool = False,
     faults: Faults | None = None,
     capture: bool = False,
     changes: Mapping[int, Iterable[Edit]] | None = None,
-    reset_changes: bool = False,
-    drop_state: Collection[str] = (),
-    rename: Mapping[str, str] | None = None,
-    from_window: int | None = None,
+    **resume: Unpack[ResumeOptions],
 ) -> LocalRun:
     """Run an application in process until its inputs have finished, or for `windows` windows.
 
@@ -211,8 +208,8 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     an order that is drawn from it. `faults` strike the run. `capture`: `run.captured` has what each stream
     carried, and output operators publish nothing. `changes`: edits by the window that is to
     begin with them, or a later one that may. `run.changes` says what came of them.
-    `reset_changes`, `drop_state`, `rename`: as the options of `ridgeline run`, for a checkpoint of another
-    version of the application. `from_window`: start again from this window, which the checkpoint keeps.
+    `resume`: `reset_properties`, `reset_changes`, `drop_state`, `rename`, `from_window`, as the options of
+    `ridgeline run`, for what the checkpoint holds.
     Raises ValidationError, OperatorError, CheckpointError.
 
     Example:
@@ -246,17 +243,14 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
             app, {**values, **given}, attributes or {}, by_lists, kept, edits, capture=capture
         ),
         given,
-        reset=reset_properties,
-        reset_changes=reset_changes,
-        dropped=drop_state,
-        renamed=rename,
+        resume=resume,
     )
     plan = planner.first(storage, app.name)
     _refuse_spark_sources(plan)
     console = console or Console()
     striker = None if faults is None else Striker(faults, plan, partial(_say, console), changes=bool(changes))
     local = _Run(planner, storage, clock, console, striker, container_clock, interleave, changes or {})
-    return local.run(app.name, windows, capture=capture, from_window=from_window)
+    return local.run(app.name, windows, capture=capture)
 
 
 class _Run:
@@ -282,20 +276,18 @@ class _Run:
         self._container_clock = container_clock
         self._interleave = interleave
 
-    def run(
-        self, application: str, windows: int | None, *, capture: bool, from_window: int | None
-    ) -> LocalRun:
+    def run(self, application: str, windows: int | None, *, capture: bool) -> LocalRun:
         """Run windows until the end. Raises what the application does."""
         owned = Checkpoint(self._storage, application)
         plan = self._planner.settled(owned.last())
-        if from_window is not None:
+        if (back := self._planner.from_window) is not None:
             try:
                 context, settled = self._context(owned, plan), self._planner.settled
 
                 def check(other: Plan, window: Manifest) -> None:
                     check_states_of(other, owned, self._planner, window)
 
-                rewind(owned, plan, from_window, self._clock, context, settled, check)
+                rewind(owned, plan, back, self._clock, context, settled, check)
                 plan = self._planner.settled(owned.last())
             except BaseException:
                 owned.close()

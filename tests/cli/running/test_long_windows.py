@@ -101,7 +101,7 @@ LAST = {"windowId": 0, "tuplesIn": 10, "tuplesOut": 10, "seconds": 7.0}
 
 def plain_view(clock, progress):
     console = Console(file=io.StringIO(), highlight=False)
-    view = PlainView(console, clock, "numbers", RunSettings("app.py"))
+    view = PlainView(console, clock, "numbers", RunSettings.of("app.py"))
     view.started(
         "/data/state",
         0,

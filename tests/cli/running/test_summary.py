@@ -6,17 +6,23 @@ from rich.console import Console
 
 from ridgeline.cli.running.report import read_report
 from ridgeline.cli.running.summary import ended_line, print_summary, promises, summary
-from ridgeline.cli.settings import RunSettings, Service
+from ridgeline.cli.settings import RunSettings
 from ridgeline.engine.driver.run.launch import Outcome
-from ridgeline.engine.process.log_channel import LogFormat, LogLevel, LogSettings
+from ridgeline.engine.process.log_channel import LogFormat, LogLevel
 from ridgeline.measure.events import PromiseChanged, WindowCommitted
 from support.cli.windows import make_plan, watch_of, window
 
-SETTINGS = RunSettings(
-    "app.py", "local[2]", ["spark.x=a b"], None, ["a.b=1"], ["c.d=2"], 20, options=["--output", "out"]
+SETTINGS = RunSettings.of(
+    "app.py",
+    master="local[2]",
+    conf=["spark.x=a b"],
+    properties=["a.b=1"],
+    attributes=["c.d=2"],
+    windows=20,
+    own=["--output", "out"],
 )
 COMMAND = (
-    "ridgeline run app.py --master 'local[2]' --conf 'spark.x=a b' -D a.b=1 --attribute c.d=2 --windows 20"
+    "ridgeline run app.py --master 'local[2]' --conf 'spark.x=a b' --windows 20 -D a.b=1 --attribute c.d=2"
 )
 FAILURE = (
     "operator `double` (partition 0) of application `numbers` failed in window 10 in `process of port "
@@ -141,7 +147,11 @@ def test_the_summary_of_a_run():
 
 def test_the_summary_of_a_run_that_finished():
     outcome = Outcome(1, 0, True, "/data/state")
-    lines = printed(outcome, [{"seconds": 0.05}], replace(SETTINGS, checkpoint="/data/state"))
+    lines = printed(
+        outcome,
+        [{"seconds": 0.05}],
+        replace(SETTINGS, options=replace(SETTINGS.options, checkpoint="/data/state")),
+    )
     assert lines[1:4] == [
         "finished: all inputs have given everything, 1 window committed",
         "window 0 in 50 ms",
@@ -156,19 +166,21 @@ def test_the_summary_of_a_run_without_windows():
 
 
 def test_the_command_to_continue_reads_the_same_configuration():
-    settings = RunSettings("app.py", conf_files=["low.yaml", "high one.toml"], no_config=True)
+    settings = RunSettings.of("app.py", conf_file=["low.yaml", "high one.toml"], no_config=True)
     assert settings.command("s") == (
         "ridgeline run app.py --conf-file low.yaml --conf-file 'high one.toml' --no-config --checkpoint s"
     )
 
 
 def test_options_that_the_command_would_take_stay_behind_a_double_dash():
-    settings = RunSettings("app.py", options=["--windows", "3"])
+    settings = RunSettings.of("app.py", own=["--windows", "3"])
     assert settings.command("s") == "ridgeline run app.py --checkpoint s -- --windows 3"
 
 
 def test_where_logs_go_stays():
-    logged = RunSettings("app.py", service=None, log=LogSettings(LogLevel.DEBUG, LogFormat.JSON, "run.log"))
+    logged = RunSettings.of(
+        "app.py", no_service=True, log_level=LogLevel.DEBUG, log_file="run.log", log_format=LogFormat.JSON
+    )
     assert logged.command("s") == (
         "ridgeline run app.py --log-level DEBUG --log-file run.log --log-format json "
         "--no-service --checkpoint s"
@@ -176,8 +188,9 @@ def test_where_logs_go_stays():
 
 
 def test_how_the_service_is_reached_stays_but_its_token_does_not():
-    settings = RunSettings("app.py", service=Service("0.0.0.0", 8080, "secret"), event_log="run.jsonl")
+    settings = RunSettings.of("app.py", host="0.0.0.0", port=8080, token="secret", event_log="run.jsonl")
     assert settings.command("s") == "ridgeline run app.py --port 8080 --host 0.0.0.0 --checkpoint s"
     assert (
-        RunSettings("app.py", service=None).command("s") == "ridgeline run app.py --no-service --checkpoint s"
+        RunSettings.of("app.py", no_service=True).command("s")
+        == "ridgeline run app.py --no-service --checkpoint s"
     )

@@ -12,7 +12,7 @@ from ridgeline.testing import SteppingClock
 from support.cli.frames import frame, running_progress
 from support.cli.windows import make_plan, run_window, watch_of, window
 
-SETTINGS = RunSettings("app.py", windows=20)
+SETTINGS = RunSettings.of("app.py", windows=20)
 PLAN = make_plan()
 
 

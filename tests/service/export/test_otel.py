@@ -153,7 +153,7 @@ def test_a_run_sends_its_metrics_to_the_collector(collector, spark_context, tmp_
     run_measured(
         plan_application(sum_application()),
         options,
-        ServiceOptions(port=None, otlp=collector.url),
+        ServiceOptions(port=None, otlp_endpoint=collector.url),
         context=spark_context,
     )
     metrics = {

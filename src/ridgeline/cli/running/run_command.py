@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ridgeline.engine.driver.run.launch import Outcome
     from ridgeline.engine.driver.run.run import ApplicationRun
     from ridgeline.observe.watch import Watch
-    from ridgeline.service.measured import ServiceOptions
 
 _WIDE = 160
 
@@ -71,7 +70,7 @@ class Run:
                 if self._profile is not None:
                     self._profile.finish()
         self._over = True
-        if not settings.quiet:
+        if not settings.view.quiet:
             figures = None
             if self._watch is not None:
                 figures = self._watch.summary(), read_report(self._watch, self._clock.wall())
@@ -94,26 +93,17 @@ class Run:
                 if windows
                 else "no window of this run is committed"
             )
-            if windows or self._settings.checkpoint is not None:
+            if windows or self._settings.options.checkpoint is not None:
                 print_going_on(console, self._settings, self._checkpoint)
 
     def _launch(self) -> Outcome:
         """Run the plan with everything that the settings ask for. Blocks until it has ended."""
-        from ridgeline.engine.driver.run.launch import Options
         from ridgeline.service.measured import run_measured
 
-        settings = self._settings
         return run_measured(
             self._plan,
-            Options(
-                settings.master,
-                {**settings.spark, **_tls(settings)},
-                settings.checkpoint,
-                settings.windows,
-                settings.execution,
-                settings.from_window,
-            ),
-            _service_options(settings),
+            self._settings.launched(),
+            self._settings.watched(),
             stop=self._stopper.event,
             console=self._console,
             clock=self._clock,
@@ -122,11 +112,13 @@ class Run:
         )
 
     def _make_profile(self, plan: Plan) -> Profile | None:
-        profile = self._settings.profile
-        if profile is None:
+        profiling = self._settings.profiling
+        if not profiling.profile:
             return None
         seconds = plan.logical.window_seconds
-        return Profile(topology_of(plan), seconds, Path(profile.folder), profile.seconds, own_host())
+        return Profile(
+            topology_of(plan), seconds, Path(profiling.profile_folder), profiling.profile_seconds, own_host()
+        )
 
     def _print_profile(self) -> None:
         if self._profile is not None:
@@ -134,7 +126,7 @@ class Run:
                 say(self._console, part)
 
     def _make_view(self) -> View:
-        if self._settings.quiet:
+        if self._settings.view.quiet:
             return View()
         application = self._plan.logical.application
         if self._console.is_terminal and self._console.file.isatty() and not self._console.is_dumb_terminal:
@@ -152,7 +144,7 @@ class Run:
         watch.subscribe(self._show)  # by itself: a view that fails must not stop the counting
         service = "" if url is None else service_line(url)
         self._view.started(self._checkpoint, run.next_window, service, watch)
-        if self._planner.going_on and not self._settings.quiet:
+        if self._planner.going_on and not self._settings.view.quiet:
             self._console.print(Text(self._planner.going_on), soft_wrap=True)
         self._print_where_output_goes()
 
@@ -162,7 +154,7 @@ class Run:
 
         context = active_context()
         place = "" if context is None else prints_place(str(context.master), str(context.applicationId))
-        if place and not self._settings.quiet:
+        if place and not self._settings.view.quiet:
             self._console.print(
                 f"what operators print is in the logs of the executors: {place}", soft_wrap=True, markup=False
             )
@@ -192,29 +184,3 @@ class Run:
         console.print("killed; the windows under way are not committed and will be replayed")
         if self._checkpoint:
             print_going_on(console, self._settings, self._checkpoint)
-
-
-def _tls(settings: RunSettings) -> dict[str, str]:
-    """Spark's settings for the certificate that was named, if one was."""
-    from ridgeline.engine.driver.slots.spark_slots import CERTIFICATE, KEY
-
-    files = {CERTIFICATE: settings.tls_cert, KEY: settings.tls_key}
-    return {name: file for name, file in files.items() if file is not None}
-
-
-def _service_options(settings: RunSettings) -> ServiceOptions:
-    """How the run is watched."""
-    from ridgeline.service.measured import ServiceOptions
-
-    if settings.service is None:
-        return ServiceOptions(port=None, event_log=settings.event_log, otlp=settings.otlp)
-    service = settings.service
-    return ServiceOptions(
-        service.port,
-        service.host,
-        service.token,
-        settings.event_log,
-        settings.otlp,
-        service.allowed_hosts,
-        service.read_token,
-    )

@@ -73,7 +73,7 @@ def print_figures(console: Console, run: RunSummaryAnswer, report: Report) -> No
 
 def print_going_on(console: Console, settings: RunSettings, checkpoint: str, *, ended: bool = False) -> None:
     """Say what the checkpoint folder is good for now; nothing if it was a temporary one that is removed."""
-    if ended and settings.checkpoint is None:
+    if ended and settings.options.checkpoint is None:
         return
     console.print()
     if ended:

@@ -15,6 +15,7 @@ from ridgeline.engine.driver.checkpoint.differences import same
 from ridgeline.engine.driver.checkpoint.journal import Journal
 from ridgeline.engine.driver.checkpoint.kept_properties import NOTHING_KEPT, KeptProperties
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
+from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
 from ridgeline.engine.driver.checkpoint.run_description import described
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage
 from ridgeline.plan.change.edit_texts import edit_text
@@ -56,10 +57,8 @@ class Planner:
     """Plans an application with the properties that its checkpoint keeps.
 
     `make` plans with them. `given`: the properties that this run was given, which win and are kept from now
-    on. `known`: names of properties that are given in any other way. `reset`: leave the kept ones out, and
-    forget them with the first window. `reset_changes`: leave out what changes of the running application have
-    made of its plan. `dropped`: operators whose state is not wanted any more. `renamed`: new names of
-    operators, by those under which their state was written.
+    on. `known`: names of properties that are given in any other way. `resume`: what of the checkpoint is
+    left out, dropped or renamed.
 
     `first` plans before the checkpoint is owned, `settled` once it is.
     """
@@ -70,20 +69,14 @@ class Planner:
         given: Mapping[str, object],
         *,
         known: Callable[[], Collection[str]] = dict,
-        reset: bool = False,
-        reset_changes: bool = False,
-        dropped: Collection[str] = (),
-        renamed: Mapping[str, str] | None = None,
+        resume: ResumeOptions | None = None,
     ) -> None:
         self._make = make
         self._given = given
         self._known = known
-        self._reset = reset
-        self._reset_changes = reset_changes
-        self._dropped = dropped
-        self._renamed: Mapping[str, str] = renamed or {}
+        self._resume = resume or {}
         self._taken_over: int | None = None
-        """The window whose states `dropped` and `renamed` are about."""
+        """The window whose states are dropped and renamed."""
         self._found = NOTHING_KEPT
         self._edits: tuple[Edit, ...] = ()
         """Those that the checkpoint keeps."""
@@ -115,11 +108,15 @@ class Planner:
 
         Raises ValidationError with all faults, CheckpointError if a secret must be given anew.
         """
-        found = NOTHING_KEPT if self._reset or last is None else last.properties.beside(self._given)
+        found = (
+            NOTHING_KEPT
+            if self._resume.get("reset_properties") or last is None
+            else last.properties.beside(self._given)
+        )
         edits: tuple[Edit, ...] = ()
         if last is not None:
             edits = tuple(map(edit_of, last.edits))
-        if self._reset_changes:
+        if self._resume.get("reset_changes"):
             found, edits = _before(edits, found), ()
         known = same(found.picture(), self._found.picture()) and edits == self._edits
         if self._plan is None or self._made or not known:
@@ -139,12 +136,17 @@ class Planner:
         """
         if self._taken_over is None:
             self._taken_over = window_id
-        return (self._dropped, self._renamed) if window_id == self._taken_over else ((), {})
+        return self.asked if window_id == self._taken_over else ((), {})
 
     @property
     def asked(self) -> tuple[Collection[str], Mapping[str, str]]:
         """What `taken_over` gives for the first window that it is asked for."""
-        return self._dropped, self._renamed
+        return self._resume.get("drop_state", ()), self._resume.get("rename") or {}
+
+    @property
+    def from_window(self) -> int | None:
+        """The window that the run starts again from, if from one that the checkpoint keeps."""
+        return self._resume.get("from_window")
 
     def changed(self, plan: Plan, edits: Sequence[Edit]) -> Transition:
         """What more edits make of a plan of this run. Raises ValidationError with all faults.

@@ -7,8 +7,8 @@ import logging
 import re
 import secrets
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,7 @@ from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.execution_kind import Execution, choose_execution, without_effect_in_jobs
 from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
 from ridgeline.engine.driver.run.committing import CommitBeside
+from ridgeline.engine.driver.run.options import Options
 from ridgeline.engine.driver.run.reporter import Observe
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.driver.slots.spark_errors import SparkGoneError, gone, has_ended
@@ -53,23 +54,6 @@ _SECRET_BYTES = 32
 
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to run: `windows` is the number of windows after which this run stops.
-
-    `checkpoint` None makes a fresh folder. It is removed at the end if there is nothing to continue: all
-    inputs have finished, or no window was committed. `execution` None or a name: see `choose_execution`.
-    `from_window`: start again from this window, which the checkpoint keeps.
-    """
-
-    master: str = "local[*]"
-    conf: Mapping[str, str] = field(default_factory=dict)
-    checkpoint: str | None = None
-    windows: int | None = None
-    execution: Execution | str | None = None
-    from_window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +96,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     uri = options.checkpoint or temporary_checkpoint(plan.logical.application)
     uri = local_path(uri) if is_local(uri) else uri
     own_context = context is None
+    back = planner.from_window if planner else None
     checkpoint: Checkpoint | None = None
     run: ApplicationRun | None = None
     orderly = False
@@ -119,7 +104,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
         if is_local(uri):  # refused before Spark is started for it
             checkpoint = Checkpoint(LocalStorage(uri), plan.logical.application, beside=True)
             plan = _settled(planner, plan, checkpoint)
-            if options.from_window is None:
+            if back is None:
                 check_states(plan, checkpoint, planner)
         if context is None:
             context = _start_spark(plan, options, uri)
@@ -133,7 +118,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
             checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
             plan = _settled(planner, plan, checkpoint)
         opened = _publisher_contexts(plan.logical.application, checkpoint, context, clock, console)
-        plan = _rewound(options.from_window, planner, plan, checkpoint, clock, opened)
+        plan = _rewound(back, planner, plan, checkpoint, clock, opened)
         executor = (_slot_executor if _is_in_slots(plan, options) else _job_executor)(
             context, plan, checkpoint, clock, observe, heartbeats, stop
         )
@@ -215,7 +200,7 @@ def _start_spark(plan: Plan, options: Options, uri: str) -> SparkContext:
     start = partial(
         start_context,
         plan.logical.application,
-        options.master,
+        options.where,
         conf,
         streaming=any(isinstance(operator.operator, SparkSource) for operator in plan.logical.operators),
         local_checkpoint=is_local(uri),
@@ -224,7 +209,7 @@ def _start_spark(plan: Plan, options: Options, uri: str) -> SparkContext:
         else max(len(stage.containers) for stage in plan.execution.stages),
         slots=slots,
     )
-    return borrow(options.master, options.conf, start)
+    return borrow(options.where, options.conf, start)
 
 
 def _end(

@@ -1,0 +1,65 @@
+"""The options of every run on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from ridgeline.api.support.option import Option
+from ridgeline.engine.driver.execution_kind import Execution
+from ridgeline.engine.spark.submitted import DEFAULT_MASTER
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run: `windows` is the number of windows after which this run stops.
+
+    `checkpoint` None makes a fresh folder. It is removed at the end if there is nothing to continue: all
+    inputs have finished, or no window was committed.
+    """
+
+    master: Annotated[
+        str | None,
+        Option(
+            metavar="URL",
+            help="Where Spark runs: `local[4]`, `spark://host:7077`, `yarn`, `k8s://...`. Default: that "
+            "of `spark-submit`, or `local[*]`.",
+            repeated=False,  # the one that was chosen is
+        ),
+    ] = None
+    conf: Annotated[
+        Mapping[str, str],
+        Option(
+            metavar="KEY=VALUE",
+            help="A setting of Spark: `--conf spark.executor.memory=4g`.",
+            form="key=value",
+            example="spark.executor.memory=4g",
+        ),
+    ] = field(default_factory=dict)
+    checkpoint: Annotated[
+        str | None,
+        Option(
+            metavar="DIR",
+            help="Folder or URI for the run's state. One that holds a run: go on from there. Not given: "
+            "a fresh folder, named at start.",
+            repeated=False,  # the one of the run is
+        ),
+    ] = None
+    windows: Annotated[
+        int | None, Option(metavar="N", help="Stop after N windows committed in this run.", minimum=1)
+    ] = None
+
+    execution: Annotated[
+        Execution | None,
+        Option(
+            help="What runs windows: `slots`, long Spark tasks in which containers live, or `jobs`, a Spark "
+            "job for each window. Default: what RIDGELINE_EXECUTION says, or slots.",
+            panel="Cluster",
+        ),
+    ] = None
+
+    @property
+    def where(self) -> str:
+        """The master, where none was chosen all cores of this machine."""
+        return self.master or DEFAULT_MASTER
