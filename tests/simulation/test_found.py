@@ -161,3 +161,13 @@ def test_seed_10460():  # a slot late to hear of a loss hung up on the newcomer
         files="jsonl", roll_seconds=0.5, faults=faults,
     )  # fmt: skip
     assert failure(case) == ""
+
+
+def test_a_record_without_rows_does_not_outlive_the_marker_that_it_names():
+    """A window without rows synced nothing, and its record said how far the folder was published."""
+    faults = (Fault(149, "power", 44030), Fault(303, "stop slot", 51022), Fault(390, "power", 60715))
+    case = Case(
+        seed=3714, burst=2, total=5, large=0.3, real=False, speculates=True, files="jsonl", roll_seconds=0.01,
+        faults=faults,
+    )  # fmt: skip
+    assert failure(case) == ""

@@ -92,6 +92,8 @@ class FilePublisher(Publisher):
         self._merged = f"{self._folder}/merged-e{context.epoch}.tmp"
         self._window = state["window"] if state else context.committed
         self._marker = Marker(self._files, self._folder, "published")
+        self._synced: int | None = None
+        """Where the marker was when its folder was last synced; None: it is not known."""
         self._rolls = False
         self._void_after = self._window
         """What was staged after it is void: segments of a place that was left are removed by that."""
@@ -136,8 +138,9 @@ class FilePublisher(Publisher):
             for segment in staged:
                 if not self._files.holds(f"{self._folder}/{segment.name}", segment.bytes):
                     raise FileNotFoundError(f"{self._folder}/{segment.name}")  # noqa: EM102  a path
-            if staged:  # the record that names them must not outlive their names
+            if staged or self._marker.window != self._synced:  # the record must not outlive what it names
                 self._files.sync(self._folder)
+                self._synced = self._marker.window
         except OSError as error:
             raise self._failure(error) from error
         self._pending = [segment for segment in self._pending if segment.window < window_id] + staged
