@@ -349,5 +349,6 @@ def _is_planned(error: Exception) -> bool:
 
 
 def cannot_write(error: Exception) -> bool:
-    """True if a disk has refused what an output was to write."""
-    return isinstance(error, RidgelineError) and "` cannot write to `" in str(error)
+    """True if the world's disk has refused what an output was to write. It refuses nothing by itself."""
+    text = str(error)
+    return isinstance(error, RidgelineError) and "` cannot write to `" in text and "simulated" in text

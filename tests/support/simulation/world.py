@@ -462,8 +462,7 @@ class World:
 
     def _excuses_output(self, driver: DriverProcess, error: Exception) -> bool:
         """True if a publisher may end its driver so: by what the disk does, or by a later driver."""
-        refused = self._disturbed and cannot_write(error)
-        return isinstance(error, RidgelineError) and (driver.is_overtaken or refused)
+        return isinstance(error, RidgelineError) and (driver.is_overtaken or cannot_write(error))
 
     def _excuses_patience(self, driver: DriverProcess, error: Exception) -> bool:
         """True if a driver may end so by its patience with the cluster, see `docs/clusters.md`.
@@ -502,7 +501,7 @@ class World:
         """
         overtaken = self._rivals or not slot.driver.alive or slot.disowned or slot.is_spare
         excused = isinstance(error, StateError | OSError) and (self._disturbed or overtaken)
-        if self._disturbed and cannot_write(error):
+        if cannot_write(error):
             return True
         if excused and self._mend is not None and self.luck.random() < _MENDED:
             self._mend()
