@@ -25,6 +25,7 @@ from ridgeline.settings.templates import Templates
 
 _NAMED, _WILD, _TEMPLATE = 4, 3, 0
 _MOST_ROUNDS = 20
+CONF = "conf"
 """More than there can be modules inside each other."""
 Rank = tuple[Any, ...]
 Kind = str
@@ -310,9 +311,6 @@ def _unknown(target: Target, key: str, setting: Setting) -> Fault:
         return setting.fault(what, did_you_mean(name, attributes_of(scope)))
     what = f"`{target.name}` has no property or attribute `{key}`"
     return setting.fault(what, did_you_mean(key, [*target.properties, *attributes_of(Scope.OPERATOR)]))
-
-
-CONF = "conf"
 
 
 @dataclass(slots=True, eq=False)

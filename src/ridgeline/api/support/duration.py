@@ -1,4 +1,4 @@
-"""Durations: `0.5` (seconds), `"200ms"`, `"1s"`, `"5m"`, `"1h"`, `"1d"`, `"1w"`."""
+"""Durations: `0.5` (seconds), `"200ms"`, `"1s"`, `"5m"`, `"1h"`, `"1d"`, `"1w"`; in answers milliseconds."""
 
 from __future__ import annotations
 
@@ -50,3 +50,8 @@ def duration_faults(holder: object, *names: str) -> list[tuple[str, object, str]
         except ValueError:
             faults.append((name, value, f"must be {FORMS}"))
     return faults
+
+
+def as_ms(seconds: float) -> float:
+    """Seconds as milliseconds, rounded to a nanosecond."""
+    return round(1000 * seconds, 6)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ridgeline.engine.driver.run.launch import Outcome
 
 
+_DISPENSABLE = ("partitions", "per window", "dropped windows", "errors", "in")
 WIDEST = 100
 """Columns that the figures at a run's end take at most."""
 
@@ -159,9 +160,6 @@ def promises(run: RunSummaryAnswer) -> Iterator[RenderableType]:
             ),
             "red",
         )
-
-
-_DISPENSABLE = ("partitions", "per window", "dropped windows", "errors", "in")
 
 
 def totals_table(rows: Sequence[OperatorTotalsAnswer], width: int) -> Table:

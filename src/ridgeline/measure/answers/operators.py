@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict
 
+from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.age.record_age import LEVELS, AgeFigures
 from ridgeline.measure.answers.windows import OperatorLatencyAnswer
 from ridgeline.measure.progress.throughput import Rates, Totals
-from ridgeline.measure.rounding import as_ms
 from ridgeline.measure.status import ContainerStatus, OperatorStatus
 from ridgeline.measure.topology import OperatorNode, Topology
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.age.histogram import Histogram
 from ridgeline.measure.answers.windows import (
     BlameStepAnswer,
@@ -38,7 +39,6 @@ from ridgeline.measure.latency.pending import PendingLatencies
 from ridgeline.measure.latency.slack import slack_of_figures
 from ridgeline.measure.latency.totals import KEPT, LatencyTotals
 from ridgeline.measure.latency.window import Stages, WindowTimes, in_slots, tasks_by_stage
-from ridgeline.measure.rounding import as_ms
 from ridgeline.measure.topology import Topology
 
 LatencyMatrix = npt.NDArray[np.float64]

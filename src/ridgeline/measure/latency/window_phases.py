@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.events import (
     ApplicationPlanned,
@@ -23,7 +24,6 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.latency.phases import BETWEEN, PHASES, UNEXPLAINED, window_phases
 from ridgeline.measure.latency.window import assemble
-from ridgeline.measure.rounding import as_ms
 from ridgeline.measure.topology import Topology
 
 WARM_UP = 50

@@ -26,6 +26,13 @@ if TYPE_CHECKING:
 
 Labels = tuple[str, ...]
 
+OWN_PREFIX = "metric_"
+"""Their names begin with it, after Ridgeline's own prefix: no name can be one of the registry's."""
+_MOST = 2**63
+
+OwnSample = tuple[tuple[str, ...], float]
+"""The values of a metric's labels but `application`, and the value."""
+
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
@@ -259,14 +266,6 @@ def _hosts(scrape: Scrape, skew: Mapping[str, float]) -> Iterator[tuple[str, Lab
     for host, ms in skew.items():
         yield "clock_skew_seconds", (host,), _seconds(ms)
     yield "clock_clamps_total", (), scrape.frame["latency"]["clamps"]
-
-
-OWN_PREFIX = "metric_"
-"""Their names begin with it, after Ridgeline's own prefix: no name can be one of the registry's."""
-_MOST = 2**63
-
-OwnSample = tuple[tuple[str, ...], float]
-"""The values of a metric's labels but `application`, and the value."""
 
 
 def own_metrics(

@@ -92,6 +92,7 @@ def _same(given: bytes, token: str) -> bool:
 class Hosts:
     """Names and addresses, in lower case, that a web service answers to.
 
+    A page of an attacker that resolves to this machine (DNS rebinding) names another host.
     `any_address`: it listens on all addresses of this machine.
     """
 
