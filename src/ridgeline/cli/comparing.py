@@ -78,7 +78,7 @@ def compare(  # noqa: PLR0913, PLR0917  options
         from ridgeline.testing.comparing import as_dict
         from ridgeline.testing.comparing import compare as compare_sides
         from ridgeline.testing.matching import Tolerance
-        from ridgeline.testing.sides import Side
+        from ridgeline.testing.run_snapshot import Side
 
         both = [*_repeated("-D", properties), *_repeated("--attribute", attributes), *context.args]
         both += [] if windows is None else ["--windows", str(windows)]
@@ -114,7 +114,7 @@ def run_side(
     """Run one side of a comparison: what `ridgeline compare` starts."""
     with reporting_errors():
         from ridgeline.testing.run_local import run_local
-        from ridgeline.testing.sides import write_side
+        from ridgeline.testing.run_snapshot import write_side
 
         found = load_configured(context, written)
         resolved = found.resolve()

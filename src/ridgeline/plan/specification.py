@@ -10,7 +10,7 @@ from ridgeline.api.operator import operator_type
 from ridgeline.plan.origins import with_origins
 from ridgeline.plan.spec.form import Document
 from ridgeline.plan.spec.guide_form import from_guide
-from ridgeline.plan.spec.model import check_document, sound
+from ridgeline.plan.spec.model import check_document, validate_document
 from ridgeline.plan.spec.reader import Reader
 from ridgeline.plan.validation import find_faults
 
@@ -51,7 +51,7 @@ def read_specification(
     specification, wrong = check_document(document)
     faults += wrong
     if specification is None:
-        specification, _ = check_document(sound(document, faults))
+        specification, _ = check_document(validate_document(document, faults))
     title = document["application"] if isinstance(document["application"], str) else name
     if specification is None:
         raise ValidationError(title, with_origins(faults, origins))

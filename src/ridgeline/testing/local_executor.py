@@ -20,8 +20,8 @@ from ridgeline.plan.container_spec import ContainerSpec, container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowRequest
 from ridgeline.stram.control import AttemptFailed, ContainerReported, ExecutorEvent, ManifestWritten
+from ridgeline.testing.fault_injection import FaultInjector, KilledError
 from ridgeline.testing.inspection import Inspector
-from ridgeline.testing.striking import KilledError, Striker
 
 ContainerClock = Callable[[int], tuple[str, Clock]]
 """The name of a container's host, and that host's clock, by the container's id."""
@@ -76,7 +76,7 @@ class LocalExecutor:
         run_id: str,
         container_clock: ContainerClock | None = None,
         seed: int | None = None,
-        striker: Striker | None = None,
+        injector: FaultInjector | None = None,
     ) -> None:
         self.waits = False
         self.slots = None
@@ -87,9 +87,9 @@ class LocalExecutor:
         self._clock = clock
         self._run_id = run_id
         self._container_clock = container_clock or (lambda _container: (own_host(), clock))
-        self._striker = striker
-        if striker is not None:
-            striker.planned(plan)
+        self._injector = injector
+        if injector is not None:
+            injector.planned(plan)
         self._uri = storage.uri
         self._awake = threading.Event()
         self._make_all()
@@ -103,14 +103,14 @@ class LocalExecutor:
 
     def _make(self, spec: ContainerSpec) -> Container:
         host, clock = self._container_clock(spec.id)
-        striker = self._striker
-        if striker is not None:
-            clock = striker.clock_of(spec, clock)
-        inspect = Inspector if striker is None else striker.inspect
+        injector = self._injector
+        if injector is not None:
+            clock = injector.clock_of(spec, clock)
+        inspect = Inspector if injector is None else injector.inspect
         container = Container(spec, self._storage, clock, self._run_id, host, inspect)
         container.on_wake = self._awake.set
-        if striker is not None:
-            container.on_turn = striker.on_turn
+        if injector is not None:
+            container.on_turn = injector.on_turn
         return container
 
     def open(self) -> None:
@@ -169,8 +169,8 @@ class LocalExecutor:
         try:
             with _interrupts_of_the_caller():
                 outgoing, report = container.run(request, messages, (), f"t{request.attempt}")
-            if self._striker is not None:
-                self._striker.reported(request, container.spec)
+            if self._injector is not None:
+                self._injector.reported(request, container.spec)
         except (RidgelineError, OSError) as error:
             self._requests[container.spec.id].clear()
             if self._random is None or isinstance(error, ContainerAbortError):
@@ -204,8 +204,8 @@ class LocalExecutor:
         """Run the containers of another plan; those that stay go on. Raises OperatorError."""
         before = {container.spec.id: container for container in self._containers}
         self._specs = container_specs(plan)
-        if self._striker is not None:
-            self._striker.planned(plan)
+        if self._injector is not None:
+            self._injector.planned(plan)
         errors: list[BaseException] = []
         self._containers = []
         with _interrupts_of_the_caller():
@@ -213,8 +213,8 @@ class LocalExecutor:
                 container = before.pop(spec.id, None)
                 if container is not None:
                     errors += container.change(spec)
-                    if self._striker is not None:
-                        self._striker.clock_of(spec, self._clock)
+                    if self._injector is not None:
+                        self._injector.clock_of(spec, self._clock)
                 self._containers.append(container or self._make(spec))
             for container in before.values():
                 try:

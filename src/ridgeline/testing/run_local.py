@@ -50,12 +50,12 @@ from ridgeline.stram.changes import PlanChange
 from ridgeline.testing.captured import Captured, tap
 from ridgeline.testing.clock import SteppingClock
 from ridgeline.testing.collector import Collector, collected
+from ridgeline.testing.fault_injection import DriverGoneError, FaultInjector
 from ridgeline.testing.faults import Faults
 from ridgeline.testing.list_input import ListInput
 from ridgeline.testing.local_executor import CommitLater, ContainerClock, LocalExecutor
-from ridgeline.testing.silencing import silence
+from ridgeline.testing.muting import silence
 from ridgeline.testing.sinks import ResultPublisher, result_of
-from ridgeline.testing.striking import DriverGoneError, Striker
 
 
 class LocalRun(MetricTables):
@@ -248,8 +248,10 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     plan = planner.first(storage, app.name)
     _refuse_spark_sources(plan)
     console = console or Console()
-    striker = None if faults is None else Striker(faults, plan, partial(_say, console), changes=bool(changes))
-    local = _Run(planner, storage, clock, console, striker, container_clock, interleave, changes or {})
+    injector = (
+        None if faults is None else FaultInjector(faults, plan, partial(_say, console), changes=bool(changes))
+    )
+    local = _Run(planner, storage, clock, console, injector, container_clock, interleave, changes or {})
     return local.run(app.name, windows, capture=capture)
 
 
@@ -262,7 +264,7 @@ class _Run:
         storage: DriverStorage,
         clock: Clock,
         console: Console,
-        striker: Striker | None,
+        injector: FaultInjector | None,
         container_clock: ContainerClock | None,
         interleave: int | None,
         changes: Mapping[int, Iterable[Edit]],
@@ -272,7 +274,7 @@ class _Run:
         self._storage = storage
         self._clock = clock
         self._console = console
-        self._striker = striker
+        self._injector = injector
         self._container_clock = container_clock
         self._interleave = interleave
 
@@ -305,7 +307,7 @@ class _Run:
                     end = run.next_window + windows
                 orderly = False
                 try:
-                    _drive(run, executor, end, self._striker, self._edits, result)
+                    _drive(run, executor, end, self._injector, self._edits, result)
                     orderly = True
                     outcome = "finished" if run.ended else "stopped"
                 except DriverGoneError:
@@ -349,7 +351,7 @@ class _Run:
         """A run on the checkpoint, which its collecting sinks go on from, and what runs its containers."""
         clock, seed = self._clock, self._interleave
         executor = LocalExecutor(
-            plan, self._storage, clock, owned.run_id, self._container_clock, seed, self._striker
+            plan, self._storage, clock, owned.run_id, self._container_clock, seed, self._injector
         )
         committer = None if seed is None else CommitLater(Random(seed))  # noqa: S311  no secret
         observe = partial(self._observe, result)
@@ -407,7 +409,7 @@ def _drive(
     run: ApplicationRun,
     executor: LocalExecutor,
     end: int | None,
-    striker: Striker | None,
+    injector: FaultInjector | None,
     edits: dict[int, tuple[Edit, ...]],
     result: LocalRun,
 ) -> None:
@@ -430,11 +432,11 @@ def _drive(
             if master.next_window > first:
                 if master.idle:
                     executor.wait_for_inputs(run.plan.logical.window_seconds)
-                run.rest(run.plan.logical.window_seconds)
+                run.wait_until_due(run.plan.logical.window_seconds)
             run.begin(master.next_window)
             result.take_over(run.publishers)  # where outputs are opened anew
-            if striker is not None:
-                striker.driver_turn(master.next_window - 1)
+            if injector is not None:
+                injector.driver_turn(master.next_window - 1)
         elif not (master.can_begin and run.commit_held()):
             run.turn(0)
     if deciders:

@@ -98,7 +98,7 @@ def ports_connected_twice() -> Application:
     return around(Made(how=twice))
 
 
-def wrong_way(module: Any, app: Application) -> None:
+def refuse_direction(module: Any, app: Application) -> None:
     check = app.add_operator("check", Check())
     module.payments.connect(check.valid)
     module.valid.connect(check)
@@ -116,7 +116,7 @@ def wrong_way(module: Any, app: Application) -> None:
     "`m.check.rejected`",
 )
 def ports_connected_the_wrong_way() -> Application:
-    return around(Made(how=wrong_way))
+    return around(Made(how=refuse_direction))
 
 
 class Around(Module):

@@ -56,7 +56,7 @@ class StateCell(ABC):
     def reset(self) -> None:
         """Restore the declared default, as before the first window."""
 
-    def lay_again(self) -> None:
+    def rebind_files(self) -> None:
         """The same content follows from other files: as `reset`, but what is derived from it may stay."""
         self.reset()
 

@@ -115,7 +115,7 @@ class TimerCell(KeyedCell[K, tuple[int, int]]):
         super().reset()
         self._entries, self._number = None, 0
 
-    def lay_again(self) -> None:
+    def rebind_files(self) -> None:
         """The same timers come from other files: what finds them stays."""
         entries, number, most = self._entries, self._number, self._most if self._entries is not None else 0
         super().reset()

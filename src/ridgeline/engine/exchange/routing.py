@@ -11,7 +11,7 @@ from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.times import Positions
-from ridgeline.engine.exchange.dealing import Dealing
+from ridgeline.engine.exchange.hot_keys import LeastLoaded
 from ridgeline.engine.exchange.key_counts import KeyCounters
 from ridgeline.plan.container_spec import Route
 from ridgeline.plan.physical import OwnKeys, RoundRobin
@@ -48,7 +48,7 @@ class Splitter:
         """Of each codec, one sink of each group."""
 
     def begin(self, start: int) -> None:
-        """A window begins. Dealing out begins with partition `start`.
+        """A window begins. LeastLoaded out begins with partition `start`.
 
         It differs from window to window, so that few tuples a window load all partitions.
         """
@@ -113,12 +113,14 @@ class _Pass:
         self._owner = np.full(len(values), len(members), np.min_scalar_type(len(members)))
         for owner, (_, keys) in enumerate(members):
             self._owner[np.isin(values & keys.mask, list(keys.keys))] = owner
-        self._dealing = Dealing([keys for _, keys in members]) if any(k.shared for _, k in members) else None
+        self._least_loaded = (
+            LeastLoaded([keys for _, keys in members]) if any(k.shared for _, k in members) else None
+        )
 
     def begin(self, start: int) -> None:
         """A window begins."""
-        if self._dealing is not None:
-            self._dealing.begin(start)
+        if self._least_loaded is not None:
+            self._least_loaded.begin(start)
 
     def divide(self, hashes: Hashes) -> list[tuple[int, Positions]]:
         """The positions of each route's tuples, in order."""
@@ -126,8 +128,8 @@ class _Pass:
             hashes.astype(self._mask.dtype) & self._mask
         )  # in small integers: fresh memory costs more than counting
         count = len(self._numbers)
-        if self._dealing is not None:
-            owners = self._dealing.deal(hashes, owners)
+        if self._least_loaded is not None:
+            owners = self._least_loaded.deal(hashes, owners)
         if count <= _FEW:
             return [(number, np.flatnonzero(owners == owner)) for owner, number in enumerate(self._numbers)]
         order = np.argsort(owners, kind="stable")

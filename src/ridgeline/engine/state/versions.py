@@ -46,7 +46,7 @@ def restore(
         }  # before the same ones are released
         same = held and wanted and state_files.covered(held[-1]) == state_files.covered(wanted[-1])
         for cell in cells.values():
-            cell.lay_again() if same else cell.reset()
+            cell.rebind_files() if same else cell.reset()
         files.retire(operator.id, wanted)
     for name in missing:
         for cell_name, change in state_files.read(files.storage, name, operator.state_key).items():

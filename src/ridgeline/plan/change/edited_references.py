@@ -199,7 +199,7 @@ def _rule_with(rule: Any, old: Operator, new: object) -> Any:
     return replace(rule, operators=operators)
 
 
-def name_anew(app: Application, old: str, new: str) -> None:
+def rename_references(app: Application, old: str, new: str) -> None:
     """Let affinity rules of the application name an operator by its new name."""
     rules: list[Any] = []
     for rule in app.affinity:

@@ -15,10 +15,10 @@ from ridgeline.api.support.loops import DelayHead, DelayTail
 from ridgeline.plan.change.edited_references import (
     Named,
     forget_operators,
-    name_anew,
     operator_of,
     point_of,
     put_in_place,
+    rename_references,
     with_through,
 )
 from ridgeline.plan.draft import Draft
@@ -314,7 +314,7 @@ class Editor:
         if added is None or edit.new == edit.name or not self._is_free(edit.new):
             return
         self._put(added, replace(added, name=edit.new))
-        name_anew(self.app, edit.name, edit.new)
+        rename_references(self.app, edit.name, edit.new)
         for kept in self._outside:
             if edit.name in kept:
                 kept[edit.new] = kept.pop(edit.name)

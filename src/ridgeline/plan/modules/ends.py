@@ -142,14 +142,16 @@ class _Joiner:
         """`reach` of a port of an operator."""
         home = self.homes.get(id(end.operator))
         if home is not None and home is not scope:
-            return self.beyond(scope, end, use, home)[0]
+            return self.refuse_scope(scope, end, use, home)[0]
         if not use.inner:
             return _Reached(end)
         if home is None:
             what = f"{use.role}, `{end.name}`, belongs to a `{type(end.operator).__name__}` that is not in "
             remedy = "add it with `app.add_operator(name, operator)`"
             return self.faulty(use, what + scope.title, remedy)[0]
-        return _Reached(end) if isinstance(end, InputPoint) is use.entry else self.wrong_way(end, use)[0]
+        return (
+            _Reached(end) if isinstance(end, InputPoint) is use.entry else self.refuse_direction(end, use)[0]
+        )
 
     def reach_module(self, scope: ModuleScope, end: Any, use: _Use) -> list[_Reached]:
         """`reach` of a port of a module."""
@@ -161,10 +163,10 @@ class _Joiner:
             what = f"{use.role}, `{end.name}`, is a port of the module itself"
             return self.faulty(use, what, f"lead it to a port inside by `self.{end.name}.connect(...)`")
         if module.outside is not scope:
-            return self.beyond(scope, end, use, module.outside)
+            return self.refuse_scope(scope, end, use, module.outside)
         module.touched.add(end.name)
         if isinstance(end, InputProxy) is not use.entry:
-            return self.wrong_way(end, use)
+            return self.refuse_direction(end, use)
         self.lead(module)
         port = (module, end.name)
         found = [
@@ -186,7 +188,7 @@ class _Joiner:
         remedy = f"name the port: {names}" if ports else "it has no such port"
         return self.faulty(use, f"{use.role} is the module `{name}`, not one of its ports", remedy)[0]
 
-    def wrong_way(self, end: object, use: _Use) -> list[_Reached]:
+    def refuse_direction(self, end: object, use: _Use) -> list[_Reached]:
         """Refuse an input port where an output port belongs, or the other way round."""
         have, want = ("an output", "an input") if use.entry else ("an input", "an output")
         return self.faulty(use, f"{use.role}, `{self.name(end)}`, is {have} port", f"name {want} port there")
@@ -195,7 +197,7 @@ class _Joiner:
         self.draft.fault(use.where, what, remedy)
         return [_Reached(FAULTY)]
 
-    def beyond(self, scope: ModuleScope, end: Any, use: _Use, home: ModuleScope) -> list[_Reached]:
+    def refuse_scope(self, scope: ModuleScope, end: Any, use: _Use, home: ModuleScope) -> list[_Reached]:
         """Refuse an end that was added elsewhere than what names it."""
         what = f"{use.role}, `{self.name(end)}`, is in {home.title}, not in {scope.title}"
         return self.faulty(use, what, "lead there by a port of the module")
@@ -304,7 +306,7 @@ class _Joiner:
                     "or declare it with `optional=True`"
                 )
                 self.draft.fault(module.port(name), "the input port is not connected", remedy)
-                self.excuse(module.ends[name])
+                self.exempt(module.ends[name])
         silent = [name for name in declared.outputs if name not in module.touched]
         required = [name for name in silent if declared.outputs[name].required]
         for name in required:
@@ -316,9 +318,9 @@ class _Joiner:
             remedy = f"begin a stream at {'one of ' if len(declared.outputs) > 1 else ''}{ports}"
             self.draft.fault(module.name, "none of the output ports of the module is connected", remedy)
         for name in (*module.touched, *silent):
-            self.excuse(module.ends[name])
+            self.exempt(module.ends[name])
 
-    def excuse(self, ends: Sequence[_Reached]) -> None:
+    def exempt(self, ends: Sequence[_Reached]) -> None:
         """Ports that a port of a module stands for, which has a fault or need not be connected."""
         for end in ends:
             if isinstance(end.point, (InputPoint, OutputPoint)):

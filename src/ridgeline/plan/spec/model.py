@@ -180,7 +180,7 @@ def json_schema() -> dict[str, Any]:
 def check_document(document: Mapping[str, object]) -> tuple[Specification | None, list[Fault]]:
     """The specification, or None and all faults of its form.
 
-    Faults of parts leave the others: what is sound is read without the faulty parts, see `sound`.
+    Faults of parts leave the others: what is sound is read without the faulty parts, see `validate_document`.
     """
     try:
         return Specification.model_validate(document), []
@@ -188,7 +188,7 @@ def check_document(document: Mapping[str, object]) -> tuple[Specification | None
         return None, [_fault(problem, document) for problem in error.errors()]
 
 
-def sound(document: Mapping[str, object], faults: list[Fault]) -> dict[str, Any]:
+def validate_document(document: Mapping[str, object], faults: list[Fault]) -> dict[str, Any]:
     """The document without unknown keys, and without the parts that have other faults of form."""
     unknown = {fault.where for fault in faults if fault.what.startswith(_UNKNOWN)}
     others = [fault for fault in faults if fault.where not in unknown]

@@ -22,7 +22,7 @@ from ridgeline.engine.driver.checkpoint import journal_record
 from ridgeline.engine.driver.checkpoint.differences import common, difference, patched
 from ridgeline.engine.driver.checkpoint.journal_record import Place, Record
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
-from ridgeline.engine.driver.checkpoint.sync_marker import Witness, WitnessFile, find_witness
+from ridgeline.engine.driver.checkpoint.sync_marker import SyncMarker, WitnessFile, find_witness
 from ridgeline.engine.files.appended_file import AppendedFile
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage
 from ridgeline.engine.state import state_files
@@ -254,7 +254,7 @@ class Journal:
         if self._local is not None and self._place is not None and self.last is not None:
             if self._note is None:
                 self._note = WitnessFile(self._local, self._run_id)
-            self._note.note(Witness(self._place.segment, self._place.offset, self.last.window_id))
+            self._note.note(SyncMarker(self._place.segment, self._place.offset, self.last.window_id))
 
     def _is_full(self) -> bool:
         return self._place is not None and self._place.offset >= max(

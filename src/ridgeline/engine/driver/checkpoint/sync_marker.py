@@ -20,7 +20,7 @@ _NOTE = re.compile(rb"(\d{8} \d{12} \d{12}) ([0-9a-f]{8})\n")
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class SyncMarker:
     """So far the journal reached at least: the last synced record's segment, end and window."""
 
     segment: int
@@ -28,17 +28,17 @@ class Witness:
     window_id: int
 
 
-NOTHING = Witness(0, 0, -1)
+NOTHING = SyncMarker(0, 0, -1)
 
 
-def find_witness(storage: DriverStorage, run_id: str) -> Witness:
+def find_witness(storage: DriverStorage, run_id: str) -> SyncMarker:
     """What the notes say; `NOTHING` without one, or if it is damaged or another run's. Raises OSError."""
     window_id = max(map(int, filter(str.isdecimal, storage.names(FOLDER))), default=-1)
     with contextlib.suppress(FileNotFoundError):
         found = _NOTE.fullmatch(storage.read(_NAME))
         if found and int(found[2], 16) == _checksum(run_id, found[1]):
             segment, end, noted = map(int, found[1].split())
-            return Witness(segment, end, max(window_id, noted))
+            return SyncMarker(segment, end, max(window_id, noted))
     return replace(NOTHING, window_id=window_id)
 
 
@@ -57,7 +57,7 @@ class WitnessFile:
         self._run_id = run_id
         self._file: AppendedFile | None = None
 
-    def note(self, witness: Witness) -> None:
+    def note(self, witness: SyncMarker) -> None:
         """Overwrite the note; takes some microseconds."""
         text = f"{witness.segment:08d} {witness.end:012d} {witness.window_id:012d}".encode()
         with contextlib.suppress(OSError):

@@ -492,19 +492,19 @@ class ApplicationRun:
         self._outputs.idle(self.master.committed)
         self._reporter.published(self._outputs.take_published())
 
-    def bring_on(self, seconds: float) -> None:
+    def poll_windows(self, seconds: float) -> None:
         """Wait a while, at most so long, for windows under way; outputs may publish. Raises as `turn`."""
         self.turn(min(seconds, _STOP_SECONDS))
         if self._clock.monotonic() - self._idled >= IDLE_SECONDS:
             self.idle()
 
-    def rest(self, seconds: float, stop: threading.Event | None = None) -> None:
+    def wait_until_due(self, seconds: float, stop: threading.Event | None = None) -> None:
         """Wait until the next window is due or `stop` is set, perhaps less long; outputs publish meanwhile.
 
         No window is under way, but slots may come and go. Raises what a publisher raises, and as `turn`.
         """
         if self._executor.waits:
-            self.bring_on(seconds)
+            self.poll_windows(seconds)
             return
         due = self._clock.monotonic() + seconds
         while seconds > 0 and not self._clock.wait(min(seconds, IDLE_SECONDS), stop):

@@ -18,7 +18,7 @@ from ridgeline.engine.driver.checkpoint.manifest import SourceOffsets
 from ridgeline.engine.driver.run.run import IDLE_SECONDS, ApplicationRun
 from ridgeline.engine.driver.slots.source_batch import SourceBatch
 from ridgeline.engine.driver.slots.spark_errors import query_cause
-from ridgeline.engine.driver.spark_source.lag import SourceAsker
+from ridgeline.engine.driver.spark_source.lag import SourceLagMonitor
 from ridgeline.engine.driver.spark_source.offset_log import SparkLog
 from ridgeline.engine.driver.spark_source.query_progress import QueryProgress
 from ridgeline.engine.spark.each_batch import call_each_batch
@@ -90,9 +90,9 @@ class TickTrigger:
                 waits = limits.may_begin and not (master.can_begin and master.held)
                 held = held or run.paused
                 if run.paused and not master.under_way:
-                    run.rest(_READ_SECONDS, self._stop)
+                    run.wait_until_due(_READ_SECONDS, self._stop)
                 elif waits or not run.commit_held():
-                    run.bring_on(IDLE_SECONDS)
+                    run.poll_windows(IDLE_SECONDS)
             elif now >= begins:
                 if held:  # it is not late: there was nothing to do, or nobody wanted it
                     due, held = now, False
@@ -102,9 +102,9 @@ class TickTrigger:
             else:
                 held = held or now >= due
                 if master.under_way > master.held:
-                    run.bring_on(begins - now)
+                    run.poll_windows(begins - now)
                 else:
-                    run.rest(begins - now, self._stop)
+                    run.wait_until_due(begins - now, self._stop)
 
 
 class QueryTrigger:
@@ -124,7 +124,7 @@ class QueryTrigger:
         first_partitions = [_partitions(run.plan, logical.name)[0] for logical in self._sources]
         self._progress = QueryProgress(run.observe, clock, first_partitions)
         self._first_partitions = first_partitions
-        self._asker = SourceAsker(run.observe, clock, run.master.committed, run.checkpoint.storage)
+        self._asker = SourceLagMonitor(run.observe, clock, run.master.committed, run.checkpoint.storage)
         self._log = SparkLog(
             run.checkpoint.storage,
             [logical.name for logical in self._sources],
@@ -210,7 +210,7 @@ class QueryTrigger:
         """A micro-batch has come: hold it back while nobody wants windows."""
         self._run.take_changes()
         while self._run.paused and not limits.reached:
-            self._run.rest(_READ_SECONDS)
+            self._run.wait_until_due(_READ_SECONDS)
             self._run.take_changes()
         if limits.reached:
             raise _StopQueryError

@@ -56,7 +56,7 @@ class _Asked:
     problem: bool = False
 
 
-class SourceAsker:
+class SourceLagMonitor:
     """Emits a `SourceAsked` for each source that can be asked, every second, from a thread of its own.
 
     `committed`: the last committed window; `storage`: of the checkpoint, in which Spark notes where a query

@@ -35,14 +35,14 @@ def silence(plan: Plan) -> Plan:
             kind.publisher is not Operator.publisher
             and not operator_type(kind).outputs
             and not isinstance(operator, CollectorSink)
-            and not issubclass(kind, Silent)
+            and not issubclass(kind, Muted)
         ):
             operator.__class__ = _silenced(cast("Hashable", kind))
     return plan
 
 
-class Silent:
-    """Marks what `silence` has made."""
+class Muted:
+    """Marks what `silence` has muted."""
 
 
 @cache
@@ -52,7 +52,7 @@ def _silenced(kind: Any) -> type[Operator]:
     body: dict[str, Any] = dict.fromkeys(names, _pass)
     body |= {name: getattr(Operator, name) for name in _LIFE}
     body |= {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__reduce__": _reduced}
-    return type(kind.__name__, (Silent, kind), body)
+    return type(kind.__name__, (Muted, kind), body)
 
 
 def _pass(_self: Operator, _tuples: object) -> None:
@@ -60,11 +60,11 @@ def _pass(_self: Operator, _tuples: object) -> None:
 
 
 def _reduced(self: Any) -> tuple[Any, ...]:
-    kind = next(base for base in type(self).__mro__[1:] if base is not Silent)
+    kind = next(base for base in type(self).__mro__[1:] if base is not Muted)
     return _made, (kind,), self.__getstate__()
 
 
 def _made(kind: type[Operator]) -> Operator:
-    """A silent operator without properties, to be filled."""
+    """A muted operator without properties, to be filled."""
     made: Operator = object.__new__(_silenced(cast("Hashable", kind)))
     return made

@@ -57,7 +57,7 @@ class JumpingClock(Clock):
         return self._clock.wait(seconds, stop)
 
 
-class Striker:
+class FaultInjector:
     """Strikes one run with the faults that are planned for it, each once. `say` gets each in words.
 
     Raises RidgelineError for a fault that names no operator of the plan, unless that `changes` in the run.
@@ -182,9 +182,9 @@ class Striker:
 class _StruckInspector(Inspector):
     """An inspector that lets faults strike after calls, and at the end of an operator's turn."""
 
-    def __init__(self, runtime: OperatorRuntime, striker: Striker) -> None:
+    def __init__(self, runtime: OperatorRuntime, injector: FaultInjector) -> None:
         super().__init__(runtime)
-        self._striker = striker
+        self._injector = injector
         self._id = runtime.spec.id
         runtime.handlers = {
             port: (by_batch, self._struck(handler)) for port, (by_batch, handler) in runtime.handlers.items()
@@ -193,11 +193,11 @@ class _StruckInspector(Inspector):
     def _struck(self, handler: Handler) -> Handler:
         def struck(value: Any) -> None:
             handler(value)
-            self._striker.called(self._id)
+            self._injector.called(self._id)
 
         return struck
 
     def check(self) -> None:
         """As of `Inspector`; then what is left of the faults of this turn strikes."""
         super().check()
-        self._striker.strike(self._id, None)
+        self._injector.strike(self._id, None)

@@ -14,7 +14,7 @@ from ridgeline.api.partitioner import PartitionKeys
 _Counts = npt.NDArray[np.int64]
 
 
-class Dealing:
+class LeastLoaded:
     """The shared keys of the partitions of one operator, and what each has got in this window from here.
 
     Every partition of the operator must be there. The same runs of tuples are dealt out in the same way.
