@@ -192,6 +192,11 @@ def test_windows_limits_the_run():
     assert run_local(counted()).windows_committed == 10
 
 
+def test_an_option_that_does_not_exist_is_refused():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'from_windows'"):
+        run_local(Application("empty"), from_windows=3)
+
+
 @pytest.mark.parametrize("as_path", [str, lambda path: path])
 def test_a_checkpoint_folder_is_gone_on_from(tmp_path, as_path):
     first = run_local(counted(), windows=3, checkpoint=as_path(tmp_path))

@@ -230,6 +230,9 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
         >>> run_local(app, inputs={"numbers": [(50,)]}).collected("sink")
         [Number(value=100)]
     """
+    for name in resume.keys() - ResumeOptions.__annotations__.keys():
+        msg = f"run_local() got an unexpected keyword argument '{name}'"
+        raise TypeError(msg)
     clock = clock or SteppingClock()
     storage = (
         _local(os.fspath(checkpoint))
