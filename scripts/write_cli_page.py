@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,13 @@ def render() -> str:
     """The page's text."""
     commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     shown = {name: command for name, command in commands.items() if not command.hidden}
-    return HEAD + "".join(f"\n## {name}\n\n{_describe(name, command)}" for name, command in shown.items())
+    page, panel = HEAD, ""
+    for name, command in shown.items():
+        if command.rich_help_panel != panel:
+            panel = command.rich_help_panel
+            page += f"\n## {panel}\n"
+        page += f"\n### {name}\n\n{_describe(name, command)}"
+    return page
 
 
 def _describe(name: str, command: Any) -> str:
@@ -48,8 +55,19 @@ def _describe(name: str, command: Any) -> str:
     if command.epilog:
         text += f"\n{_plain(command.epilog)}\n"
     rows = [f"| `{argument.metavar}` | {_plain(argument.help)} |" for argument in arguments]
-    rows += [f"| `{_option(option)}` | {_plain(option.help)}{_also(option)} |" for option in options]
+    panel = None
+    for option in sorted(options, key=_place_of([option.rich_help_panel for option in options])):
+        if option.rich_help_panel != panel:
+            panel = option.rich_help_panel
+            rows.append(f"| **{panel}** | |")
+        rows.append(f"| `{_option(option)}` | {_plain(option.help)}{_also(option)} |")
     return f"{text}\n| | |\n|---|---|\n" + "\n".join(rows) + "\n" if rows else text
+
+
+def _place_of(panels: list[str | None]) -> Callable[[Any], int]:
+    """Options without a panel first, then panels in the order in which their first options come."""
+    places = list(dict.fromkeys([None, *panels]))
+    return lambda option: places.index(option.rich_help_panel)
 
 
 def _option(option: Any) -> str:

@@ -192,7 +192,7 @@ def test_help_of_run_begins_with_what_everybody_needs(ridgeline_command):
         "Cluster",
         "Packages and configuration",
         "Web service and metrics",
-        "Continue otherwise than the checkpoint says",
+        "Continue from a checkpoint",
         "Log",
         "Profile",
     }

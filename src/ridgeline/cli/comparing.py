@@ -17,7 +17,7 @@ import typer
 from ridgeline.api.errors import RidgelineError
 from ridgeline.cli.arguments import App, Attributes, Properties, Written
 from ridgeline.cli.configuration import load_configured
-from ridgeline.cli.errors import FAILED, CommandError, make_console, reporting_errors
+from ridgeline.cli.errors import FAILED, CommandError, make_console
 from ridgeline.cli.output import write
 
 SIDE = "run-side"
@@ -74,33 +74,32 @@ def compare(  # noqa: PLR0913, PLR0917  options
 
     Exit codes: 0 equal, 1 different, 2 a side is not valid or did not run.
     """
-    with reporting_errors():
-        from ridgeline.testing.comparing import as_dict
-        from ridgeline.testing.comparing import compare as compare_sides
-        from ridgeline.testing.matching import Tolerance
-        from ridgeline.testing.run_snapshot import Side
+    from ridgeline.testing.comparing import as_dict
+    from ridgeline.testing.comparing import compare as compare_sides
+    from ridgeline.testing.matching import Tolerance
+    from ridgeline.testing.run_snapshot import Side
 
-        both = [*_repeated("-D", properties), *_repeated("--attribute", attributes), *context.args]
-        both += [] if windows is None else ["--windows", str(windows)]
-        with tempfile.TemporaryDirectory(prefix="ridgeline-compare-") as folder:
-            sides = {name: Path(folder, name) for name in ("A", "B")}
-            commands = {
-                "A": [a, *_split("--a", a_options), *both],
-                "B": [b or a, *_split("--b", b_options), *both],
-            }
-            _run(commands, sides)
-            try:
-                found = compare_sides(
-                    Side(sides["A"]),
-                    Side(sides["B"]),
-                    only=only or (),
-                    tolerance=Tolerance(tolerance, tolerance),
-                    ordered=False if any_order else None,
-                    by_window=not all_windows,
-                )
-            except RidgelineError as error:
-                raise CommandError(str(error)) from error
-        write(json.dumps(as_dict(found), indent=2) if as_json else "\n".join(found.lines(limit)))
+    both = [*_repeated("-D", properties), *_repeated("--attribute", attributes), *context.args]
+    both += [] if windows is None else ["--windows", str(windows)]
+    with tempfile.TemporaryDirectory(prefix="ridgeline-compare-") as folder:
+        sides = {name: Path(folder, name) for name in ("A", "B")}
+        commands = {
+            "A": [a, *_split("--a", a_options), *both],
+            "B": [b or a, *_split("--b", b_options), *both],
+        }
+        _run(commands, sides)
+        try:
+            found = compare_sides(
+                Side(sides["A"]),
+                Side(sides["B"]),
+                only=only or (),
+                tolerance=Tolerance(tolerance, tolerance),
+                ordered=False if any_order else None,
+                by_window=not all_windows,
+            )
+        except RidgelineError as error:
+            raise CommandError(str(error)) from error
+    write(json.dumps(as_dict(found), indent=2) if as_json else "\n".join(found.lines(limit)))
     if not found.equal:
         raise typer.Exit(FAILED)
 
@@ -112,21 +111,20 @@ def run_side(
     windows: Windows = None,
 ) -> None:
     """Run one side of a comparison: what `ridgeline compare` starts."""
-    with reporting_errors():
-        from ridgeline.testing.run_local import run_local
-        from ridgeline.testing.run_snapshot import write_side
+    from ridgeline.testing.run_local import run_local
+    from ridgeline.testing.run_snapshot import write_side
 
-        found = load_configured(context, written)
-        resolved = found.resolve()
-        with resolved.reporting():
-            run = run_local(
-                found.app,
-                windows=windows,
-                properties=resolved.properties,
-                attributes=resolved.attributes,
-                capture=True,
-            )
-        write_side(run.captured, Path(folder))
+    found = load_configured(context, written)
+    resolved = found.resolve()
+    with resolved.reporting():
+        run = run_local(
+            found.app,
+            windows=windows,
+            properties=resolved.properties,
+            attributes=resolved.attributes,
+            capture=True,
+        )
+    write_side(run.captured, Path(folder))
 
 
 def _repeated(option: str, values: Sequence[str] | None) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ridgeline.cli.errors import CommandError, reporting_errors
+from ridgeline.cli.errors import CommandError
 from ridgeline.cli.output import write
 
 if TYPE_CHECKING:
@@ -99,13 +99,12 @@ def list_applications(file: File, as_json: AsJson = False) -> None:
 
     Exit codes: 0 done, 2 the package cannot be read.
     """
-    with reporting_errors():
-        found = [_shown(one) for one in _opened(file).applications.values()]
-        if as_json:
-            write(json.dumps(found, indent=2))
-            return
-        for one in found:
-            write(_line(one["name"], one["doc"]))
+    found = [_shown(one) for one in _opened(file).applications.values()]
+    if as_json:
+        write(json.dumps(found, indent=2))
+        return
+    for one in found:
+        write(_line(one["name"], one["doc"]))
 
 
 def get_package_info(file: File, as_json: AsJson = False) -> None:
@@ -115,26 +114,25 @@ def get_package_info(file: File, as_json: AsJson = False) -> None:
 
     Exit codes: 0 done, 2 the package cannot be read.
     """
-    with reporting_errors():
-        from ridgeline.packages.requirements import needs
+    from ridgeline.packages.requirements import needs
 
-        package = _opened(file)
-        required = list(needs(package.requirements, package.extras))
-        info: dict[str, Any] = {
-            "name": package.name,
-            "version": package.version,
-            "summary": package.summary or None,
-            "file": str(package.path),
-            "bytes": package.size_bytes,
-            "sha256": package.sha256,
-            "applications": [_shown(one) for one in package.applications.values()],
-            "configurationSets": list(package.configurations),
-            "requirements": [
-                {"requirement": one.requirement, "installed": one.found, "met": one.met} for one in required
-            ],
-            "misfits": list(package.misfits()),
-        }
-        write(json.dumps(info, indent=2) if as_json else _text(info))
+    package = _opened(file)
+    required = list(needs(package.requirements, package.extras))
+    info: dict[str, Any] = {
+        "name": package.name,
+        "version": package.version,
+        "summary": package.summary or None,
+        "file": str(package.path),
+        "bytes": package.size_bytes,
+        "sha256": package.sha256,
+        "applications": [_shown(one) for one in package.applications.values()],
+        "configurationSets": list(package.configurations),
+        "requirements": [
+            {"requirement": one.requirement, "installed": one.found, "met": one.met} for one in required
+        ],
+        "misfits": list(package.misfits()),
+    }
+    write(json.dumps(info, indent=2) if as_json else _text(info))
 
 
 def _opened(file: str) -> Package:

@@ -7,7 +7,7 @@ from typing import Annotated, TypedDict
 
 from ridgeline.api.support.option import Option
 
-_PANEL = "Continue otherwise than the checkpoint says"
+_PANEL = "Continue from a checkpoint"
 
 
 class ResumeOptions(TypedDict, total=False):
