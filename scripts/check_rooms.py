@@ -34,7 +34,6 @@ CLASSES_NOW = {
     "Container": 26,
     "Measurement": 27,
     "OperatorContext": 26,
-    "OperatorRuntime": 29,
     "ProgressFold": 25,
     "Slot": 26,
     "SlotExecutor": 43,

@@ -122,8 +122,8 @@ def test_the_users_line_stands_in_the_exception(spark_context):
     assert "ValueError: Number(value=7)" in text
     assert "test_handle_tuples.py" in text
     assert "raise ValueError(number)  # the user's line" in text
-    assert "runtime.py" not in text
-    assert "runtime.py" in caught.value.failure.traceback
+    assert "delivery.py" not in text
+    assert "delivery.py" in caught.value.failure.traceback
 
 
 @pytest.mark.slow

@@ -53,6 +53,9 @@ class OperatorType:
     """The `outputs`, and the port of dead letters that operators have beside them."""
 
 
+_FINISHED = "_finished"
+HIDDEN = frozenset({"_forgotten", _FINISHED, "context"})
+"""What the platform keeps among the attributes of an operator."""
 _LETTERS: OutputPort[DeadLetter] = OutputPort(DeadLetter, optional=True)
 _TYPES: weakref.WeakKeyDictionary[type, OperatorType] = weakref.WeakKeyDictionary()
 REQUIRED: Any = type("Required", (), {"__repr__": lambda _self: "<required>"})()
@@ -164,6 +167,16 @@ def lateness_seconds(operator: Operator) -> float | None:
     ports = operator_type(type(operator)).outputs
     found = [operator.lateness_of(name) for name, port in ports.items() if not port.error]
     return max((seconds for seconds in found if seconds is not None), default=None)
+
+
+def has_finished(operator: InputOperator) -> bool:
+    """True if an input operator has called `finish`, in the window that runs or before it."""
+    return bool(vars(operator).get(_FINISHED))
+
+
+def mark_finished(operator: InputOperator, *, finished: bool) -> None:
+    """A window begins: the input operator had finished before it, or it had not."""
+    vars(operator)[_FINISHED] = finished
 
 
 def is_stateless(operator: Operator) -> bool:
@@ -482,7 +495,7 @@ class InputOperator(Operator):
 
         When all inputs have finished, the application ends by itself.
         """
-        self.__dict__["_finished"] = True
+        self.__dict__[_FINISHED] = True
 
     def idle_seconds(self) -> float | None:
         """Seconds without a record after which a partition holds no watermark up; None: it always does.
@@ -579,7 +592,7 @@ class Unifier(Operator):
     """
 
     _waiting = ListState()
-    """Tuples of the open application window: see `ridgeline.engine.operator.gathering`."""
+    """Tuples of the open application window: see `ridgeline.engine.operator.application_window`."""
 
 
 class PassThroughUnifier(Unifier):

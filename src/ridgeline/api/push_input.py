@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ridgeline.api.operator import InputOperator
+from ridgeline.api.operator import InputOperator, has_finished
 
 
 class PushInput(InputOperator):
@@ -71,7 +71,7 @@ class PushInput(InputOperator):
     @property
     def has_finished(self) -> bool:
         """True once it has called `finish`."""
-        return bool(self.__dict__.get("_finished"))
+        return has_finished(self)
 
     def wake(self) -> None:
         """Say that there is something to emit: from `setup` on, from any thread. Raises nothing."""

@@ -10,8 +10,8 @@ from typing import Any
 from ridgeline.api.attributes import OnError, ProcessingMode
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import ContainerAbortError, Failure, OperatorError, RidgelineError, did_you_mean
+from ridgeline.engine.operator.instance import Instance
 from ridgeline.engine.operator.progress import Handler
-from ridgeline.engine.operator.runtime import OperatorRuntime
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
@@ -96,9 +96,9 @@ class FaultInjector:
         self._clocks.update(dict.fromkeys(ids, jumping))
         return jumping
 
-    def inspect(self, runtime: OperatorRuntime) -> Inspector:
+    def inspect(self, instance: Instance) -> Inspector:
         """Look at an operator as `Inspector` does, and strike it."""
-        return _StruckInspector(runtime, self)
+        return _StruckInspector(instance, self)
 
     def on_turn(self, request: WindowRequest, operator: int) -> None:
         """An operator is about to run; with others in turn this is called again and again."""
@@ -182,12 +182,12 @@ class FaultInjector:
 class _StruckInspector(Inspector):
     """An inspector that lets faults strike after calls, and at the end of an operator's turn."""
 
-    def __init__(self, runtime: OperatorRuntime, injector: FaultInjector) -> None:
-        super().__init__(runtime)
+    def __init__(self, instance: Instance, injector: FaultInjector) -> None:
+        super().__init__(instance)
         self._injector = injector
-        self._id = runtime.spec.id
-        runtime.handlers = {
-            port: (by_batch, self._struck(handler)) for port, (by_batch, handler) in runtime.handlers.items()
+        self._id = instance.spec.id
+        instance.handlers = {
+            port: (by_batch, self._struck(handler)) for port, (by_batch, handler) in instance.handlers.items()
         }
 
     def _struck(self, handler: Handler) -> Handler:

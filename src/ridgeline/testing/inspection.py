@@ -14,7 +14,7 @@ from ridgeline.api.columns.dataframes import ArrowStream
 from ridgeline.api.errors import RidgelineError, StateError, shorten
 from ridgeline.api.operator import Operator
 from ridgeline.api.points import OutputPoint, Rows
-from ridgeline.engine.operator.runtime import OperatorRuntime
+from ridgeline.engine.operator.instance import Instance
 from ridgeline.engine.operator.undeclared import is_hidden
 from ridgeline.testing.fingerprint import fingerprint, is_users
 
@@ -36,9 +36,9 @@ class Inspector:
     in module variables, in the middle of large containers, and those undone before the window ends.
     """
 
-    def __init__(self, runtime: OperatorRuntime) -> None:
-        self._operator = runtime.operator
-        self._points = [_checked(point) for point in runtime.outputs.values()]
+    def __init__(self, instance: Instance) -> None:
+        self._operator = instance.operator
+        self._points = [_checked(point) for point in instance.outputs.values()]
         self._before = {name: (value, fingerprint(value)) for name, value in _held(self._operator).items()}
 
     def begin_again(self) -> None:

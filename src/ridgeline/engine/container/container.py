@@ -34,12 +34,18 @@ from ridgeline.engine.exchange.outgoing import Emitted, Outgoing, Routes
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.files.storage import Storage
 from ridgeline.engine.operator.chain import Chain, Ran, Relay, chains
-from ridgeline.engine.operator.controls import Controls, ControlTuples, Entering, controls_to_send
-from ridgeline.engine.operator.inspecting import Inspect
+from ridgeline.engine.operator.instance import Inspect
 from ridgeline.engine.operator.runtime import OperatorRuntime
+from ridgeline.engine.operator.signals import (
+    Controls,
+    EndedOperators,
+    Entering,
+    Marks,
+    Signals,
+    controls_to_send,
+    marks_to_send,
+)
 from ridgeline.engine.operator.skipping import Skips
-from ridgeline.engine.operator.timers import Ends
-from ridgeline.engine.operator.watermarks import Marks, Watermark, marks_to_send
 from ridgeline.engine.process.worker_output import CurrentOperator, enter_operator, leave_operator
 from ridgeline.engine.state import state_files, versions
 from ridgeline.engine.state.segment_files import SegmentFiles
@@ -100,7 +106,7 @@ class Container:
         self._turns: dict[int, CurrentOperator] = {}
         self._marks: Marks = {}
         """The watermarks of the window that runs, of own operators and of those that send to them."""
-        self._ends = Ends(spec.ends)
+        self._ends = EndedOperators(spec.ends)
         self._controls: Controls = {}
         """The control tuples of the window that runs, of own operators and of those that send to them."""
         self._now: tuple[int, int, float] | None = None
@@ -119,10 +125,8 @@ class Container:
         self._read_by_others = {route.source for route in spec.routes if route.container != spec.id}
         self._operators = {one.id: stays.get(one.id) or self._make(one) for one in spec.operators}
         for operator, runtime in self._operators.items():
-            if runtime.watermark is not None:
-                runtime.watermark.producers = spec.watermarks[operator]
             entering = map(Entering._make, spec.entering.get(operator, ()))
-            runtime.controls = ControlTuples(operator, runtime.operator, entering, self._controls)
+            runtime.connect(spec.watermarks.get(operator, ()), entering)
         self._chains = chains(spec, self._operators)
 
     def _make(self, operator: PhysicalOperator) -> OperatorRuntime:
@@ -143,9 +147,9 @@ class Container:
             keys=operator.keys,
         )
         context.on_wake = self._wake
-        watermark = Watermark(operator.id, self._marks) if operator.id in spec.watermarks else None
+        signals, keeps_time = Signals(self._marks, self._ends, self._controls), operator.id in spec.watermarks
         level, inspect = spec.recording_level, self._inspect
-        runtime = OperatorRuntime(operator, context, level, inspect, watermark, self._ends)
+        runtime = OperatorRuntime(operator, context, level, inspect, signals, keeps_time=keeps_time)
         name = operator.title.removesuffix(f"[{operator.partition}]")
         self._turns[operator.id] = CurrentOperator(name, context)
         self._versions[operator.id] = ()
@@ -311,8 +315,6 @@ class Container:
                 own.wait_seconds = max(0.0, own.began - window.restored)
                 own.transfer_seconds = max(0.0, own.ended - own.began - own.compute_seconds)
                 own.state_seconds = written - routed
-                if runtime.watermark is not None:
-                    runtime.watermark.report(own, runtime.context)
                 if isinstance(batches, FedRows) and isinstance(runtime.operator, SparkSource):
                     count_reading(batches, own, window)
                 if not own.dropped:
@@ -388,7 +390,9 @@ class Container:
         """
         self._failed = False
         self._untidy += self._stop(
-            runtime for runtime in self._operators.values() if runtime.failed or runtime.holds_connections
+            runtime
+            for runtime in self._operators.values()
+            if runtime.instance.failed or runtime.instance.holds_connections
         )
         del self._untidy[1:]  # the first is what is reported
 
@@ -585,7 +589,7 @@ class Container:
 
         Raises OperatorError.
         """
-        skips = Skips() if runtime.skips_tuples else None
+        skips = Skips() if runtime.instance.skips_tuples else None
         while True:
             try:
                 return runtime.run(request, inputs, batches, timeline, skips)

@@ -10,7 +10,11 @@ import numpy as np
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Timeline
 from ridgeline.api.columns.tuples import Tuples
+from ridgeline.api.operator import InputOperator, is_stateless
 from ridgeline.api.times import NO_TIME, Microseconds, Times, joined_times
+from ridgeline.engine.operator.input import emitted_tuples
+from ridgeline.engine.operator.instance import Instance
+from ridgeline.engine.operator.part import Emitted, Turn, TurnPart
 from ridgeline.measure.age.record_age import LEVELS, sample
 from ridgeline.measure.events import AgeSample
 
@@ -72,6 +76,45 @@ class AgeMeter:
                 found = sample(place, LEVELS[place], newest, oldest, now)
             samples += [found] if found is not None else []
         return samples
+
+
+class RecordAges(TurnPart):
+    """Notes when an operator is done with its records."""
+
+    def __init__(self, instance: Instance, places: Sequence[str]) -> None:
+        super().__init__(instance)
+        self.meter = AgeMeter(places)
+
+    @classmethod
+    def of(cls, instance: Instance) -> RecordAges | None:
+        """None if no ages are taken of its records."""
+        source = isinstance(instance.operator, InputOperator)
+        leaf, stateful = not instance.spec.outputs, not is_stateless(instance.operator)
+        found = places(instance.level, source=source, leaf=leaf, stateful=stateful)
+        kind = _EmittedAges if source else _ProcessedAges
+        return kind(instance, found) if found else None
+
+    def begin(self, turn: Turn) -> None:
+        """Drop the notes of an attempt before."""
+        self.meter.begin(turn.timeline)
+
+
+class _ProcessedAges(RecordAges):
+    def processed(self, turn: Turn, tuples: Tuples) -> None:
+        """Note when a run of tuples has been processed."""
+        self.meter.processed(tuples)
+
+
+class _EmittedAges(RecordAges):
+    _done = 0.0
+
+    def end(self, turn: Turn) -> None:
+        """Note when an input operator is done."""
+        self._done = turn.timeline.now()
+
+    def report(self, turn: Turn, emitted: Emitted) -> None:
+        """All that it has emitted was emitted by then."""
+        self.meter.emitted(emitted_tuples(self.instance, emitted), self._done)
 
 
 def _as_of_last(

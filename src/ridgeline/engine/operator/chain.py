@@ -82,7 +82,7 @@ def _link(spec: ContainerSpec, producer: OperatorRuntime, consumer: OperatorRunt
     ]
     if len(going) != 1 or route.route is not None or isinstance(producer.operator, InputOperator):
         return None
-    if producer.outputs[route.source_port].port.error or consumer.controls.handles:
+    if producer.outputs[route.source_port].port.error or consumer.handles_controls:
         return None
     return route if producer.takes_batches and consumer.takes_batches else None
 

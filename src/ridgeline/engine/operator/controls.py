@@ -7,75 +7,57 @@ of them once per input port, however many partitions or unifiers upstream have p
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from ridgeline.api.operator import Operator, operator_type
-from ridgeline.api.points import OutputPoint
+from ridgeline.api.operator import operator_type
 from ridgeline.api.support.pickling import dumps
+from ridgeline.engine.operator.instance import Instance
+from ridgeline.engine.operator.part import Turn, TurnPart
+from ridgeline.engine.operator.signals import Control, Entering
 
 
-class Control(NamedTuple):
-    """A control tuple. `number`: of those that the `origin` (physical id) has emitted in the window.
-
-    `at_end`: delivered before `end_window`, else before the tuples of the window. `value`: pickled.
-    """
-
-    origin: int
-    number: int
-    at_end: bool
-    value: bytes
+def control_handlers(instance: Instance) -> dict[str, Callable[[Any], object]]:
+    """The operator's methods for control tuples, by input port."""
+    return {
+        name: getattr(instance.operator, port.control_name)
+        for name, port in operator_type(type(instance.operator)).inputs.items()
+        if port.control_name is not None
+    }
 
 
-Controls: TypeAlias = dict[tuple[int, str], list[Control]]
-"""The control tuples of a window so far, by the output port that they left by (physical id and name)."""
+class ControlTuples(TurnPart):
+    """Delivers control tuples, and passes on what no method keeps."""
 
-
-class Entering(NamedTuple):
-    """A stream into an operator: the output port (physical id and name) and the operator's port."""
-
-    source: int
-    source_port: str
-    port: str
-
-
-class ControlTuples:
-    """The control tuples of one operator, window by window.
-
-    `shared`: those of the container's window, to which it adds what it emits and what it passes on.
-    """
-
-    def __init__(
-        self, operator_id: int, operator: Operator, entering: Iterable[Entering], shared: Controls
-    ) -> None:
-        self._id = operator_id
-        self._entering = tuple(entering)
-        self._shared = shared
-        declared = operator_type(type(operator))
-        self._handlers: dict[str, Callable[[Any], object]] = {
-            name: getattr(operator, port.control_name)
-            for name, port in declared.inputs.items()
-            if port.control_name is not None
-        }
+    def __init__(self, instance: Instance) -> None:
+        super().__init__(instance)
+        self._id = instance.spec.id
+        self._entering: tuple[Entering, ...] = ()
+        self._shared = instance.signals.controls
+        self._handlers = control_handlers(instance)
+        declared = operator_type(type(instance.operator))
         self._outputs = [name for name, port in declared.outputs.items() if not port.error]
         self._delivered: set[tuple[str, int, int]] = set()
         self._passed: set[tuple[int, int]] = set()
 
-    @property
-    def handles(self) -> bool:
-        """True if the operator has a method for them."""
-        return bool(self._handlers)
+    def connect(self, entering: Iterable[Entering]) -> None:
+        """These streams come in from now on."""
+        self._entering = tuple(entering)
 
-    def begin(self, call: Callable[..., object]) -> None:
-        """An attempt at a window begins: `deliver` those that come before its tuples."""
+    def before_tuples(self, turn: Turn) -> None:
+        """Deliver those that come before the tuples of the window."""
         self._delivered.clear()
         self._passed.clear()
         for end in [end for end in self._shared if end[0] == self._id]:
             del self._shared[end]
-        self.deliver(call, at_end=False)
+        self._deliver(at_end=False)
 
-    def deliver(self, call: Callable[..., object], *, at_end: bool) -> None:
-        """Call the operator's methods for those that are due, by `call(callback, method, value)`.
+    def after_tuples(self, turn: Turn) -> None:
+        """Deliver those that come at the window's end."""
+        self._deliver(at_end=True)
+
+    def _deliver(self, *, at_end: bool) -> None:
+        """Call the operator's methods for those that are due.
 
         What a method does not keep, by returning True, goes on to all output ports.
         """
@@ -86,7 +68,7 @@ class ControlTuples:
                     continue
                 self._delivered.add(key)
                 handler = self._handlers.get(port)
-                kept = handler is not None and call(
+                kept = handler is not None and self.instance.timed(
                     f"control of port {port}", handler, pickle.loads(control.value)
                 )
                 if kept is not True and key[1:] not in self._passed:
@@ -94,18 +76,19 @@ class ControlTuples:
                     for name in self._outputs:
                         self._shared.setdefault((self._id, name), []).append(control)
 
-    def emitted(self, points: Mapping[str, OutputPoint]) -> None:
-        """Add what the operator has emitted. Raises what pickling raises."""
+
+class EmittedControls(TurnPart):
+    """Adds what the operator has emitted to the control tuples of the container's window."""
+
+    def end(self, turn: Turn) -> None:
+        """All callbacks are done. Raises what pickling raises, as OperatorError."""
+        self.instance.call("emit_control", self._add)
+
+    def _add(self) -> None:
+        operator, shared = self.instance.spec.id, self.instance.signals.controls
         number = 0
-        for name, point in points.items():
+        for name, point in self.instance.outputs.items():
             for at_end, value in point.controls:
-                control = Control(self._id, number, at_end, dumps(value))
-                self._shared.setdefault((self._id, name), []).append(control)
+                control = Control(operator, number, at_end, dumps(value))
+                shared.setdefault((operator, name), []).append(control)
                 number += 1
-
-
-def controls_to_send(
-    controls: Mapping[tuple[int, str], list[Control]], operators: Collection[int]
-) -> Controls:
-    """The control tuples of those operators of a container that others read."""
-    return {end: some for end, some in controls.items() if end[0] in operators}

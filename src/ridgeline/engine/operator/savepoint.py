@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +13,7 @@ from ridgeline.api.cells.keyed_overlay import Overlay
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.cells.keyed_table import NumberTable
 from ridgeline.api.state import ValueCell
-
-if TYPE_CHECKING:
-    from ridgeline.engine.operator.runtime import OperatorRuntime
+from ridgeline.engine.operator.instance import Instance
 
 _CONTAINERS = frozenset({dict, list, set, OrderedDict})
 _PARTS = frozenset({Overlay, NumberTable})
@@ -30,16 +28,16 @@ class Savepoint:
     Raises whatever copying an attribute raises.
     """
 
-    def __init__(self, runtime: OperatorRuntime) -> None:
-        self._runtime = runtime
-        self._late = runtime.context.take_late()
-        runtime.context.count_late(self._late)
-        names = runtime.set_in_window()
-        values = vars(runtime.operator)
+    def __init__(self, instance: Instance) -> None:
+        self._instance = instance
+        self._late = instance.context.take_late()
+        instance.context.count_late(self._late)
+        names = instance.undeclared.set_in_window()
+        values = vars(instance.operator)
         self._attributes = {name: _owned(values[name]) for name in names}
         memo: dict[int, Any] = {}
-        self._cells = [(cell, _fields(cell, memo)) for cell in runtime.cells.values()]
-        self._keyed = [cell for cell in runtime.cells.values() if isinstance(cell, KeyedCell)]
+        self._cells = [(cell, _fields(cell, memo)) for cell in instance.cells.values()]
+        self._keyed = [cell for cell in instance.cells.values() if isinstance(cell, KeyedCell)]
         for cell in self._keyed:
             cell.begin_trial()
 
@@ -50,10 +48,10 @@ class Savepoint:
 
     def roll_back(self) -> None:
         """The tuple failed: all is as before."""
-        self._runtime.context.take_late()
-        self._runtime.context.count_late(self._late)
-        values = vars(self._runtime.operator)
-        for name in self._runtime.set_in_window():
+        self._instance.context.take_late()
+        self._instance.context.count_late(self._late)
+        values = vars(self._instance.operator)
+        for name in self._instance.undeclared.set_in_window():
             if name not in self._attributes:
                 del values[name]
         values.update(self._attributes)

@@ -9,11 +9,11 @@ costs one more attempt, however much it is. A batch that fails is delivered row 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,17 +26,15 @@ from ridgeline.api.operator import operator_type
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.support.masking import mask_text, printable
 from ridgeline.api.times import Processing
+from ridgeline.engine.operator.delivery import Delivery, Place
+from ridgeline.engine.operator.instance import Instance
+from ridgeline.engine.operator.part import Emitted, Turn, TurnPart
 from ridgeline.engine.operator.progress import Handler
 from ridgeline.engine.operator.savepoint import Savepoint
-
-if TYPE_CHECKING:
-    from ridgeline.engine.operator.runtime import OperatorRuntime
 
 _TEXT_LIMIT = 300
 _TUPLE_LIMIT = 1_000
 _TRACEBACK_LIMIT = 2_000
-Place = tuple[str, int]
-"""An input port, and the number of a run of tuples that came in on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,31 +72,32 @@ class Skips:
         return found
 
 
-class Delivery:
-    """Delivers tuples to an operator that leaves those out on which it fails."""
+class SkippingDelivery(Delivery):
+    """Delivers the tuples of one window to an operator that leaves those out on which it fails.
 
-    def __init__(self, runtime: OperatorRuntime, skips: Skips) -> None:
-        self._runtime = runtime
+    `left_out`: gets what was wrong with those that no error port has taken.
+    """
+
+    def __init__(self, instance: Instance, skips: Skips, left_out: list[str]) -> None:
+        super().__init__(instance)
         self._skips = skips
-        self._points = list(runtime.outputs.values())
-        declared = operator_type(type(runtime.operator)).outputs
-        self._letters = None if DEAD_LETTERS in declared else runtime.outputs.get(DEAD_LETTERS)
-        self._context = runtime.context
-        self.left_out: list[str] = []
-        """What was wrong with those that no error port has taken."""
+        self._points = list(instance.outputs.values())
+        self._letters = _letters_of(instance)
+        self._context = instance.context
+        self._left_out = left_out
 
     def deliver(
-        self, place: Place, handler: Handler, tuples: Tuples, inheriting: Iterable[OutputPoint]
+        self, place: Place, handler: Handler, tuples: Tuples, inheriting: Sequence[OutputPoint]
     ) -> None:
         """Tuple by tuple. Raises OperatorError if one failed and its traces cannot be taken back."""
         rows = tuples.rows
         iterator = iter(rows)
         remaining: Callable[[], int] = iterator.__length_hint__  # type: ignore[attr-defined]  # a list's iterator
-        points = list(inheriting) if tuples.timed else []
+        points = inheriting if tuples.timed else ()
         processing = Processing(lambda: tuples.times, len(rows), remaining)
         outputs = [point.begin(processing) for point in points]
         lengths: list[list[int]] = [[] for _ in points]
-        with self._runtime.running.part(place[0], len(rows), iterator):
+        with self._instance.running.part(place[0], len(rows), iterator):
             for position, row in enumerate(iterator):
                 self._one(place, position, "process", handler, row, row)
                 for output, after in zip(outputs, lengths, strict=True):
@@ -107,29 +106,28 @@ class Delivery:
             point.end(after)
 
     def deliver_batch(
-        self, place: Place, handler: Handler, tuples: Tuples, inheriting: Iterable[OutputPoint]
+        self, place: Place, handler: Handler, tuples: Tuples, inheriting: Sequence[OutputPoint]
     ) -> None:
         """As one batch; row by row once it has failed. Raises OperatorError as `deliver`."""
-        points = list(inheriting)
         if place not in self._skips.suspects:
             marks = self._marks()
             try:
-                self._runtime.deliver_batch(place[0], handler, tuples, points)
+                super().deliver_batch(place, handler, tuples, inheriting)
             except OperatorError as error:
                 self._roll_back(marks)
-                if not self._runtime.is_clean:
+                if not self._instance.is_clean:
                     self._skips.suspect(place, None if len(tuples) > 1 else 0, error)
                     return
             else:
                 return
-        with self._runtime.running.part(place[0], len(tuples), None):
+        with self._instance.running.part(place[0], len(tuples), None):
             for position in range(len(tuples)):
                 one = tuples.take(np.array([position]))
                 processing = Processing(lambda one=one: one.times, 1)  # type: ignore[misc]
-                for point in points:
+                for point in inheriting:
                     point.begin(processing)
                 self._one(place, position, "process_batch", handler, one.batch, one)
-                for point in points:
+                for point in inheriting:
                     point.end()
 
     def check(self) -> None:
@@ -158,18 +156,18 @@ class Delivery:
         tried = self._skips.failure is None and position in self._skips.suspects.get(place, ())
         if tried:
             with suppress(Exception):  # attributes of users may refuse to be copied
-                savepoint = Savepoint(self._runtime)
+                savepoint = Savepoint(self._instance)
         marks = self._marks()
         try:
             handler(value)
         except BaseException as error:
             row = row.rows[0] if isinstance(row, Tuples) else row
-            failure = self._runtime.failure(f"{callback} of port {place[0]}", error, shorten(row))
+            failure = self._instance.failure(f"{callback} of port {place[0]}", error, shorten(row))
             if not isinstance(failure, OperatorError):
                 raise failure from error
             failure.__cause__ = error
             wrong = self._wrong(described(error, _TEXT_LIMIT), failure.failure.traceback)
-            clean = self._runtime.is_clean
+            clean = self._instance.is_clean
             self._roll_back(marks)
             if savepoint is not None:
                 savepoint.roll_back()
@@ -187,7 +185,7 @@ class Delivery:
         return Wrong(error, traceback[-_TRACEBACK_LIMIT:], self._context.clock.wall())
 
     def _letter(self, port: str, row: object, wrong: Wrong) -> DeadLetter:
-        spec = self._runtime.spec
+        spec = self._instance.spec
         shown, error, trace = (
             printable(mask_text(text)) for text in (shorten(row, _TUPLE_LIMIT), wrong.error, wrong.traceback)
         )
@@ -198,13 +196,13 @@ class Delivery:
         """Give it to the first error port that takes such tuples, else note it; write its dead letter."""
         if self._letters is not None:
             self._letters.emit(self._letter(port, row, wrong))
-        schema = self._runtime.spec.inputs[port]
+        schema = self._instance.spec.inputs[port]
         taking = (point for point in self._points if point.port.error and _takes(point, schema))
         point = next(taking, None)
         if point is not None:
             point.emit(row)
         else:
-            self.left_out.append(f"{shorten(row)}: {wrong.error}")
+            self._left_out.append(f"{shorten(row)}: {wrong.error}")
 
     def _marks(self) -> Sequence[object]:
         return [*(point.mark() for point in self._points), self._context.handed_over_count]
@@ -215,20 +213,70 @@ class Delivery:
         self._context.take_back(marks[-1])
 
 
-def write_letters(runtime: OperatorRuntime) -> list[str]:
-    """Write the dead letters of records that an input left out; returns what was wrong with each."""
-    context, spec = runtime.context, runtime.spec
-    declared = operator_type(type(runtime.operator)).outputs
-    point = None if DEAD_LETTERS in declared else runtime.outputs.get(DEAD_LETTERS)
-    at = datetime.fromtimestamp(context.clock.wall(), UTC)
-    found = []
-    for record, error in context.take_left_out():
-        shown, text = (printable(mask_text(one[:_TUPLE_LIMIT])) for one in (record, error))
-        if point is not None:
-            port = next(iter(declared), "")
-            point.emit(DeadLetter(context.window_id, spec.name, spec.partition, port, shown, text, "", at))
-        found.append(f"{shorten(shown)}: {text}")
-    return found
+class LeftOut(TurnPart):
+    """Writes the dead letters of records that an input has left out, and counts what went to error ports."""
+
+    def __init__(self, instance: Instance) -> None:
+        super().__init__(instance)
+        self._declared = operator_type(type(instance.operator)).outputs
+        self._letters = _letters_of(instance)
+        self._ports = [
+            (name, point.port.late)
+            for name, point in instance.outputs.items()
+            if point.port.late or point.port.error
+        ]
+
+    def begin(self, turn: Turn) -> None:
+        """Drop the records that a failed attempt has left out."""
+        self.instance.context.take_left_out()
+
+    def end(self, turn: Turn) -> None:
+        """Write the dead letters of the window. Raises OperatorError."""
+        if records := self.instance.context.take_left_out():
+            unread = self.instance.call("emit", self._write, records)
+            if not self.instance.skips_tuples:
+                turn.left_out = unread
+
+    def _write(self, records: Sequence[tuple[str, str]]) -> list[str]:
+        """Write the letters; returns what was wrong with each."""
+        context, spec = self.instance.context, self.instance.spec
+        at = datetime.fromtimestamp(context.clock.wall(), UTC)
+        found = []
+        for record, error in records:
+            shown, text = (printable(mask_text(one[:_TUPLE_LIMIT])) for one in (record, error))
+            if self._letters is not None:
+                port, window_id = next(iter(self._declared), ""), context.window_id
+                letter = DeadLetter(window_id, spec.name, spec.partition, port, shown, text, "", at)
+                self._letters.emit(letter)
+            found.append(f"{shorten(shown)}: {text}")
+        return found
+
+    def report(self, turn: Turn, emitted: Emitted) -> None:
+        """Note the tuples that went to error ports, those that came too late, and those that were left out.
+
+        Of errors `error_tuples_kept` are text. Late records are no errors.
+        """
+        if not self._ports and not turn.left_out:
+            return
+        keep = self.instance.spec.attributes["error_tuples_kept"]
+        count, kept, window = 0, list[str](), turn.report.window
+        for name, late in self._ports:
+            for part in emitted[name]:
+                if late:
+                    window.late += len(part)
+                    continue
+                count += len(part)
+                if len(kept) < keep:
+                    kept += [shorten(row) for row in part.rows[: keep - len(kept)]]
+        window.errors = count + len(turn.left_out)
+        most = max(1, keep) if turn.left_out else 0
+        window.error_tuples = tuple(kept + turn.left_out[: max(0, most - len(kept))])
+
+
+def _letters_of(instance: Instance) -> OutputPoint | None:
+    """The port for dead letters, which the engine writes unless the operator declares it itself."""
+    declared = operator_type(type(instance.operator)).outputs
+    return None if DEAD_LETTERS in declared else instance.outputs.get(DEAD_LETTERS)
 
 
 def _takes(point: OutputPoint, schema: Schema) -> bool:

@@ -1,18 +1,16 @@
 """What happens to one operator because time passes: timers, keys that end, states that end, the last call.
 
-The order in a streaming window: keys whose time to live is over go first. `begin_window` and the tuples
-follow. Then come the timers that are due, by the new watermark and by the window's time. `end_of_input` comes
-next, if no tuple can come any more. `end_window` is last.
+When each comes in a streaming window is the order of `parts.PARTS`.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from ridgeline.api.cells.cell import StateCell
 from ridgeline.api.cells.keyed_declaration import Lifetimes
@@ -20,23 +18,18 @@ from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.cells.timer_cell import Due, TimerCell
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import StateError, shorten
-from ridgeline.api.operator import Operator, operator_type
+from ridgeline.api.operator import InputOperator, has_finished, operator_type
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.state import ENDED, ValueCell
-from ridgeline.api.timers import Timers
+from ridgeline.api.timers import Timers as DeclaredTimers
 from ridgeline.api.times import EARLIEST, LATEST, Processing, Span
-from ridgeline.engine.operator.inputs import inheriting_times, nothing_timed
-from ridgeline.plan.protocol import WindowRequest
-
-if TYPE_CHECKING:
-    from ridgeline.engine.operator.runtime import OperatorRuntime
+from ridgeline.engine.operator.delivery import inheriting_times, nothing_timed
+from ridgeline.engine.operator.instance import Instance
+from ridgeline.engine.operator.part import Emitted, Turn, TurnPart
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MOST_TIMES = 100_000
 """So often the timer of one key may be set again by its own handler, and expire, in one window."""
-
-Failing = Callable[[str, BaseException], BaseException]
-"""What to raise for what a callback has raised."""
 
 
 class _Kind(NamedTuple):
@@ -47,7 +40,7 @@ class _Kind(NamedTuple):
     handler: Callable[[Any, datetime], object]
 
 
-class _Living(NamedTuple):
+class _TtlState(NamedTuple):
     """A keyed state with a time to live: when its keys end, and how many microseconds after they are set."""
 
     state: KeyedCell[Any, Any]
@@ -56,139 +49,88 @@ class _Living(NamedTuple):
     by: str
 
 
-class Ends:
-    """Which operators of a container's window get no more tuples, and which of them are waited for.
+class TimeToLive(TurnPart):
+    """Removes keys whose time to live is over before a window; what it has set lives from its end."""
 
-    `producers`: of each operator to which that matters, the operators that it reads. `ended`: those that have
-    come to their end in this window or before, of own operators and of those that send to them.
-    """
+    def __init__(self, instance: Instance, states: Sequence[_TtlState]) -> None:
+        super().__init__(instance)
+        self._states = states
 
-    def __init__(self, producers: Mapping[int, Sequence[int]]) -> None:
-        self._producers = producers
-        self.ended: set[int] = set()
-
-    def follow(self, producers: Mapping[int, Sequence[int]]) -> None:
-        """The operators are others from now on."""
-        self._producers = producers
-        self.ended.clear()
-
-    def finished(self, operator: int) -> None:
-        """An input operator has finished."""
-        if operator in self._producers:
-            self.ended.add(operator)
-
-    def all_ended(self, operator: int) -> bool:
-        """True if nothing comes to an operator any more; notes that nothing more comes from it."""
-        producers = self._producers.get(operator)
-        if not producers or not self.ended.issuperset(producers):
-            return False
-        self.ended.add(operator)
-        return True
-
-
-class Timing:
-    """Calls back one operator for the time that has passed, window by window.
-
-    `cells`: its states, to which it adds its own. `ends`: of its container.
-    """
-
-    def __init__(
-        self,
-        operator_id: int,
-        operator: Operator,
-        context: OperatorContext,
-        ends: Ends,
-        cells: dict[str, Any],
-    ) -> None:
-        self._id, self._operator, self._context, self._ends = operator_id, operator, context, ends
-        states = operator_type(type(operator)).states
-        self._timers: dict[str, list[_Kind]] = {"record": [], "clock": []}
-        self._living: list[_Living] = []
-        for name, declared in states.items():
-            if isinstance(declared, Timers) and declared.handler:
-                kind = _Kind(name, cells[name], getattr(operator, declared.handler))
-                self._timers[declared.by].append(kind)
-            elif isinstance(declared, Lifetimes):
-                living = _Living(cells[declared.state], cells[name], declared.microseconds, declared.by)
-                self._living.append(living)
-        self._numbered = [cell for cell in cells.values() if isinstance(cell, TimerCell)]
-        self._of_window: list[StateCell] = [
-            cell for name, cell in cells.items() if states[name].scope == "window"
+    @classmethod
+    def of(cls, instance: Instance) -> TurnPart | None:
+        """None if no state has a time to live."""
+        cells: dict[str, Any] = instance.cells
+        states = [
+            _TtlState(cells[declared.state], cells[name], declared.microseconds, declared.by)
+            for name, declared in operator_type(type(instance.operator)).states.items()
+            if isinstance(declared, Lifetimes)
         ]
-        """The cells that live no longer than an application window."""
-        self._last_call: ValueCell | None = None
-        """Whether `end_of_input` was called, of an operator that has it."""
-        if type(operator).end_of_input is not Operator.end_of_input:
-            self._last_call = cells[ENDED] = ValueCell(False)  # noqa: FBT003  a value
-        self.calls = bool(self._timers["record"] or self._timers["clock"] or self._last_call)
-        """Whether it calls the operator back."""
+        return cls(instance, states) if states else None
 
-    def begin(self, request: WindowRequest) -> None:
-        """A streaming window begins, and so have its cells: keys whose time to live is over go."""
-        self._context.set_window_time(request.time)
-        for cell in self._numbered:
-            cell.begin_window(request.window_id)
-        for living in self._living:
-            now = self._now(living.by)
-            while due := living.ends.next_due(now):
-                living.ends.take(due)
-                if due.when == EARLIEST + living.microseconds:  # set before there was any record time
-                    living.ends.put(due.key, now + living.microseconds)
+    def begin(self, turn: Turn) -> None:
+        """Remove the keys whose time is over."""
+        for one in self._states:
+            one.ends.begin_window(turn.request.window_id)
+        for one in self._states:
+            now = _now(self.instance.context, one.by)
+            while due := one.ends.next_due(now):
+                one.ends.take(due)
+                if due.when == EARLIEST + one.microseconds:  # set before there was any record time
+                    one.ends.put(due.key, now + one.microseconds)
                 else:
-                    living.state.pop(due.key, None)
+                    one.state.pop(due.key, None)
 
-    def end(self) -> None:
-        """All callbacks of a streaming window are done: what it has set lives from now on."""
-        for living in self._living:
-            keys = living.state.written()
+    def end(self, turn: Turn) -> None:
+        """Keys that the window has set live from now on."""
+        for one in self._states:
+            keys = one.state.written()
             if keys:
-                until = self._now(living.by) + living.microseconds
+                until = _now(self.instance.context, one.by) + one.microseconds
                 for key in keys:
-                    if key in living.state:
-                        living.ends.put(key, until)
+                    if key in one.state:
+                        one.ends.put(key, until)
                     else:
-                        living.ends.pop(key, None)
+                        one.ends.pop(key, None)
 
-    def end_states(self) -> None:
-        """The application window has ended, and so have the states that live no longer."""
-        for cell in self._of_window:
-            cell.end()
 
-    def call(self, points: Sequence[OutputPoint], failing: Failing) -> None:
-        """All tuples of a streaming window have come: let timers expire, and say that the input has ended.
+class Timers(TurnPart):
+    """Calls back for the timers that are due: by the new watermark, then by the window's time."""
 
-        `points`: those whose tuples inherit times. Raises what `failing` makes of an error.
-        """
-        for by, timers in self._timers.items():
-            if timers:
-                self._expire(timers, by, points if by == "record" else (), failing)
-        ended = self._ends.all_ended(self._id)
-        if ended and self._last_call is not None and not self._last_call.get():
-            self._last_call.set(True)
-            with inheriting_times(points, Processing(nothing_timed)):
-                try:
-                    self._operator.end_of_input()
-                except BaseException as error:
-                    failure = failing("end_of_input", error)
-                    raise failure from error
+    def __init__(self, instance: Instance) -> None:
+        super().__init__(instance)
+        states, cells = operator_type(type(instance.operator)).states, instance.cells
+        self._cells = [
+            cell
+            for name, cell in cells.items()
+            if isinstance(cell, TimerCell) and not isinstance(states.get(name), Lifetimes)
+        ]
+        self._timers: dict[str, list[_Kind]] = {"record": [], "clock": []}
+        for name, declared in states.items():
+            if isinstance(declared, DeclaredTimers) and declared.handler:
+                kind = _Kind(name, cells[name], getattr(instance.operator, declared.handler))
+                self._timers[declared.by].append(kind)
 
-    def finished(self) -> None:
-        """The input operator has finished, in this window or before."""
-        self._ends.finished(self._id)
+    @classmethod
+    def of(cls, instance: Instance) -> TurnPart | None:
+        """None if no timers are declared."""
+        made = cls(instance)
+        return made if made._cells else None
 
-    def pass_by(self) -> None:
-        """The window of the operator is lost: what came to its end has done so."""
-        self._ends.all_ended(self._id)
+    def begin(self, turn: Turn) -> None:
+        """Calls that set a timer get numbers of this window."""
+        for cell in self._cells:
+            cell.begin_window(turn.request.window_id)
 
-    def _now(self, by: str) -> int:
-        context = self._context
-        return context.watermark_microseconds if by == "record" else context.window_time_microseconds
+    def after_tuples(self, turn: Turn) -> None:
+        """Let timers expire. Raises OperatorError."""
+        with self.instance.running.callback():
+            for by, timers in self._timers.items():
+                if timers:
+                    self._expire(timers, by, turn.inheriting if by == "record" else ())
 
-    def _expire(
-        self, timers: Sequence[_Kind], by: str, points: Sequence[OutputPoint], failing: Failing
-    ) -> None:
+    def _expire(self, timers: Sequence[_Kind], by: str, points: Sequence[OutputPoint]) -> None:
         """Call back for all timers that are due, those that are set meanwhile included."""
-        now = self._now(by)
+        now = _now(self.instance.context, by)
         until = math.inf if now == LATEST and by == "record" else now
         numbers = [kind.cell.number for kind in timers]
         again: Counter[Any] = Counter()
@@ -208,33 +150,69 @@ class Timing:
                 else:
                     timers[place].handler(due.key, when)
             except BaseException as error:
-                failure = failing(f"expired of {timers[place].name}, key {shorten(due.key)}", error)
+                failure = self.instance.failure(
+                    f"expired of {timers[place].name}, key {shorten(due.key)}", error
+                )
                 raise failure from error
 
 
-def begin_states(runtime: OperatorRuntime, request: WindowRequest, application_window: int) -> None:
-    """Begin a streaming window: what it changes in state counts from now on."""
-    for cell in runtime.cells.values():
-        cell.begin(application_window)
-    if runtime.watermark is not None:
-        runtime.watermark.begin(runtime.context)
-    runtime.timing.begin(request)
+class EndOfInput(TurnPart):
+    """Calls `end_of_input` once no tuple can come any more, and says so to operators that read this one."""
+
+    def __init__(self, instance: Instance) -> None:
+        super().__init__(instance)
+        self._ends = instance.signals.ends
+        self._called: ValueCell | None = None
+        """Whether `end_of_input` was called, of an operator that has it."""
+        if instance.overrides("end_of_input"):
+            self._called = instance.cells[ENDED] = ValueCell(False)  # noqa: FBT003  a value
+
+    def after_tuples(self, turn: Turn) -> None:
+        """The last tuples may have come. Raises OperatorError."""
+        ended = self._ends.mark_ended(self.instance.spec.id)
+        if ended and self._called is not None and not self._called.get():
+            self._called.set(True)
+            with inheriting_times(turn.inheriting, Processing(nothing_timed)):
+                self.instance.timed("end_of_input", self.instance.operator.end_of_input)
+
+    def report(self, turn: Turn, emitted: Emitted) -> None:
+        """An input operator may have finished, in this window or before."""
+        operator = self.instance.operator
+        if isinstance(operator, InputOperator) and has_finished(operator):
+            self._ends.mark_finished(self.instance.spec.id)
+
+    def void(self, turn: Turn) -> None:
+        """The operator may have come to its end all the same."""
+        self._ends.mark_ended(self.instance.spec.id)
 
 
-def let_time_pass(
-    runtime: OperatorRuntime, points: Sequence[OutputPoint], *, ends: bool, gathers: bool
-) -> None:
-    """All tuples of a streaming window have come: go on to the new watermark.
+class WindowStates(TurnPart):
+    """Ends the states that live no longer than an application window."""
 
-    `points`, `ends`, `gathers`: as of `Timing.call` and `Watermark.advance`. Raises OperatorError.
-    """
-    if runtime.watermark is not None:
-        runtime.watermark.advance(runtime.context, ends=ends, gathers=gathers)
-    if runtime.timing.calls:
-        with runtime.running.callback():
-            runtime.timing.call(points, runtime.failure)
-    else:
-        runtime.timing.pass_by()
+    def __init__(self, instance: Instance, cells: Sequence[StateCell]) -> None:
+        super().__init__(instance)
+        self._cells = cells
+
+    @classmethod
+    def of(cls, instance: Instance) -> TurnPart | None:
+        """None if all states outlive application windows."""
+        states = operator_type(type(instance.operator)).states
+        cells = [instance.cells[name] for name, declared in states.items() if declared.scope == "window"]
+        return cls(instance, cells) if cells else None
+
+    def end(self, turn: Turn) -> None:
+        """The application window may have ended."""
+        if turn.ends:
+            for cell in self._cells:
+                cell.end()
+
+    def void(self, turn: Turn) -> None:
+        """The application window may have ended all the same."""
+        self.end(turn)
+
+
+def _now(context: OperatorContext, by: str) -> int:
+    return context.watermark_microseconds if by == "record" else context.window_time_microseconds
 
 
 def _first(timers: Sequence[_Kind], until: float) -> tuple[int, Due] | None:

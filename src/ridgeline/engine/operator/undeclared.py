@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ridgeline.api.cells.per_instance import OWN
-from ridgeline.api.operator import Operator
-
-_HIDDEN = frozenset({"_forgotten", "_finished", "context"})
+from ridgeline.api.operator import HIDDEN, Operator
 
 
 def is_hidden(name: str) -> bool:
     """True for what the platform keeps on an operator."""
-    return name in _HIDDEN or name.startswith(OWN)
+    return name in HIDDEN or name.startswith(OWN)
 
 
 class Undeclared:

@@ -6,65 +6,83 @@ Each operator keeps its own in state. So an attempt that is made again sees what
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Sequence
 
 from ridgeline.api.columns.tuples import Tuples
-from ridgeline.api.context import OperatorContext
-from ridgeline.api.operator import InputOperator, lateness_seconds
-from ridgeline.api.state import ValueCell
+from ridgeline.api.operator import InputOperator, has_finished, lateness_seconds
+from ridgeline.api.state import WATERMARK, ValueCell
 from ridgeline.api.times import EARLIEST, LATEST, NO_TIME
+from ridgeline.engine.operator.application_window import gathers
+from ridgeline.engine.operator.input import emitted_tuples
+from ridgeline.engine.operator.instance import Instance
+from ridgeline.engine.operator.part import Emitted, Turn, TurnPart
+from ridgeline.engine.operator.signals import Mark
 from ridgeline.measure.events import OperatorWindow, WatermarkReading
 
-Mark: TypeAlias = tuple[int, bool]
-"""The watermark that an operator passes on in a window, and whether it is idle: then it holds nobody up."""
-Marks: TypeAlias = dict[int, Mark]
-"""The watermarks of a window so far, by the operators that pass them on (physical id)."""
 
+class Watermark(TurnPart):
+    """Advances the watermark of one operator, which is kept in a state and passed on with its tuples."""
 
-def watermark_cell() -> ValueCell:
-    """What keeps a watermark: (as the operator saw it last, as it passed it on last)."""
-    return ValueCell((EARLIEST, EARLIEST))
-
-
-class Watermark:
-    """The watermark of one operator, window by window.
-
-    `marks`: those of the container's window, to which it adds its own.
-    """
-
-    def __init__(self, operator_id: int, marks: Marks) -> None:
-        self.cell = watermark_cell()
-        self.producers: Sequence[int] = ()
+    def __init__(self, instance: Instance) -> None:
+        super().__init__(instance)
+        self._cell = instance.cells[WATERMARK] = ValueCell((EARLIEST, EARLIEST))
+        """As the operator saw it last, and as it passed it on last."""
+        self._producers: Sequence[int] = ()
         """The operators whose watermarks it follows; none for an input operator."""
-        self._id = operator_id
-        self._marks = marks
+        self._gathers = gathers(instance)
+        self._marks = instance.signals.marks
         self._timed_at: float | None = None
         self._ahead = 0
 
-    def begin(self, context: OperatorContext) -> None:
-        """A window begins: its tuples are judged by the watermark of the window before."""
-        context.set_watermark(self.cell.get()[0])
+    @classmethod
+    def of(cls, instance: Instance) -> TurnPart | None:
+        """None if the operator has no watermark."""
+        return cls(instance) if instance.keeps_time else None
+
+    def connect(self, producers: Sequence[int]) -> None:
+        """It follows the watermarks of these operators from now on."""
+        self._producers = producers
+
+    def begin(self, turn: Turn) -> None:
+        """Tuples are judged by the watermark of the window before."""
+        context = self.instance.context
+        context.set_watermark(self._cell.get()[0])
         context.take_late()  # what a failed attempt left
         self._ahead = 0
 
-    def report(self, window: OperatorWindow, context: OperatorContext) -> None:
-        """Fill in what the window just run has come to."""
-        entered, left = self.cell.get()
-        _, idle = self._marks.get(self._id, (EARLIEST, False))
-        window.watermark = WatermarkReading(entered, left, idle, self._ahead)
-        window.late += context.take_late()
+    def after_tuples(self, turn: Turn) -> None:
+        """Advance to the new watermark: tuples of `end_window` still come before it downstream."""
+        self._advance(ends=turn.ends, gathers=self._gathers)
 
-    def advance(self, context: OperatorContext, *, ends: bool, gathers: bool) -> None:
-        """All tuples of a streaming window have come; what `end_window` emits comes before the new watermark.
+    def report(self, turn: Turn, emitted: Emitted) -> None:
+        """Fill in what the window has come to, of an input operator by what it has emitted."""
+        if isinstance(self.instance.operator, InputOperator):
+            self._emitted(self.instance.operator, emitted_tuples(self.instance, emitted))
+        self._fill_in(turn.report.window)
+
+    def void(self, turn: Turn) -> None:
+        """The tuples of the window are lost: time goes on."""
+        self._marks[self.instance.spec.id] = self._cell.get()[1], False
+        self._advance(ends=turn.ends, gathers=False)
+        self._fill_in(turn.report.window)
+
+    def _fill_in(self, window: OperatorWindow) -> None:
+        entered, left = self._cell.get()
+        _, idle = self._marks.get(self.instance.spec.id, (EARLIEST, False))
+        window.watermark = WatermarkReading(entered, left, idle, self._ahead)
+        window.late += self.instance.context.take_late()
+
+    def _advance(self, *, ends: bool, gathers: bool) -> None:
+        """All tuples of a streaming window have come.
 
         `ends`: the application window ends; until then the operator may still emit older records.
         `gathers`: it gets the tuples of the whole application window when that ends.
         """
-        if not self.producers:
+        if not self._producers:
             return
-        entered, left = self.cell.get()
-        time, idle = _least([self._marks.get(one, (EARLIEST, False)) for one in self.producers])
+        context = self.instance.context
+        entered, left = self._cell.get()
+        time, idle = _least([self._marks.get(one, (EARLIEST, False)) for one in self._producers])
         if ends or not gathers:
             entered = max(entered, time)
         if ends:
@@ -73,19 +91,13 @@ class Watermark:
         self._keep(entered, left, idle=idle)
         context.set_watermark(entered)
 
-    def emitted(
-        self,
-        operator: InputOperator,
-        parts: Iterable[Tuples],
-        context: OperatorContext,
-        *,
-        finished: bool,
-    ) -> None:
-        """An input operator has emitted this in a window; it has `finished` with it, or before.
+    def _emitted(self, operator: InputOperator, parts: Iterable[Tuples]) -> None:
+        """An input operator has emitted this in a window; it may have finished with it, or before.
 
         Records that are further ahead of the clock than `time_ahead_limit` count as if they had no time.
         """
-        _, left = self.cell.get()
+        context, finished = self.instance.context, has_finished(operator)
+        _, left = self._cell.get()
         limit = round((context.clock.wall() + context.attributes["time_ahead_limit"]) * 1_000_000)
         newest, self._ahead = _newest(parts, min(limit, LATEST - 1))
         if newest != NO_TIME:
@@ -97,17 +109,12 @@ class Watermark:
             now = context.clock.monotonic()
             if newest != NO_TIME or self._timed_at is None:
                 self._timed_at = now
-            self._marks[self._id] = left, newest == NO_TIME and now - self._timed_at >= silence
-
-    def lost(self, context: OperatorContext, *, ends: bool) -> None:
-        """The window of the operator is lost, and its tuples with it: time goes on."""
-        self._marks[self._id] = self.cell.get()[1], False
-        self.advance(context, ends=ends, gathers=False)
+            self._marks[self.instance.spec.id] = left, newest == NO_TIME and now - self._timed_at >= silence
 
     def _keep(self, entered: int, left: int, *, idle: bool) -> None:
-        if (entered, left) != self.cell.get():
-            self.cell.set((entered, left))
-        self._marks[self._id] = left, idle
+        if (entered, left) != self._cell.get():
+            self._cell.set((entered, left))
+        self._marks[self.instance.spec.id] = left, idle
 
 
 def _newest(parts: Iterable[Tuples], limit: int) -> tuple[int, int]:
@@ -133,8 +140,3 @@ def _least(marks: Sequence[Mark]) -> Mark:
     if any(idle for _, idle in marks):
         return EARLIEST, True
     return LATEST, False
-
-
-def marks_to_send(marks: Mapping[int, Mark], operators: Iterable[int]) -> Marks:
-    """The watermarks of those operators of a container that others read."""
-    return {operator: marks[operator] for operator in operators if operator in marks}

@@ -33,7 +33,7 @@ from ridgeline.plan.physical import PhysicalOperator
 Shape = dict[str, Any]
 ANY = "any"
 WAITING, SLIDES = "_waiting", "_slides"
-"""The states in which tuples of a port are kept: see `ridgeline.engine.operator.gathering`."""
+"""The states in which tuples of a port are kept: see `ridgeline.engine.operator.application_window`."""
 _GENERATED = frozenset(
     {"dataclasses", "collections", "enum", "typing", "copyreg", "builtins", "pydantic.main", "attr._make"}
 )

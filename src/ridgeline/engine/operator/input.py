@@ -1,0 +1,129 @@
+"""Asking an input operator for its tuples: once a window, or again and again one that waits for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from ridgeline.api.columns.tuples import Tuples
+from ridgeline.api.dead_letter import NAME as DEAD_LETTERS
+from ridgeline.api.operator import InputOperator, SparkSource, has_finished, mark_finished
+from ridgeline.api.points import OutputPoint
+from ridgeline.api.push_input import PushInput
+from ridgeline.engine.operator.instance import Instance
+from ridgeline.engine.operator.part import Emitted, Turn, TurnPart
+from ridgeline.measure.events import SourceProgress, SourceTaken
+
+Call = Callable[[str, Callable[[], object]], object]
+"""Calls a callback of this name."""
+
+
+class InputTuples(TurnPart):
+    """Has an input operator emit the tuples of a window, and reports how far it has come."""
+
+    def __init__(self, instance: Instance, operator: InputOperator) -> None:
+        super().__init__(instance)
+        self._operator = operator
+        self._taken: SourceTaken | None = None
+        """Work taken by the end of its last window; None while one runs."""
+        self._idle = False
+
+    @classmethod
+    def of(cls, instance: Instance) -> TurnPart | None:
+        """None if it is no input operator."""
+        return cls(instance, instance.operator) if isinstance(instance.operator, InputOperator) else None
+
+    def begin(self, turn: Turn) -> None:
+        """It takes from now on."""
+        instance, request = self.instance, turn.request
+        self.forget()
+        work = None if request.states is None else instance.running.work()
+        instance.running.before = work[0] if work is not None else None
+        self._idle = False
+        mark_finished(self._operator, finished=instance.spec.id in request.finished)
+
+    def before_tuples(self, turn: Turn) -> None:
+        """Ask it for its tuples, unless it has finished before. Raises OperatorError."""
+        operator, instance = self._operator, self.instance
+        if isinstance(operator, SparkSource):
+            instance.timed("emit_batch", operator.emit_rows, turn.batches)
+        elif instance.spec.id not in turn.request.finished:
+            self._idle = ask(operator, instance.outputs.values(), instance.timed, turn.request.ends)
+
+    def report(self, turn: Turn, emitted: Emitted) -> None:
+        """Say whether it has finished, whether it had nothing, and its progress. Raises OperatorError."""
+        operator, instance, report = self._operator, self.instance, turn.report
+        if has_finished(operator):
+            report.window.finished = True
+        report.idle = self._idle
+        if (work := instance.call("progress", operator.progress)) is None:
+            return
+        consumed, remaining = work
+        said = report.source = SourceProgress(
+            0.0,
+            report.window.window_id,
+            instance.spec.id,
+            consumed,
+            remaining,
+            operator.progress_unit,
+            paced=bool(instance.call("is_paced", operator.is_paced)),
+            before=instance.running.before,
+        )
+        self._taken = SourceTaken(
+            0.0,
+            said.window_id,
+            report.window.attempt,
+            said.operator,
+            None,
+            None,
+            said.unit,
+            0.0,
+            said.paced,
+            said.before,
+        )
+
+    def forget(self) -> None:
+        """Drop the work taken: it is not known any more."""
+        self._taken = None
+
+    def taken(self) -> SourceTaken | None:
+        """The work taken by the end of its last window, and the work that remains now.
+
+        None while a window runs. From any thread.
+        """
+        said = self._taken
+        if said is None or (work := self.instance.running.work()) is None or self._taken is not said:
+            return None
+        return replace(said, consumed=work[0], remaining=work[1])
+
+
+def ask(operator: InputOperator, outputs: Iterable[OutputPoint], call: Call, ends: float = math.inf) -> bool:
+    """Call what emits the window's tuples; True if a `PushInput` had none.
+
+    `ends`: when the window's width is over, by the clock of the operator's context (monotonic).
+    """
+    if not isinstance(operator, PushInput):
+        call("emit_tuples", operator.emit_tuples)
+        return False
+    context, outputs = operator.context, tuple(outputs)
+    count = 0
+    while True:
+        context.awake = False  # what comes from now on wakes it again
+        call("emit_tuples", operator.emit_tuples)
+        before, count = count, sum(point.pending for point in outputs)
+        if operator.has_finished or count == before:
+            break
+        if count >= operator.window_tuples or context.clock.monotonic() >= ends:
+            return False
+    if not count and not operator.has_finished:
+        context.idle_seconds = max(0.0, min(ends - context.clock.monotonic(), context.window_seconds))
+        call("handle_idle_time", operator.handle_idle_time)
+        count = sum(point.pending for point in outputs)
+    return not count
+
+
+def emitted_tuples(instance: Instance, emitted: Emitted) -> list[Tuples]:
+    """The tuples that an input operator has emitted at its own ports, without errors and dead letters."""
+    ports = [name for name in emitted if not instance.outputs[name].port.error and name != DEAD_LETTERS]
+    return [part for name in ports for part in emitted[name]]

@@ -1,0 +1,196 @@
+"""One operator as it lives in a container: its object, what it has, and how its callbacks are called."""
+
+from __future__ import annotations
+
+import copy
+import traceback
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from ridgeline.api.attributes import OnError, RecordingLevel
+from ridgeline.api.cells.cell import StateCell
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.errors import CallbackInterrupt, ContainerAbortError, Failure, OperatorError, described
+from ridgeline.api.operator import InputOperator, Operator, operator_type, state_cells
+from ridgeline.api.points import OutputPoint
+from ridgeline.api.ports import InputPort
+from ridgeline.api.push_input import PushInput
+from ridgeline.api.state import PLATFORM, Change
+from ridgeline.engine.operator.failures import InputLostError
+from ridgeline.engine.operator.progress import Handler, Running
+from ridgeline.engine.operator.signals import Signals
+from ridgeline.engine.operator.undeclared import Undeclared
+from ridgeline.plan.physical import PhysicalOperator
+
+_CONNECTING = "activate", "deactivate", "teardown"
+_NO_EXIT = "; an operator cannot end its worker: raise an exception, or call `finish()` in an input operator"
+
+
+class Inspection(Protocol):
+    """Looks at an operator after its callbacks."""
+
+    def check(self) -> None:
+        """Raise RidgelineError for what a crash would lose or a replay would not repeat."""
+
+    def begin_again(self) -> None:
+        """The operator has been torn down and set up again."""
+
+
+Inspect = Callable[["Instance"], Inspection]
+"""Makes what looks at an operator after each window, for runners that have the time."""
+
+
+class Instance:
+    """The object of one physical operator, with its states and ports. Not thread-safe, but for `running`.
+
+    `keeps_time`: it has a watermark. `signals`: those of its container. At level OFF no tuple gets a time.
+    """
+
+    def __init__(
+        self,
+        spec: PhysicalOperator,
+        context: OperatorContext,
+        level: RecordingLevel = RecordingLevel.INFO,
+        inspect: Inspect | None = None,
+        signals: Signals | None = None,
+        *,
+        keeps_time: bool = False,
+    ) -> None:
+        self.spec = spec
+        self.context = context
+        self.level = level
+        self.signals = Signals() if signals is None else signals
+        self.keeps_time = keeps_time
+        self.window_count = spec.window_count
+        """Streaming windows of an application window, or of a slide."""
+        self.operator: Operator = copy.deepcopy(spec.operator)
+        self.operator.context = context
+        self.cells: dict[str, StateCell] = state_cells(self.operator)
+        """Those that it declares; parts of its turn add their own."""
+        declared = operator_type(type(self.operator))
+        ports = dict.fromkeys((*declared.outputs, *spec.outputs))  # perhaps that of dead letters too
+        self.outputs: dict[str, OutputPoint] = {name: getattr(self.operator, name) for name in ports}
+        self.handlers = {
+            name: self._handler(port) for name, port in declared.inputs.items() if name in spec.inputs
+        }
+        """By input port: whether it takes batches, and the method."""
+        self.running = Running(spec.id, self.operator, self.outputs, context.clock)
+        context.on_expected = self.running.expect
+        self.undeclared = Undeclared(self.operator)
+        self.failed = False
+        """Whether a callback has raised since it was started."""
+        self._inspect = inspect
+        self._inspection: Inspection | None = None
+
+    def _handler(self, port: InputPort) -> tuple[bool, Handler]:
+        name = port.process_batch_name or port.process_name
+        if name is None:
+            return True, self._pass_on  # a unifier that declares no method passes its tuples on
+        return port.process_batch_name is not None, getattr(self.operator, name)
+
+    def _pass_on(self, batch: pa.RecordBatch) -> None:
+        next(iter(self.outputs.values())).emit_batch(batch)
+
+    @property
+    def skips_tuples(self) -> bool:
+        """True if tuples on which it fails are left out."""
+        return (
+            self.spec.attributes["on_error"] is OnError.SKIP and not self.spec.unifier and bool(self.handlers)
+        )
+
+    @property
+    def is_clean(self) -> bool:
+        """True if a tuple leaves traces only in the output: no state, and nothing was set in the window."""
+        return not self.cells.keys() - PLATFORM and not self.undeclared.set_in_window()
+
+    @property
+    def holds_connections(self) -> bool:
+        """True if it has more than `setup`: after a failure it must let go of what it holds."""
+        return isinstance(self.operator, PushInput) or any(map(self.overrides, _CONNECTING))
+
+    def overrides(self, callback: str) -> bool:
+        """True if the operator's class has a callback of its own."""
+        return getattr(type(self.operator), callback) is not getattr(Operator, callback)
+
+    # Its callbacks ------------------------------------------------------------------------------------------
+
+    def timed(self, callback: str, function: Callable[..., object], *arguments: object) -> Any:
+        """Call what counts as time of the operator's. Raises as `call`."""
+        with self.running.callback():
+            return self.call(callback, function, *arguments)
+
+    def call(self, callback: str, function: Callable[..., object], *arguments: object) -> Any:
+        """Call what is named so in errors. Raises what `failure` makes of an error."""
+        try:
+            return function(*arguments)
+        except BaseException as error:
+            raise self.failure(callback, error) from error
+
+    def failure(self, callback: str, error: BaseException, value: str = "") -> BaseException:
+        """The error to raise for an error of a callback; `value`: the tuple on which it failed, as text."""
+        self.failed = True
+        if isinstance(error, (ContainerAbortError, InputLostError)):
+            return error
+        failure = Failure(
+            application=self.context.application,
+            operator=self.spec.title if self.spec.unifier else self.spec.name,
+            partition=self.spec.partition,
+            window_id=self.context.window_id,
+            callback=callback,
+            error=described(error) + (_NO_EXIT if isinstance(error, SystemExit) else ""),
+            tuple=value,
+            traceback="".join(traceback.format_exception(error)),
+            raised=True,
+        )
+        return (
+            OperatorError(failure)
+            if isinstance(error, (Exception, SystemExit))
+            else CallbackInterrupt(failure)
+        )
+
+    def connect(self) -> None:
+        """It is about to be set up: say to its outputs which streams read them, and whether times matter."""
+        source = isinstance(self.operator, InputOperator)
+        takes_times = self.level is not RecordingLevel.OFF or self.keeps_time
+        for name, point in self.outputs.items():
+            point.connected = name in self.spec.outputs
+            if point.connected:
+                point.port_schema = self.spec.outputs[name]
+            point.timed = takes_times and (source or point.connected)
+
+    # What it holds between callbacks ------------------------------------------------------------------------
+
+    def begin_cells(self, window_id: int) -> int:
+        """Begin to note changes of state, for this window; returns its application window."""
+        application_window = window_id - window_id % self.window_count
+        for cell in self.cells.values():
+            cell.begin(application_window)
+        return application_window
+
+    def changes(self) -> dict[str, Change]:
+        """The changes of declared state since `begin_cells`.
+
+        Raises OperatorError for state that is not as declared.
+        """
+        found = {name: self.call(f"end of state {name}", cell.changes) for name, cell in self.cells.items()}
+        return {name: change for name, change in found.items() if change is not None}
+
+    def settle(self) -> None:
+        """Keep the attributes that `setup` and `activate` have made: they are there in each window."""
+        self.undeclared.keep()
+        if self._inspection is not None:
+            self._inspection.begin_again()
+        elif self._inspect is not None:
+            self._inspection = self._inspect(self)
+
+    def inspect(self) -> None:
+        """Raise RidgelineError for what a crash would lose or a replay would not repeat."""
+        if self._inspection is not None:
+            self._inspection.check()
+
+    def refuse_strays(self) -> None:
+        """Refuse what a thread of the operator emitted between windows. Raises OperatorError."""
+        for point in self.outputs.values():
+            self.call("emit", point.refuse_strays)

@@ -1,0 +1,90 @@
+"""Signals between operators of a container beside tuples: watermarks, control tuples, ended operators.
+
+A container's message has those of its operators that others read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+Mark: TypeAlias = tuple[int, bool]
+"""The watermark that an operator passes on in a window, and whether it is idle: then it holds nobody up."""
+Marks: TypeAlias = dict[int, Mark]
+"""The watermarks of a window so far, by the operators that pass them on (physical id)."""
+
+
+class Control(NamedTuple):
+    """A control tuple. `number`: of those that the `origin` (physical id) has emitted in the window.
+
+    `at_end`: delivered before `end_window`, else before the tuples of the window. `value`: pickled.
+    """
+
+    origin: int
+    number: int
+    at_end: bool
+    value: bytes
+
+
+Controls: TypeAlias = dict[tuple[int, str], list[Control]]
+"""The control tuples of a window so far, by the output port that they left by (physical id and name)."""
+
+
+class Entering(NamedTuple):
+    """A stream into an operator: the output port (physical id and name) and the operator's port."""
+
+    source: int
+    source_port: str
+    port: str
+
+
+class EndedOperators:
+    """Which operators of a container's window get no more tuples, and which of them are waited for.
+
+    `producers`: of each operator to which that matters, the operators that it reads. `ended`: those that have
+    come to their end in this window or before, of own operators and of those that send to them.
+    """
+
+    def __init__(self, producers: Mapping[int, Sequence[int]]) -> None:
+        self._producers = producers
+        self.ended: set[int] = set()
+
+    def follow(self, producers: Mapping[int, Sequence[int]]) -> None:
+        """The operators are others from now on."""
+        self._producers = producers
+        self.ended.clear()
+
+    def mark_finished(self, operator: int) -> None:
+        """An input operator has finished."""
+        if operator in self._producers:
+            self.ended.add(operator)
+
+    def mark_ended(self, operator: int) -> bool:
+        """Note that nothing more comes from an operator if nothing comes to it any more; True if so."""
+        producers = self._producers.get(operator)
+        if not producers or not self.ended.issuperset(producers):
+            return False
+        self.ended.add(operator)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """Those of a container's window: operators read them and add their own."""
+
+    marks: Marks = field(default_factory=dict)
+    ends: EndedOperators = field(default_factory=lambda: EndedOperators({}))
+    controls: Controls = field(default_factory=dict)
+
+
+def marks_to_send(marks: Mapping[int, Mark], operators: Iterable[int]) -> Marks:
+    """The watermarks of those operators of a container that others read."""
+    return {operator: marks[operator] for operator in operators if operator in marks}
+
+
+def controls_to_send(
+    controls: Mapping[tuple[int, str], list[Control]], operators: Collection[int]
+) -> Controls:
+    """The control tuples of those operators of a container that others read."""
+    return {end: some for end, some in controls.items() if end[0] in operators}
