@@ -23,6 +23,7 @@ from ridgeline.api.operator import SparkSource
 from ridgeline.api.state import ValueCell
 from ridgeline.api.support.loops import delayed_classes, has_delayed
 from ridgeline.api.support.pickling import Classes
+from ridgeline.engine.container.chain import Chain, Ran, Relay, chains
 from ridgeline.engine.container.feeding import FedRows, count_reading
 from ridgeline.engine.container.inbox import receive, tags_of
 from ridgeline.engine.container.recording import record
@@ -33,7 +34,6 @@ from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.outgoing import Emitted, Outgoing, Routes
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.files.storage import Storage
-from ridgeline.engine.operator.chain import Chain, Ran, Relay, chains
 from ridgeline.engine.operator.instance import Inspect
 from ridgeline.engine.operator.runtime import OperatorRuntime
 from ridgeline.engine.operator.signals import (
@@ -443,7 +443,7 @@ class Container:
         changes: dict[int, state_files.CellChanges],
     ) -> None:
         """Collect what an operator changed, and note what the report says of it."""
-        changed = runtime.changes()
+        changed = runtime.instance.changes()
         if isinstance(held := runtime.cells.get(SLIDES), SlidesCell):
             report.window.held_bytes = held.size_bytes
         report.delays = has_delayed(runtime.operator)

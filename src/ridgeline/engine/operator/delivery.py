@@ -145,24 +145,28 @@ def _noted(handler: Handler, tuples: Iterator[object], output: Sized) -> Sequenc
     return lengths
 
 
+def _ports_by_time(instance: Instance) -> list[str]:
+    """The input ports that take their tuples in the order of their times."""
+    inputs = operator_type(type(instance.operator)).inputs
+    return [name for name in instance.handlers if inputs[name].order == Order.BY_TIME]
+
+
 class OrderByTime(TurnPart):
     """Sorts the tuples of a window by their times, for input ports with `Order.BY_TIME`."""
 
     def __init__(self, instance: Instance) -> None:
         super().__init__(instance)
-        inputs = operator_type(type(instance.operator)).inputs
-        self.ports = [name for name in instance.handlers if inputs[name].order == Order.BY_TIME]
+        self._ports = _ports_by_time(instance)
 
     @classmethod
     def of(cls, instance: Instance) -> TurnPart | None:
         """None if no port takes its tuples so."""
-        made = cls(instance)
-        return made if made.ports else None
+        return cls(instance) if _ports_by_time(instance) else None
 
     def arrange(self, turn: Turn, inputs: Inputs) -> Inputs:
         """The tuples sorted. Raises OperatorError for one without a time."""
         found = dict(inputs)
-        for port in self.ports:
+        for port in self._ports:
             entered = port, self.instance.spec.inputs[port], found[port]
             found[port] = self.instance.call(f"order of port {port}", in_time_order, *entered)
         return found

@@ -9,17 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from ridgeline.api.attributes import ProcessingMode, RecordingLevel
+from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Timeline
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import StateError
-from ridgeline.api.state import Change
 from ridgeline.engine.exchange.outgoing import Emitted, Outgoing
 from ridgeline.engine.operator.ages import RecordAges
-from ridgeline.engine.operator.application_window import ends_with, gathers
-from ridgeline.engine.operator.controls import ControlTuples, control_handlers
-from ridgeline.engine.operator.delivery import Delivery, OrderByTime, decoded, delivered
+from ridgeline.engine.operator.application_window import ends_with
+from ridgeline.engine.operator.controls import ControlTuples
+from ridgeline.engine.operator.delivery import Delivery, decoded, delivered
 from ridgeline.engine.operator.input import InputTuples
 from ridgeline.engine.operator.instance import Inspect, Instance
 from ridgeline.engine.operator.part import Turn
@@ -62,6 +61,7 @@ class OperatorRuntime:
         self.running = self.instance.running
         self._parts = Parts(self.instance)
         self._ages = self._parts.find(RecordAges)
+        self._input = self._parts.find(InputTuples)
         self._delivery = Delivery(self.instance)
         self._set_up = self._ready = False
 
@@ -70,30 +70,17 @@ class OperatorRuntime:
         """The operator in the plan."""
         return self.instance.spec
 
+    @property
+    def arranges(self) -> bool:
+        """True if it needs all tuples of a window before it processes the first."""
+        return bool(self._parts.arrange)
+
     def connect(self, producers: Sequence[int], entering: Iterable[Entering]) -> None:
         """These operators and streams come in from now on: those whose watermarks count, and all streams."""
         if (watermark := self._parts.find(Watermark)) is not None:
             watermark.connect(producers)
         if (controls := self._parts.find(ControlTuples)) is not None:
             controls.connect(entering)
-
-    @property
-    def takes_batches(self) -> bool:
-        """True if it takes all its tuples as batches, in each streaming window, and never leaves any out."""
-        instance = self.instance
-        return (
-            bool(instance.handlers)
-            and all(by_batch for by_batch, _ in instance.handlers.values())
-            and not gathers(instance)
-            and self._parts.find(OrderByTime) is None
-            and not instance.skips_tuples
-            and self.spec.attributes["processing_mode"] is not ProcessingMode.AT_MOST_ONCE
-        )
-
-    @property
-    def handles_controls(self) -> bool:
-        """True if the operator has a method for control tuples."""
-        return bool(control_handlers(self.instance))
 
     # Life cycle ---------------------------------------------------------------------------------------------
 
@@ -117,7 +104,8 @@ class OperatorRuntime:
         """
         ready, set_up = self._ready, self._set_up
         self._ready = self._set_up = self.instance.failed = False
-        self._forget_taken()
+        if self._input is not None:
+            self._input.forget()
         call = self.instance.call
         steps: list[Callable[[], object]] = []
         if ready:
@@ -139,7 +127,8 @@ class OperatorRuntime:
         True if it must be stopped for them: it may have used the old ones in `setup` or `activate`.
         """
         self.instance.spec, self.context.keys = spec, spec.keys
-        self._forget_taken()
+        if self._input is not None:
+            self._input.forget()
         for name, value in properties.items():
             setattr(self.operator, name, copy.deepcopy(value))
         if properties and self._ready:
@@ -156,8 +145,7 @@ class OperatorRuntime:
         present = window_id if present is None else present
         for name in ("checkpointed", "committed"):
             if self.instance.overrides(name):
-                callback = getattr(self.operator, name)
-                self.instance.call(name, self._committed, callback, window_id, present)
+                self.instance.call(name, self._committed, getattr(self.operator, name), window_id, present)
 
     def _committed(self, callback: Callable[[int], None], window_id: int, present: int) -> None:
         """Call what comes after a commit. Raises StateError if it changes state, which would be lost."""
@@ -204,7 +192,7 @@ class OperatorRuntime:
 
         Yields after `begin_window` and after each run of tuples. What its ports `take` then is handed over
         already. Returns its report and what else it emitted by port. Inputs whose tuples are still to come
-        announce each run by `arrived`.
+        announce each run by `running.arrived`.
 
         `timeline`: the clock by which the ages of its records are taken, see `ages`. `skips`: of an operator
         that leaves tuples out. Raises OperatorError naming the tuple that failed, ContainerAbortError if a
@@ -215,7 +203,7 @@ class OperatorRuntime:
         context.set_window_time(request.time)
         turn = self._begin(request, batches, timeline)
         window = turn.report.window
-        window.tuples_in = {port: sum(map(len, parts)) for port, parts in delivered(inputs).items()}
+        window.tuples_in = {port: sum(map(len, runs)) for port, runs in delivered(inputs).items()}
         collect_after(sum(n for port, n in window.tuples_in.items() if not instance.handlers[port][0]))
         context.take_handed_over()  # what a failed attempt left
         try:
@@ -272,22 +260,18 @@ class OperatorRuntime:
         """Process the tuples of all ports; yields after each run of them. Raises OperatorError."""
         instance, processed = self.instance, self._parts.processed
         delivery = self._delivery if skips is None else SkippingDelivery(instance, skips, turn.left_out)
-        for port, parts in inputs.items():
+        for port, runs in inputs.items():
             schema, (by_batch, handler) = self.spec.inputs[port], instance.handlers[port]
             deliver = delivery.deliver_batch if by_batch else delivery.deliver
             callback = f"{'process_batch' if by_batch else 'process'} of port {port}"
-            for number, part in enumerate(parts):
-                turn.came = turn.came or len(part) > 0
-                tuples: Tuples = instance.call(callback, decoded, part, schema, by_batch)
+            for number, run in enumerate(runs):
+                turn.came = turn.came or len(run) > 0
+                tuples: Tuples = instance.call(callback, decoded, run, schema, by_batch)
                 deliver((port, number), handler, tuples, turn.inheriting)
                 for note in processed:
                     note(turn, tuples)
                 yield
         delivery.check()
-
-    def arrived(self, port: str, tuples: Tuples) -> None:
-        """A run of tuples has come for a port whose inputs come one by one: it is processed next."""
-        self.running.arrived(port, tuples)
 
     def route(self, outgoing: Outgoing, emitted: Mapping[str, Sequence[Tuples]], delivered: Emitted) -> None:
         """Route what the window just run emitted.
@@ -304,13 +288,8 @@ class OperatorRuntime:
             void(turn)
         return turn.report
 
-    def changes(self) -> dict[str, Change]:
-        """What the window just run changed in declared state, as of `Instance.changes`."""
-        return self.instance.changes()
-
     def ages(self, ended: float) -> list[AgeSample]:
         """The ages of the records of the window just run, whose output was routed then."""
-
         return [] if self._ages is None else self._ages.meter.ages(ended)
 
     def taken(self) -> SourceTaken | None:
@@ -318,9 +297,4 @@ class OperatorRuntime:
 
         None while a window runs. From any thread.
         """
-        taking = self._parts.find(InputTuples)
-        return None if taking is None else taking.taken()
-
-    def _forget_taken(self) -> None:
-        if (taking := self._parts.find(InputTuples)) is not None:
-            taking.forget()
+        return None if self._input is None else self._input.taken()

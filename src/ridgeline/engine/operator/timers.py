@@ -98,7 +98,8 @@ class Timers(TurnPart):
 
     def __init__(self, instance: Instance) -> None:
         super().__init__(instance)
-        states, cells = operator_type(type(instance.operator)).states, instance.cells
+        states = operator_type(type(instance.operator)).states
+        cells: dict[str, Any] = instance.cells
         self._cells = [
             cell
             for name, cell in cells.items()

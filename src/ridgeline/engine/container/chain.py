@@ -10,10 +10,12 @@ import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.clock import Timeline
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.operator import InputOperator
 from ridgeline.engine.exchange.outgoing import Emitted
+from ridgeline.engine.operator.controls import control_handlers
 from ridgeline.engine.operator.runtime import OperatorRuntime
 from ridgeline.plan.container_spec import ContainerSpec, Route
 from ridgeline.plan.protocol import OperatorReport, WindowRequest
@@ -82,9 +84,21 @@ def _link(spec: ContainerSpec, producer: OperatorRuntime, consumer: OperatorRunt
     ]
     if len(going) != 1 or route.route is not None or isinstance(producer.operator, InputOperator):
         return None
-    if producer.outputs[route.source_port].port.error or consumer.handles_controls:
+    if producer.outputs[route.source_port].port.error or control_handlers(consumer.instance):
         return None
-    return route if producer.takes_batches and consumer.takes_batches else None
+    return route if _takes_batches(producer) and _takes_batches(consumer) else None
+
+
+def _takes_batches(runtime: OperatorRuntime) -> bool:
+    """True if it takes all its tuples as batches, in each streaming window, and never leaves any out."""
+    instance = runtime.instance
+    return (
+        bool(instance.handlers)
+        and all(by_batch for by_batch, _ in instance.handlers.values())
+        and not runtime.arranges
+        and not instance.skips_tuples
+        and instance.spec.attributes["processing_mode"] is not ProcessingMode.AT_MOST_ONCE
+    )
 
 
 class Relay:
@@ -138,7 +152,7 @@ class Relay:
             parts = point.take() if goes_on else self._ended[place][1].pop(route.source_port)
             self._begin_turn(place + 1)
             for part in parts:
-                consumer.arrived(route.sink_port, part)
+                consumer.running.arrived(route.sink_port, part)
                 yield part
 
     def _goes_on(self, place: int) -> bool:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OperatorError, OutputPort, State
-from ridgeline.engine.operator import chain as relay
+from ridgeline.engine.container import chain as relay
 from ridgeline.measure.events import OperatorWindow
 from ridgeline.testing import CollectorSink, LocalRun, run_local
 
