@@ -91,6 +91,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         "_application_window",
         "_by_array",
         "_changed",
+        "_changed_in",
         "_data",
         "_default",
         "_held",
@@ -115,7 +116,8 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
     _held: bool  # True if it held keys when the window began
     _touched: dict[Any, None]  # keys set or removed in this streaming window, in order
     _removed: dict[Any, None]  # keys that it removed, even if they came back
-    _changed: dict[Any, None]  # the keys of the streaming windows before, within the application window
+    _changed: dict[Any, None]  # the keys of the streaming windows before, within one application window
+    _changed_in: int  # which one: an earlier one if nothing was changed since
     _watched: dict[Any, Any]  # values that can change in place and were read, as they were
     _trial: dict[Any, Any] | None  # the same since `begin_trial`
 
@@ -340,7 +342,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     def _changed_lists(self) -> tuple[list[K], list[V]]:
         self._settle()
-        keys = list(self._changed | self._touched)
+        keys = list(self._so_far() | self._touched)
         values = self._found(keys)
         there = [value is not MISSING for value in values]
         return list(compress(keys, there)), list(compress(values, there))
@@ -348,10 +350,8 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
     # The engine's side --------------------------------------------------------------------------------------
 
     def begin(self, application_window: int) -> None:
-        """A streaming window begins."""
-        self._changed = (
-            self._changed | self._in_order() if application_window == self._application_window else {}
-        )
+        """A streaming window begins. If it changes nothing, the cell can go back to before it as it is."""
+        self._keep_changed()
         self._held = bool(self._data)
         self._start(application_window)
 
@@ -392,7 +392,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             True,
             self._application_window,
             dict(self._data.items()),
-            list(self._changed | self._in_order()),
+            list(self._so_far() | self._in_order()),
         )
 
     def apply(self, change: Change) -> None:
@@ -406,14 +406,12 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             self._lay(dict(values))
             self._changed = dict.fromkeys(keys)
         else:
-            goes_on = application_window == self._application_window
-            before = (
-                self._changed | self._in_order() if goes_on else {}
-            )  # the latter: of the last window, if this very cell ran it
+            self._keep_changed()  # of the last window, if this very cell ran it
             self._remove(keys)
             self._add(values)
             touched = dict.fromkeys([*values, *keys]) if keys else dict.fromkeys(values)
-            self._changed = before | touched if goes_on else touched
+            self._changed = self._changed | touched if application_window == self._changed_in else touched
+        self._changed_in = application_window
         self._start(application_window)
 
     def _add(self, values: Mapping[Any, Any]) -> None:
@@ -454,13 +452,13 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         if values:
             data.set_many(one_nan(list(values)), values.values())
         self._lay(data)
-        self._changed = dict.fromkeys(one_nan(list(changed)))
+        self._changed, self._changed_in = dict.fromkeys(one_nan(list(changed))), application_window
         self._start(application_window)
 
     def held(self, *, table: bool = True) -> Held:
         """What it holds of its own, beside its base. `table`: it may be a table."""
         self._settle()
-        changed = list(self._changed | self._in_order())
+        changed = list(self._so_far() | self._in_order())
         data = self._data
         if isinstance(data, Overlay):
             if data.table is not None and table:
@@ -528,13 +526,13 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             self._own.update(values)
             for key in new:
                 self._own.pop(key, None)
-        self._changed = dict.fromkeys(changed)
+        self._changed, self._changed_in = dict.fromkeys(changed), application_window
         self._start(application_window)
 
     def reset(self) -> None:
         """Back to no keys."""
         self._lay({})
-        self._changed = {}
+        self._changed, self._changed_in = {}, -1
         self._start(-1)
 
     def _lay(self, data: dict[Any, Any] | Overlay) -> None:
@@ -549,6 +547,17 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             self._data.release()
             if self._data.table is not None:
                 self._known = ()
+
+    def _keep_changed(self) -> None:
+        """Note the keys of the streaming window that ends, if it has changed any."""
+        if now := self._in_order():
+            goes_on = self._changed_in == self._application_window
+            self._changed = self._changed | now if goes_on else now
+            self._changed_in = self._application_window
+
+    def _so_far(self) -> dict[Any, None]:
+        """The keys that the streaming windows before have changed, of the application window that is now."""
+        return self._changed if self._changed_in == self._application_window else {}
 
     def _own_dict(self) -> dict[Any, Any]:
         """What was set, in a dict."""
