@@ -245,5 +245,15 @@ def test_results_that_nobody_reads_are_bounded():
     assert publisher.after(300) == []
 
 
-def test_a_run_can_be_rewound_that_has_a_query():
-    assert QueryResults().rewind(3, None, 7) is None
+@pytest.mark.parametrize("target", range(6))
+def test_the_periods_of_a_query_are_as_long_after_a_rewind(tmp_path, target):
+    items = [item for value in range(12) for item in (Price("a", value), END_WINDOW)][:-1]
+    app, name = Application("prices", windows_kept=100), f"rewound-{target}"
+    prices = app.add_operator("prices", ListInput(Price, items))
+    query = app.add_operator(name, Query("select sum(price) from prices", ["prices"], every_windows=3))
+    app.add_stream("prices", prices.output, query.first)
+    run_local(app, windows=7, checkpoint=tmp_path)
+    Kept.found.pop(name)
+    run_local(app, checkpoint=tmp_path, from_window=target)
+    found = [result.table().column(0).to_pylist() for result in Kept.found[name].values()]
+    assert found == [[3 * first + 3] for first in (0, 3, 6, 9) if first + 2 > target]

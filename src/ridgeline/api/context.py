@@ -25,6 +25,8 @@ class OperatorContext:
         partition: The operator's partition, from 0 to `partitions` - 1.
         partitions: How many partitions the operator has.
         window_id: The streaming window that runs; -1 before the first.
+        passed_over: How many numbers of windows rewinds have left out so far: who counts windows by their ids
+            subtracts it.
         window_seconds: The width of a streaming window.
         clock: The source of all times.
         watermark: No record older than it is still to come, but for late ones; see there.
@@ -59,6 +61,8 @@ class OperatorContext:
         hello.greet: 0 of 1
         hello Ann in window 0
     """
+
+    passed_over = 0  # as long as nothing was rewound
 
     def __init__(  # noqa: PLR0913  all that the engine passes
         self,

@@ -139,12 +139,12 @@ class SqlQuery(Operator):
     def begin_window(self, window_id: int) -> None:
         """Begin the first period."""
         if self.began < 0:
-            self.began = window_id
+            self.began = window_id - self.context.passed_over
 
     def end_window(self) -> None:
         """Run the SQL at the end of a period."""
         window = self.context.window_id
-        if self.ended or (window - self.began + 1) % self.every_windows:
+        if self.ended or (window - self.context.passed_over - self.began + 1) % self.every_windows:
             return
         clock = self.context.clock
         began = clock.monotonic()

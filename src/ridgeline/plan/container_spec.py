@@ -73,6 +73,8 @@ class ContainerSpec:
     """Its heads of delay operators, each with the tail whose state it reads."""
     ends: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """Its operators whose end matters to an `end_of_input`, each with the operators that it reads."""
+    passed_over: int = 0
+    """How many numbers of windows rewinds have left out before the windows that it runs."""
 
     @property
     def consumers(self) -> frozenset[int]:
@@ -142,6 +144,7 @@ def container_specs(plan: Plan) -> tuple[ContainerSpec, ...]:
             tails={one: tails[one] for one in container.operators if one in tails},
             ends={one: ends[one] for one in container.operators if one in ends},
             recording_level=plan.logical.attributes["metrics_recording_level"],
+            passed_over=plan.passed_over,
         )
         for container in containers
     )

@@ -47,7 +47,8 @@ class ExecutionPlan:
 class Plan:
     """The three plans of an application; `version` counts changes.
 
-    `next_ids`: the least ids of an operator and of a container that no version before has had.
+    `next_ids`: the least ids of an operator and of a container that no version before has had. `passed_over`:
+    how many numbers of windows rewinds have left out so far.
     """
 
     logical: LogicalPlan
@@ -55,3 +56,4 @@ class Plan:
     execution: ExecutionPlan
     version: int = 0
     next_ids: tuple[int, int] = (0, 0)
+    passed_over: int = 0

@@ -34,7 +34,10 @@ class StateCell(ABC):
 
     @abstractmethod
     def begin(self, application_window: int) -> None:
-        """Begin a streaming window of the application window that began with the window of this id."""
+        """Begin a streaming window of the application window that began with this one.
+
+        Counted are the windows of the run: the numbers that rewinds have left out are not among them.
+        """
 
     @abstractmethod
     def end(self) -> None:

@@ -146,6 +146,7 @@ class Container:
             port_attributes=operator.ports,
             keys=operator.keys,
         )
+        context.passed_over = spec.passed_over
         context.on_wake = self._wake
         signals, keeps_time = Signals(self._marks, self._ends, self._controls), operator.id in spec.watermarks
         level, inspect = spec.recording_level, self._inspect
@@ -153,7 +154,7 @@ class Container:
         name = operator.title.removesuffix(f"[{operator.partition}]")
         self._turns[operator.id] = CurrentOperator(name, context)
         self._versions[operator.id] = ()
-        self._undo[operator.id] = Undo(runtime.cells)
+        self._undo[operator.id] = Undo(runtime.cells, spec.passed_over)
         return runtime
 
     def change(self, spec: ContainerSpec) -> list[BaseException]:

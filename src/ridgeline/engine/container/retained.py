@@ -12,10 +12,12 @@ from ridgeline.plan.container_spec import ContainerSpec
 def going_on(old: ContainerSpec, new: ContainerSpec) -> dict[int, Mapping[str, Any]]:
     """The operators whose living instances serve as those of the new spec, each with what is to be set.
 
-    One that gets a watermark, or has none any more, is made anew: its state is another one.
+    One that gets a watermark, or has none any more, is made anew: its state is another one. So are all where
+    the run was rewound in between.
     """
     before = {one.id: one for one in old.operators}
-    if (old.recording_level, old.window_seconds) != (new.recording_level, new.window_seconds):
+    alike = [(one.recording_level, one.window_seconds, one.passed_over) for one in (old, new)]
+    if alike[0] != alike[1]:
         return {}
     return {
         one.id: changed_properties(before[one.id], one)

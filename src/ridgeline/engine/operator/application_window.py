@@ -147,11 +147,12 @@ class Gathering(TurnPart):
     def arrange(self, turn: Turn, inputs: Inputs) -> Inputs:
         """All tuples of the application window if it ends, else nothing."""
         waiting = self._unifier._waiting  # noqa: SLF001  declared for this module
-        if self._lossy and waiting and waiting[0][0] != turn.application_window:
+        application_window = turn.application_window - self.instance.context.passed_over
+        if self._lossy and waiting and waiting[0][0] != application_window:
             del waiting[:]  # the end of that application window failed, so it is lost
         if not turn.ends:
             for part in inputs[self._port]:
-                waiting.append((turn.application_window, *_kept(part.read_as(self._schema))))
+                waiting.append((application_window, *_kept(part.read_as(self._schema))))
             return {self._port: ()}
         before = [Tuples.of_batch(self._schema, batch, times) for _, batch, times in waiting]
         if before:
@@ -180,18 +181,18 @@ class _GatheringSlides(TurnPart):
 
         For a unifier behind sliders those that came.
         """
-        cell, window_id = self._cell, turn.request.window_id
-        slide_end = window_id - window_id % self._slide + self._slide
+        cell, window = self._cell, turn.request.window_id - self.instance.context.passed_over
+        slide_end = window - turn.request.window_id % self._slide + self._slide
         if cell.since is None:  # what came before it began to slide is not known
-            cell.since = slide_end if window_id else 0
+            cell.since = slide_end if window else 0
         there = slide_end - cell.since
         turn.ends = turn.ends and (there >= self._count or (turn.request.final and there > 0))
         if not self._keeps:
             return inputs
-        if window_id >= cell.since and (
+        if window >= cell.since and (
             parts := [_kept(part.read_as(self._schema)) for part in inputs[self._port] if len(part)]
         ):
-            cell.keep(window_id, parts)
+            cell.keep(window, parts)
         cell.drop(slide_end - self._count)
         if not turn.ends:
             return {self._port: ()}
@@ -210,6 +211,7 @@ class _Sliding:
             name: (instance.cells[name], merge) for name, merge in merges_of(type(instance.operator)).items()
         }
         self._slide, self._slides = instance.window_count, instance.spec.slides
+        self._context = instance.context
         instance.cells[SLIDES] = self._kept = SlidesCell()
 
     def end(self, request: WindowRequest) -> bool:
@@ -217,17 +219,17 @@ class _Sliding:
 
         False if the application window is not full yet, so that nothing is merged. Raises what merging does.
         """
-        kept, window_id = self._kept, request.window_id
-        slide_end = window_id - window_id % self._slide + self._slide
+        kept, window = self._kept, request.window_id - self._context.passed_over
+        slide_end = window - request.window_id % self._slide + self._slide
         shape = self._slide, self._slides
         if any(part[0] != shape for part in kept.parts):  # it slid otherwise before
-            kept.drop(window_id)
+            kept.drop(window)
             kept.since = None
         if kept.since is None:  # what came before it began to slide is not known
-            kept.since = slide_end - self._slide if window_id < self._slide else slide_end
-        if window_id >= kept.since:
+            kept.since = slide_end - self._slide if window < self._slide else slide_end
+        if window >= kept.since:
             own = {name: _content(cell) for name, (cell, _) in self._states.items()}
-            kept.keep(window_id, [(shape, own)])
+            kept.keep(window, [(shape, own)])
         kept.drop(slide_end - self._slide * self._slides)
         there = slide_end - kept.since
         if there < self._slide * self._slides and not (request.final and there > 0):

@@ -163,10 +163,13 @@ class Instance:
     # What it holds between callbacks ------------------------------------------------------------------------
 
     def begin_cells(self, window_id: int) -> int:
-        """Begin to note changes of state, for this window; returns its application window."""
+        """Begin to note changes of state, for this window; returns its application window.
+
+        Cells know it without the numbers that rewinds have left out.
+        """
         application_window = window_id - window_id % self.window_count
         for cell in self.cells.values():
-            cell.begin(application_window)
+            cell.begin(application_window - self.context.passed_over)
         return application_window
 
     def changes(self) -> dict[str, Change]:

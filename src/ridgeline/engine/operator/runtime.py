@@ -278,7 +278,7 @@ class OperatorRuntime:
 
         Raises OperatorError for a tuple without a key, or that cannot be encoded.
         """
-        start = self.context.window_id + self.spec.partition
+        start = self.context.window_id - self.context.passed_over + self.spec.partition
         self.instance.call("emit", outgoing.route, self.spec.id, emitted, delivered, start)
 
     def lose(self, request: WindowRequest) -> OperatorReport:

@@ -13,7 +13,9 @@ SLIDES = "_slides"
 
 
 class SlidesCell(StateCell):
-    """What came in each streaming window, by its id, and from which window on nothing is missing.
+    """What came in each streaming window, by its place, and from which one on nothing is missing.
+
+    The place of a window is its id, less the numbers that rewinds have left out before it.
 
     A change is (`since`, the oldest window that is kept, what came in the window). So a window writes what
     came in it, and what is dropped costs nothing.
@@ -40,9 +42,9 @@ class SlidesCell(StateCell):
     def __init__(self) -> None:
         self.reset()
 
-    def keep(self, window_id: int, parts: Sequence[Any]) -> None:
+    def keep(self, window: int, parts: Sequence[Any]) -> None:
         """Keep what came in a window, batches with their times; it is not to be changed any more."""
-        self._parts[window_id] = self._new[window_id] = parts
+        self._parts[window] = self._new[window] = parts
         self.size_bytes += _size(parts)
 
     def drop(self, before: int) -> None:
@@ -81,8 +83,8 @@ class SlidesCell(StateCell):
         """Drop and add what a window did."""
         self.since, oldest, new = change
         self.drop(oldest)
-        for window_id, parts in new.items():
-            self.keep(window_id, parts)
+        for window, parts in new.items():
+            self.keep(window, parts)
         self.begin(0)
 
     def reset(self) -> None:

@@ -34,9 +34,13 @@ class TouchedKeys(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """What this window and later ones may have changed: the keys of keyed cells, and single values."""
+    """What this window and later ones may have changed: the keys of keyed cells, and single values.
+
+    `passed_over`: as of `OperatorContext`.
+    """
 
     window_id: int
+    passed_over: int
     keys: Mapping[str, TouchedKeys]
     values: AbstractSet[str]
 
@@ -57,7 +61,8 @@ class _Noted(NamedTuple):
 class Undo:
     """Which keys the last windows have touched in the cells of one operator."""
 
-    def __init__(self, cells: Mapping[str, StateCell]) -> None:
+    def __init__(self, cells: Mapping[str, StateCell], passed_over: int = 0) -> None:
+        self._passed_over = passed_over
         self._keyed = {name: cell for name, cell in cells.items() if isinstance(cell, KeyedCell)}
         self._values = {name: cell for name, cell in cells.items() if isinstance(cell, ValueCell)}
         self._possible = bool(self._keyed) and len(self._keyed) + len(self._values) == len(cells)
@@ -126,7 +131,7 @@ class Undo:
             new = cell.newest(cell.own_size - sizes[name])
             keys = set(now).union(*(one.keys[name] for one in noted))
             touched[name] = TouchedKeys(keys.difference(new), new)
-        return Touched(window_id, touched, values.union(*(one.values for one in noted)))
+        return Touched(window_id, self._passed_over, touched, values.union(*(one.values for one in noted)))
 
     @property
     def _large(self) -> bool:
@@ -152,7 +157,7 @@ def take_back(
     Then nothing was changed. Raises StateError naming a file that is missing or corrupt, OSError.
     """
     last = touched.window_id - 1
-    application_window = last - last % operator.window_count
+    application_window = last - last % operator.window_count - touched.passed_over
     keyed = {name: _KeyedBefore(keys) for name, keys in touched.keys.items()}
     values: dict[str, Any] = {}
     for name in reversed([name for name in version if not state_files.is_segment(name)]):

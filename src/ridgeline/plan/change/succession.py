@@ -68,6 +68,7 @@ def succeed(old: Plan, new: Plan, *, others: Collection[str] = ()) -> Plan:
         ExecutionPlan(stages),
         old.version + 1,
         (first, first_container),
+        old.passed_over,
     )
 
 

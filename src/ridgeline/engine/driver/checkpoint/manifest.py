@@ -53,7 +53,7 @@ class Manifest:
     where, as `Outputs.places` says it; None in windows of versions that did not note it. `makers`: classes of
     publishers that can be made of their state alone, by operator, as `class_name` says it. `left`: what is to
     be taken back at places that the run has left, where it was rewound to this window. `schemas`: what the
-    states hold (`state_schemas`).
+    states hold (`state_schemas`). `passed_over`: how many numbers of windows rewinds have left out so far.
     """
 
     window_id: int
@@ -73,6 +73,7 @@ class Manifest:
     makers: Mapping[str, str] = field(default_factory=dict)
     left: Sequence[Left] = ()
     schemas: Mapping[str, Any] = field(default_factory=dict)
+    passed_over: int = 0
 
     def picture(self) -> dict[str, Any]:
         """As JSON values. Versions are shared, not copied."""
@@ -91,6 +92,8 @@ class Manifest:
             kept["left"] = json.loads(json.dumps(self.left))
         if self.schemas:
             kept["schemas"] = self.schemas
+        if self.passed_over:
+            kept["passed_over"] = self.passed_over
         return kept | {
             "window_id": self.window_id,
             "epoch": self.epoch,
@@ -108,6 +111,10 @@ class Manifest:
         """From what `picture` gave. Raises TypeError or LookupError if it is another thing."""
         offsets, kept = picture["offsets"], picture.get("properties", {})
         states = {key: tuple(names) for key, names in picture["states"].items()}
+        rewound_to = picture.get("rewound_to")
+        left_out = (
+            0 if rewound_to is None else picture["window_id"] - rewound_to
+        )  # as versions before left it
         return cls(
             **{
                 **picture,
@@ -117,6 +124,7 @@ class Manifest:
                 "edits": tuple(picture.get("edits", ())),
                 "divided": dict(picture.get("divided", {})),
                 "left": tuple(Left(*one) for one in picture.get("left", ())),
+                "passed_over": picture.get("passed_over", left_out),
             }
         )
 

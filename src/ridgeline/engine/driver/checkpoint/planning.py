@@ -53,6 +53,12 @@ def read_last(storage: DriverStorage, application: str) -> Manifest | None:
     return None if run_id is None else Journal(storage, run_id, appends=False).last
 
 
+def counted_on(plan: Plan, last: Manifest | None) -> Plan:
+    """A plan whose windows are counted as those of a checkpoint, without what rewinds have left out."""
+    passed_over = 0 if last is None else last.passed_over
+    return plan if plan.passed_over == passed_over else replace(plan, passed_over=passed_over)
+
+
 class Planner:
     """Plans an application with the properties that its checkpoint keeps.
 
@@ -126,6 +132,7 @@ class Planner:
             self._note_edits()
             withheld = [name for name, value in self._given.items() if self._is_withheld(name, value)]
             self.kept = found.joined(self._given, withheld)
+        self._plan = counted_on(self._plan, last)
         return self._plan
 
     def taken_over(self, window_id: int) -> tuple[Collection[str], Mapping[str, str]]:

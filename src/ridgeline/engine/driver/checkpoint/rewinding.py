@@ -73,6 +73,7 @@ def rewind(
         publishers=publishers,
         rewound_to=window_id,
         left=tuple(left),
+        passed_over=target.passed_over + at - window_id,
     )
     checkpoint.commit(rewound)
     return rewound

@@ -23,7 +23,7 @@ from ridgeline.api.support.masking import mask_text
 from ridgeline.engine.driver.checkpoint.compactions import Compactions
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
-from ridgeline.engine.driver.checkpoint.planning import Planner
+from ridgeline.engine.driver.checkpoint.planning import Planner, counted_on
 from ridgeline.engine.driver.checkpoint.rewinding import rewind
 from ridgeline.engine.driver.checkpoint.state_moves import check_states, check_states_of
 from ridgeline.engine.driver.checkpoint.temporary import remove_temporary, temporary_checkpoint
@@ -158,9 +158,9 @@ def _is_in_slots(plan: Plan, options: Options) -> bool:
 
 
 def _settled(planner: Planner | None, plan: Plan, checkpoint: Checkpoint) -> Plan:
-    """The plan with the properties that the checkpoint, which is owned now, keeps. Raises RidgelineError."""
+    """The plan with what the checkpoint, which is owned now, keeps. Raises RidgelineError."""
     if planner is None:
-        return plan
+        return counted_on(plan, checkpoint.last())
     plan = planner.settled(checkpoint.last())
     if planner.going_on:
         _log.info("%s", planner.going_on, extra={"application": plan.logical.application})

@@ -457,6 +457,7 @@ class ApplicationRun:
             outputs=self._outputs.places,
             makers=self._outputs.makers,
             schemas=record.schemas.picture,
+            passed_over=self.plan.passed_over,
         )
 
         def write() -> ManifestWritten:
