@@ -210,7 +210,7 @@ class RunSettings:
         words = ["ridgeline", "run", self.written.target]
         if self.master != DEFAULT_MASTER:
             words += ["--master", self.master]
-        for group in (self.options, self.written, self.view, self.cluster, self.logs):
+        for group in (self.written, self.options, self.view, self.cluster, self.logs):
             words += _words(group)
         words += ["--no-service"] if self.service.no_service else _words(self.service)
         return shlex.join([*words, "--checkpoint", mask_text(checkpoint), *self._guarded_options()])

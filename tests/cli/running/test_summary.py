@@ -22,7 +22,7 @@ SETTINGS = RunSettings.of(
     own=["--output", "out"],
 )
 COMMAND = (
-    "ridgeline run app.py --master 'local[2]' --conf 'spark.x=a b' --windows 20 -D a.b=1 --attribute c.d=2"
+    "ridgeline run app.py --master 'local[2]' -D a.b=1 --attribute c.d=2 --conf 'spark.x=a b' --windows 20"
 )
 FAILURE = (
     "operator `double` (partition 0) of application `numbers` failed in window 10 in `process of port "
