@@ -273,6 +273,7 @@ _add(_WATCH, commands.latency, commands.critical_path, commands.record_age, comm
 _add(_WATCH, commands.metrics, promises.promises, promises.alert_rules, deciding.decisions)
 _add(_LOOK, commands.show_logical_plan, commands.show_physical_plan, commands.list_operators)
 _add(_LOOK, commands.list_containers, keys.keys, advising.advise)
+_add(_LOOK, commands.debug_dump, without=["as_json"])
 _add(_CHANGE, changing.repartition)
 _add(_CHANGE, changing.set_operator_property, changing.set_operator_attribute, context_settings=_VALUES)
 _add(_CHANGE, changing.change)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from ridgeline.api.errors import Failure
@@ -178,6 +178,11 @@ class Master:
     def under_way(self) -> int:
         """The number of windows that have begun and are not committed."""
         return len(self._windows)
+
+    @property
+    def in_flight(self) -> Sequence[InFlightWindow]:
+        """The windows in flight, the oldest first, to look at."""
+        return self._windows.all
 
     def handle(self, event: ControlEvent) -> Iterable[Instruction]:  # noqa: C901, PLR0911  a case each
         """Take one event in; returns what to do next, in this order.

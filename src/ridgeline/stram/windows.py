@@ -180,6 +180,11 @@ class InFlightWindows:
         return [one.window_id for one in self if not one.complete]
 
     @property
+    def all(self) -> tuple[InFlightWindow, ...]:
+        """All of them, the oldest first, also those whose commit has begun."""
+        return tuple(self._windows.values())
+
+    @property
     def attempts(self) -> dict[int, int]:
         """The last attempts, by window."""
         return {one.window_id: one.attempt for one in self._windows.values()}

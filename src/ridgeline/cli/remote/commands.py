@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
@@ -285,6 +287,40 @@ def top(remote: Nearest) -> None:
     from ridgeline.cli.remote import watching
 
     watching.top(remote.connect(), as_json=remote.as_json)
+
+
+def debug_dump(
+    remote: Nearest,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write it to this file; without it to standard output.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Write the last events and instructions of the driver as JSON, for post-mortems of Ridgeline itself.
+
+    It has the windows in flight and their phases. It has no tuples, and secrets are masked.
+
+    Example: `ridgeline debug-dump quotes -o dump.json`
+    """
+    from ridgeline.cli.errors import CommandError, make_console
+    from ridgeline.cli.remote import shared
+
+    answer = remote.connect().get("/debugDump")
+    if output is None:
+        shared.print_json(answer)
+        return
+    try:
+        output.write_text(json.dumps(answer, indent=1), encoding="utf-8")
+    except OSError as error:
+        msg = f"`{output}` cannot be written: {error.strerror or error}"
+        raise CommandError(msg) from error
+    make_console().print(f"{len(answer['events'])} events and what followed are in `{output}`")
 
 
 def matches(row: dict[str, object], pattern: str, names: Iterable[str]) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.advice import AdviceAnswer
 from ridgeline.measure.answers.application import InfoAnswer, PendingInfoAnswer
+from ridgeline.measure.answers.debug_dump import DebugDumpAnswer
 from ridgeline.measure.answers.decisions import DecisionsAnswer
 from ridgeline.measure.answers.keys import KeysAnswer
 from ridgeline.measure.answers.operators import (
@@ -24,6 +25,7 @@ from ridgeline.measure.answers.promises import PromisesAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowAnswer
 from ridgeline.measure.own_metrics import by_operator
+from ridgeline.observe import identity
 from ridgeline.plan.logical import LogicalOperator
 from ridgeline.service.advising import advice_answer
 from ridgeline.service.http import apex
@@ -136,6 +138,22 @@ def _containers(call: Call) -> ContainersAnswer:
             )
         containers = [container for container in containers if container["state"] in states]
     return {"containers": containers}
+
+
+def _debug_dump(call: Call) -> DebugDumpAnswer:
+    """The last events and instructions of the run; none before its first window."""
+    if call.run is None:
+        return {
+            "application": call.plan.logical.application,
+            "version": identity.version(),
+            "at": None,
+            "fault": None,
+            "committed": -1,
+            "windows": [],
+            "dropped": 0,
+            "events": [],
+        }
+    return call.run.debug_dump()
 
 
 def _stram(
@@ -358,6 +376,12 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
         lambda call: advice_answer(call.watch, call.plan.logical.application, call.run),
         "What would lower latency or raise throughput. The first call begins to keep the figures for it.",
         AdviceAnswer,
+    ),
+    _stram(
+        "/debugDump",
+        _debug_dump,
+        "The windows in flight and the last events and instructions of the driver, for post-mortems.",
+        DebugDumpAnswer,
     ),
     _stram(
         "/decisions",

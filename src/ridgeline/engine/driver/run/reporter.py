@@ -12,6 +12,7 @@ from ridgeline.engine.driver.run.changes import Asked, changed_event
 from ridgeline.engine.driver.run.window import Window
 from ridgeline.measure.events import OutputPublished, RunEvent, SourceTaken, StateWarning
 from ridgeline.observe.clock_steps import ClockSteps
+from ridgeline.observe.control_log import ControlLog
 from ridgeline.observe.own_metrics import MetricAggregation
 from ridgeline.observe.reporting import report_events, taken_events
 from ridgeline.plan.execution import Plan
@@ -27,6 +28,7 @@ class Reporter:
 
     def __init__(self, plan: Plan, clock: Clock, observe: Observe | None) -> None:
         self.tell: Observe = observe or (lambda _event: None)
+        self.control_log = ControlLog(clock.wall)
         self._clock = clock
         self._steps = ClockSteps(clock.wall(), clock.monotonic())
         self._early: list[StateWarning] | None = []

@@ -26,6 +26,7 @@ from ridgeline.engine.driver.run.recordings import Recordings
 from ridgeline.engine.driver.run.reporter import Observe, Reporter
 from ridgeline.engine.driver.run.requests import Requests
 from ridgeline.engine.driver.run.window import Window
+from ridgeline.measure.answers.debug_dump import DebugDumpAnswer
 from ridgeline.measure.events import RunEvent, StateCompacted, WindowPlanned, WindowRetried, WindowStarted
 from ridgeline.plan.change.difference import PlanDifference
 from ridgeline.plan.change.edit_texts import refusal_text
@@ -331,10 +332,17 @@ class ApplicationRun:
 
     def _process(self, *events: ControlEvent) -> None:
         """Report events to the master and carry out its instructions, until no event follows from them."""
-        instructions = deque(instruction for event in events for instruction in self.master.handle(event))
+        instructions = deque(instruction for event in events for instruction in self._handle(event))
         while instructions:
             for result in self._carry_out(instructions.popleft()):
-                instructions.extend(self.master.handle(result))
+                instructions.extend(self._handle(result))
+
+    def _handle(self, event: ControlEvent) -> Sequence[Instruction]:
+        return self._reporter.control_log.handle(event, self.master.handle)
+
+    def debug_dump(self, error: BaseException | None = None) -> DebugDumpAnswer:
+        """The last events and instructions. Any thread may ask. `error`: of which the driver dies."""
+        return self._reporter.control_log.dump(self.master, error)
 
     def _carry_out(  # noqa: PLR0911  a case each
         self, instruction: Instruction
@@ -476,7 +484,7 @@ class ApplicationRun:
         self._process(WindowDue(window_id, round(self._clock.wall() * 1_000_000)))
 
     def _recording_failed(self, recording: str, window_id: int) -> None:
-        self.master.handle(RecordingFailed(recording, window_id))
+        self._handle(RecordingFailed(recording, window_id))
 
     # Between windows, and the end ---------------------------------------------------------------------------
 

@@ -1,0 +1,112 @@
+"""The log of events and instructions: bounded, without tuples and secrets."""
+
+from __future__ import annotations
+
+import json
+from types import UnionType
+from typing import get_args
+
+import pytest
+
+from ridgeline.api.errors import Failure
+from ridgeline.observe import control_log
+from ridgeline.observe.control_log import ControlLog
+from ridgeline.stram.control import (
+    AttemptFailed,
+    CheckStates,
+    CommitDue,
+    ContainerReported,
+    ControlEvent,
+    InputAwake,
+    Instruction,
+    ManifestWritten,
+    StatesChecked,
+    WindowDue,
+    WindowPublished,
+)
+from ridgeline.stram.master import Master
+from support.stram.plans import Counter, ids, plan, reports
+
+WITHOUT_DETAILS = {StatesChecked, CommitDue, InputAwake, CheckStates}
+
+
+def logged(windows: int, **bounds: int) -> tuple[ControlLog, Master]:
+    """The log of so many windows that are run and committed."""
+    times = iter(range(1_000_000))
+    log = ControlLog(lambda: float(next(times)), **bounds)
+    master = Master(plan(step=Counter), epoch=1)
+    step, *_ = ids(master.plan, "step1")
+    for window_id in range(windows):
+        [running] = log.handle(WindowDue(window_id), master.handle)
+        for report in reports(master.plan, running.request, changes={step: f"d{window_id}"}):
+            report.small_change = (f"d{window_id}", b"a tuple" * 1000)
+            log.handle(ContainerReported(report), master.handle)
+        log.handle(ManifestWritten(window_id), master.handle)
+        log.handle(WindowPublished(window_id), master.handle)
+    return log, master
+
+
+def test_a_window_is_seen_from_its_first_event_to_its_last() -> None:
+    log, master = logged(1)
+    containers = len(master.plan.execution.containers)
+    dump = log.dump(master)
+    assert [one["event"] for one in dump["events"]] == [
+        "WindowDue", *["ContainerReported"] * containers, "ManifestWritten", "WindowPublished",
+    ]  # fmt: skip
+    assert [one["at"] for one in dump["events"]] == [*range(containers + 3)]
+    answers = [one["instructions"] for one in dump["events"]]
+    assert [one["instruction"] for found in answers for one in found or ()] == [
+        "RunWindow", "Commit", "Publish",
+    ]  # fmt: skip
+    assert answers[0] == [
+        {"instruction": "RunWindow", "details": {"window": 0, "attempt": 0, "final": False, "states": 0}}
+    ]
+    assert (dump["committed"], dump["windows"], dump["dropped"]) == (0, [], 0)
+    assert "a tuple" not in json.dumps(dump)
+
+
+def test_the_oldest_events_go_first() -> None:
+    log, _ = logged(20, most_events=7)
+    events = log.events()
+    assert len(events) == 7
+    assert events[-1]["details"] == {"window": 19}
+    assert log.dropped == events[0]["at"]
+
+
+def test_memory_is_bounded_too() -> None:
+    few, _ = logged(200, most_bytes=20_000)
+    assert 10 <= len(few.events()) <= 50
+    failure = Failure("app", "step1", 0, 0, "process", "x" * 100_000, tuple="y" * 100_000)
+    for attempt in range(50):
+        few.handle(AttemptFailed(0, attempt, failure), lambda _event: ())
+    assert len(few.events()) < 10
+    assert len(json.dumps(few.events())) < 20_000
+
+
+def test_secrets_are_masked_and_tuples_left_out() -> None:
+    log = ControlLog(lambda: 0.0)
+    error = "x" * 390 + " password=hunter2"
+    failure = Failure("app", "step1", 0, 0, "process", error, tuple="(1, 'ann')", traceback="line 7")
+    log.handle(AttemptFailed(0, 0, failure), lambda _event: ())
+    text = json.dumps(log.events())
+    assert "hunter2" not in text
+    assert "ann" not in text
+    assert "line 7" not in text
+
+
+def test_the_event_that_the_master_failed_on_is_the_last() -> None:
+    log, master = logged(1)
+    with pytest.raises(AssertionError):
+        log.handle(ManifestWritten(9), master.handle)
+    last = log.dump(master, ZeroDivisionError("token=abc"))["events"][-1]
+    assert (last["event"], last["instructions"]) == ("ManifestWritten", None)
+    assert log.dump(master, ZeroDivisionError("token=abc"))["fault"] == "ZeroDivisionError: token=***"
+
+
+def test_each_event_and_instruction_has_its_details() -> None:
+    known = control_log._SHORTENED.keys() | control_log._PLAIN.keys()
+    assert members(ControlEvent | Instruction) - WITHOUT_DETAILS == set(known)
+
+
+def members(union: UnionType) -> set[type]:
+    return {part for one in get_args(union) for part in (members(one) if get_args(one) else {one})}

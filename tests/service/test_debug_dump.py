@@ -1,0 +1,60 @@
+"""The last events of a running application: over REST, and by the command."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+from typer.testing import CliRunner
+
+from ridgeline.cli.main import app as command
+from support.service.living import living
+from support.waiting import PATIENCE_SECONDS, wait_until
+
+PATH = "/ws/v2/stram/debugDump"
+
+
+@pytest.fixture(autouse=True)
+def own_registry(tmp_path, monkeypatch):
+    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
+
+
+def get(url: str, token: str | None = None) -> dict:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
+        return json.load(answer)
+
+
+def test_it_has_the_events_of_the_run_without_its_secrets(tmp_path):
+    with living() as app:
+        wait_until(lambda: app.run.master.committed >= 3, "some windows")
+        dump = get(f"{app.server.url}{PATH}")
+        assert (dump["application"], dump["fault"]) == ("numbers", None)
+        assert dump["committed"] >= 3
+        assert {"WindowDue", "ContainerReported", "ManifestWritten"} <= {
+            one["event"] for one in dump["events"]
+        }
+        assert "hunter2" not in json.dumps(dump)
+
+        file = tmp_path / "dump.json"
+        result = CliRunner().invoke(command, ["debug-dump", app.server.url, "-o", str(file)])
+        assert result.exit_code == 0, result.output
+        written = json.loads(file.read_text())
+        assert written["committed"] >= dump["committed"]
+        assert result.stderr == f"{len(written['events'])} events and what followed are in `{file}`\n"
+        result = CliRunner().invoke(command, ["debug-dump", "--url", app.server.url])
+        assert json.loads(result.stdout)["application"] == "numbers"
+        result = CliRunner().invoke(command, ["debug-dump", app.server.url, "-o", str(tmp_path)])
+        assert result.exit_code == 2
+        assert "cannot be written: Is a directory" in result.stderr
+
+
+def test_it_asks_for_the_token_as_other_paths_do():
+    with living(token="secret", read_token="enough") as app:
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            get(f"{app.server.url}{PATH}")
+        refused.value.close()
+        assert refused.value.code == 401
+        assert get(f"{app.server.url}{PATH}", "enough")["application"] == "numbers"
