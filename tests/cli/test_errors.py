@@ -84,6 +84,17 @@ def test_an_exception_that_nobody_meant_is_printed_in_two_lines(capsys, monkeypa
     )
 
 
+def test_the_notes_of_an_exception_that_nobody_meant_are_printed(capsys, monkeypatch):
+    monkeypatch.delenv("RIDGELINE_DEBUG", raising=False)
+    error = ZeroDivisionError("why")
+    error.add_note("more is in `folder/file`")
+    with pytest.raises(typer.Exit), reporting_errors():
+        failing(error)
+    assert capsys.readouterr().err.startswith(
+        "error: ZeroDivisionError: why\nnote: more is in `folder/file`\n"
+    )
+
+
 def test_an_exception_that_nobody_meant_has_its_traceback_if_asked_for(capsys, monkeypatch):
     monkeypatch.setenv("RIDGELINE_DEBUG", "1")
     with pytest.raises(typer.Exit) as ended, reporting_errors():

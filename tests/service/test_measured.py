@@ -7,7 +7,8 @@ import urllib.request
 import pytest
 from rich.console import Console
 
-from ridgeline import RidgelineError
+from ridgeline import CheckpointError, RidgelineError
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.run.launch import Options
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, OperatorWindow, WindowCommitted
@@ -16,6 +17,7 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.service import event_log, measured, registry
 from ridgeline.service.event_log import read_event_log
 from ridgeline.service.measured import ServiceOptions, run_measured
+from ridgeline.stram.master import Master
 from support.engine.applications import sum_application
 from support.waiting import PATIENCE_SECONDS
 
@@ -112,6 +114,42 @@ def test_figures_that_fail_are_reported_once_and_the_run_goes_on(run, monkeypatc
     assert outcome.windows_committed == sum(isinstance(event, WindowCommitted) for event in events) == 3
     assert printed.startswith("figures are not reliable any more: ZeroDivisionError")
     assert printed.count("\n") == 1
+
+
+def test_a_fault_of_the_driver_leaves_its_last_events_beside_the_checkpoint(run, tmp_path, monkeypatch):
+    def fails(self, window_id, names):
+        msg = "no such thing; password=hunter2"
+        raise ZeroDivisionError(msg)
+
+    monkeypatch.setattr(Master, "_has_committed", fails)
+    with pytest.raises(ZeroDivisionError) as raised:
+        run(ServiceOptions(port=None))
+    [path] = (tmp_path / "checkpoint" / "debug-dumps").iterdir()
+    assert raised.value.__notes__ == [f"the last events and instructions of the driver are in `{path}`"]
+    dump = json.loads(path.read_text())
+    assert dump["fault"] == "ZeroDivisionError: no such thing; password=***"
+    assert (dump["committed"], dump["windows"][0]["window"], dump["windows"][0]["phase"]) == (
+        -1,
+        0,
+        "committing",
+    )
+    assert (dump["events"][-1]["event"], dump["events"][-1]["instructions"]) == ("ManifestWritten", None)
+    monkeypatch.undo()
+    monkeypatch.setenv("RIDGELINE_HOME", str(tmp_path / "home"))
+    outcome, _, _ = run(ServiceOptions(port=None), windows=None)
+    assert outcome.ended
+
+
+def test_an_expected_error_leaves_no_file(run, tmp_path, monkeypatch):
+    def fails(self, manifest, changes):
+        msg = "the disk is full"
+        raise CheckpointError(msg)
+
+    monkeypatch.setattr(Checkpoint, "commit", fails)
+    with pytest.raises(CheckpointError, match="the disk is full") as raised:
+        run(ServiceOptions(port=None))
+    assert not (tmp_path / "checkpoint" / "debug-dumps").exists()
+    assert not hasattr(raised.value, "__notes__")
 
 
 def test_a_registry_that_cannot_be_written_is_reported_and_the_run_goes_on(run, monkeypatch):

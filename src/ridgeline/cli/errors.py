@@ -108,6 +108,8 @@ def print_unexpected(error: BaseException, console: Console) -> None:
 
     hidden = hint(error)
     _print_message(described(error) + (f"; {hidden}" if hidden else ""), console)
+    for note in getattr(error, "__notes__", ()):
+        _print_message(str(note), console, "note")
     if hidden and not os.environ.get(DEBUG):
         return
     if os.environ.get(DEBUG):
@@ -131,8 +133,9 @@ def _print_faults(error: ValidationError, console: Console) -> None:
             _print_indented(Text(text), console)
 
 
-def _print_message(message: str, console: Console) -> None:
-    console.print(Text.assemble(("error: ", "bold red"), _BACKTICKS(message)))
+def _print_message(message: str, console: Console, what: str = "error") -> None:
+    style = "bold red" if what == "error" else "bold"
+    console.print(Text.assemble((f"{what}: ", style), _BACKTICKS(message)))
 
 
 def _print_indented(text: Text, console: Console) -> None:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from ridgeline.api.clock import Clock, SystemClock
-from ridgeline.api.errors import CheckpointError
+from ridgeline.api.errors import CheckpointError, RidgelineError
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.api.support.files import is_local, local_path, use_s3
 from ridgeline.api.support.masking import mask_text
 from ridgeline.engine.driver.checkpoint.compactions import Compactions
+from ridgeline.engine.driver.checkpoint.fault_dumps import write_fault_dump
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner, counted_on
@@ -99,7 +100,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     back = planner.from_window if planner else None
     checkpoint: Checkpoint | None = None
     run: ApplicationRun | None = None
-    orderly = False
+    orderly = dumped = False
     try:
         if is_local(uri):  # refused before Spark is started for it
             checkpoint = Checkpoint(LocalStorage(uri), plan.logical.application, beside=True)
@@ -139,6 +140,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
         if checkpoint is not None and (fenced := checkpoint.taken_over(error)) is not None:
             raise fenced from error
         lost = None if context is None else gone(context, error)
+        dumped = lost is None and _dump_fault(run, error, clock)
         if lost is None or isinstance(error, SparkGoneError):
             raise
         raise lost from None
@@ -146,10 +148,27 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
         try:
             _end(run, checkpoint, context, orderly=orderly, stops=own_context)
         finally:
-            if options.checkpoint is None and (
-                run is None or run.master.committed < 0 or (orderly and run.ended)
+            if (
+                options.checkpoint is None
+                and not dumped
+                and (run is None or run.master.committed < 0 or (orderly and run.ended))
             ):
                 remove_temporary(uri)
+
+
+def _dump_fault(run: ApplicationRun | None, error: Exception, clock: Clock) -> bool:
+    """Write the last events and instructions of STRAM beside the checkpoint, and name the file in a note.
+
+    Returns False if there is no file: for an expected error, or where it cannot be written.
+    """
+    if run is None or isinstance(error, RidgelineError):
+        return False
+    checkpoint = run.checkpoint
+    path = write_fault_dump(checkpoint.storage, checkpoint.epoch, clock.wall(), lambda: run.debug_dump(error))
+    if path is None:
+        return False
+    error.add_note(f"the last events and instructions of the driver are in `{mask_text(path)}`")
+    return True
 
 
 def _is_in_slots(plan: Plan, options: Options) -> bool:
