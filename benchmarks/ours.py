@@ -12,7 +12,6 @@ from typing import Any
 from benchmarks.frame import Round
 from benchmarks.spark import MASTER
 from ridgeline import Application
-from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.engine.driver.run.launch import Options
 from ridgeline.measure.events import ApplicationPlanned, RunEvent, WindowCommitted
 from ridgeline.measure.latency.window_phases import phase_table
@@ -42,7 +41,7 @@ class Seen:
             self.ends.append(event.published)
 
 
-def run(  # noqa: PLR0913  as `run_measured`
+def run(
     of_round: Round,
     app: Application,
     windows: int | None,
@@ -52,16 +51,15 @@ def run(  # noqa: PLR0913  as `run_measured`
     attributes: Mapping[str, Any] | None = None,
     context: Any = None,
     stop: threading.Event | None = None,
-    execution: Execution | None = None,
 ) -> Seen:
     """Run an application on `local[2]` as `ridgeline run` does, without the web service.
 
     `checkpoint`: default is a fresh folder on the disk of the round. `windows` None: until its inputs have
-    finished or `stop` is set. `execution`: in jobs or in slots.
+    finished or `stop` is set.
     """
     seen = Seen()
     folder = checkpoint or str(of_round.folder / "checkpoint")
-    options = Options(MASTER, conf or {}, folder, windows, execution)
+    options = Options(MASTER, conf or {}, folder, windows)
     plan = plan_application(app, {}, attributes or {})
     run_measured(plan, options, ServiceOptions(port=None), observe=seen.add, context=context, stop=stop)
     return seen

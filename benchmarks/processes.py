@@ -14,7 +14,6 @@ from pathlib import Path
 
 from benchmarks.frame import Benchmark
 from benchmarks.summary import Ran
-from ridgeline.engine.driver.execution_kind import VARIABLE, Execution
 
 ROOT = Path(__file__).resolve().parent.parent
 _TRIAL_BUDGETS = 5
@@ -52,7 +51,6 @@ def run_contestant(
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "SPARK_LOCAL_DIRS": str(folder / "spark"),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        VARIABLE: os.environ.get(VARIABLE, Execution.SLOTS),
     }
     patience_seconds = benchmark.budget_seconds * (_TRIAL_BUDGETS if quick else 1)
     began = time.monotonic()

@@ -100,7 +100,6 @@ def held(of_round: Round) -> int:
 def _run(of_round: Round, notes: str, observe: Callable[[RunEvent], None]) -> list[RunEvent]:
     """Go on from the checkpoint; its events."""
     from benchmarks.spark import MASTER
-    from ridgeline.engine.driver.execution_kind import Execution
     from ridgeline.engine.driver.run.launch import Options
     from ridgeline.plan import plan_application
     from ridgeline.service.measured import ServiceOptions, run_measured
@@ -115,7 +114,7 @@ def _run(of_round: Round, notes: str, observe: Callable[[RunEvent], None]) -> li
         observe(event)
 
     plan = plan_application(application(held(of_round), first, notes))
-    options = Options(MASTER, {}, str(checkpoint), WARM + APART * _times(of_round), Execution.SLOTS)
+    options = Options(MASTER, {}, str(checkpoint), WARM + APART * _times(of_round))
     run_measured(plan, options, ServiceOptions(port=None), observe=see)
     return events
 

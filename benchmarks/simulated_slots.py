@@ -129,7 +129,7 @@ class SimulatedNetwork:
                 received=0.0,
             )
             window.ready, window.sent = began, window.written
-            yield WindowReport(window, {}, [*self._operator_reports(container, request, began)])
+            yield WindowReport(window, [*self._operator_reports(container, request, began)])
 
     def _operator_reports(
         self, container: int, request: WindowRequest, began: float

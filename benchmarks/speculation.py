@@ -178,7 +178,6 @@ def application() -> Application:
 
 def _run(of_round: Round, *, stops: bool, speculation: float | None = None) -> Figures:
     from benchmarks.spark import SETTINGS
-    from ridgeline.engine.driver.execution_kind import Execution
     from ridgeline.engine.driver.run.launch import Options
     from ridgeline.plan import plan_application
     from ridgeline.service.measured import ServiceOptions, run_measured
@@ -191,7 +190,7 @@ def _run(of_round: Round, *, stops: bool, speculation: float | None = None) -> F
 
     given = {} if speculation is None else {"speculation": str(speculation)}
     plan = plan_application(application(), {}, given)
-    options = Options(_MASTER, SETTINGS, str(of_round.folder / "checkpoint"), None, Execution.SLOTS)
+    options = Options(_MASTER, SETTINGS, str(of_round.folder / "checkpoint"), None)
     run_measured(plan, options, ServiceOptions(port=None), observe=see, stop=stopper.over)
     check()
     windows = [event for event in events if isinstance(event, WindowCommitted)]

@@ -11,7 +11,6 @@ import pyarrow as pa
 from benchmarks.data import Number
 from benchmarks.frame import Benchmark, Figures, Goal, Round
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort
-from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.operators import SparkInput
 
 TUPLES = 100
@@ -63,13 +62,12 @@ def _ours(
     of_round: Round,
     app: Application,
     windows: int = WINDOWS,
-    execution: Execution | None = None,
     attributes: Mapping[str, Any] | None = None,
 ) -> Figures:
     from benchmarks import ours
 
     count = of_round.windows(windows) + 1
-    seen = ours.run(of_round, app, count, execution=execution, attributes=attributes)
+    seen = ours.run(of_round, app, count, attributes=attributes)
     of_round.note(ours.phases(of_round, seen))
     times = of_round.warm(ours.window_times(seen))
     return {SECONDS: times, P99: [float(np.percentile(times, 99))]}
@@ -85,11 +83,7 @@ def _two_stages() -> Application:
 
 def in_slots(of_round: Round) -> Figures:
     """One window a stage; with four, as by default, there are more windows a second, which wait longer."""
-    return _ours(of_round, _two_stages(), SLOT_WINDOWS, Execution.SLOTS, {"windows_in_flight": STAGES})
-
-
-def in_jobs(of_round: Round) -> Figures:
-    return _ours(of_round, _two_stages(), execution=Execution.JOBS)
+    return _ours(of_round, _two_stages(), SLOT_WINDOWS, {"windows_in_flight": STAGES})
 
 
 def spark_input(of_round: Round) -> Figures:
@@ -169,7 +163,6 @@ BENCHMARKS = (
         title="window overhead: two stages, 2 partitions, 100 tuples a window; commit and state included",
         contestants={
             "ours": in_slots,
-            "ours, jobs": in_jobs,
             "by hand": by_hand,
             "by hand, our daemon": by_hand_our_daemon,
             "ours, rate-micro-batch": spark_input,
@@ -177,8 +170,6 @@ BENCHMARKS = (
         goals=[
             Goal(figure=SECONDS, against="by hand", at_most=0.02),
             Goal(figure=P99, at_most=0.005),
-            Goal(figure=SECONDS, of="ours, jobs", against="by hand", at_most=0.4),
-            Goal(figure=SECONDS, of="ours, jobs", against="by hand, our daemon", at_most=0.65),
             Goal(figure=SECONDS, of="ours, rate-micro-batch", against="by hand, our daemon", at_most=0.9),
         ],
         budget_seconds=195,

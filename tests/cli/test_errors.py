@@ -106,7 +106,7 @@ def test_an_exception_that_nobody_meant_has_its_traceback_if_asked_for(capsys, m
 
 
 TRACEBACK = """Traceback (most recent call last):
-  File "/x/site-packages/ridgeline/engine/worker/runtime.py", line 180, in _call
+  File "/x/site-packages/ridgeline/engine/operator/runtime.py", line 180, in _call
     return function(*arguments)
   File "/home/u/app.py", line 3, in add
     self.divide(tuple)

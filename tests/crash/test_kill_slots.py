@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ridgeline.cli.load import load_application
-from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.measure.events import SlotJoined, SlotLost
 from ridgeline.testing import run_local
 from support.crash.processes import committed
@@ -69,7 +68,6 @@ def test_slots_killed_a_hundred_times(spark_context, wait_until, tmp_path):
             stop=stop,
             properties=endless,
             attributes=OFTEN,
-            execution=Execution.SLOTS,
         )
 
         def wait(condition, what):

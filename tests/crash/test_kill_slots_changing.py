@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from ridgeline.engine.driver.checkpoint.planning import Planner
-from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.measure.events import SlotJoined, SlotLost, WindowCommitted
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.changes import PlanChange
@@ -55,13 +54,8 @@ class Watched:
         return 1
 
 
-@pytest.mark.parametrize(
-    ("execution", "changes", "killed"),
-    [(Execution.SLOTS, 300, 0.0), (Execution.SLOTS, 60, 0.7), (Execution.JOBS, 30, 0.0)],
-)
-def test_changes_with_slots_killed_around_them(
-    spark_context, wait_until, tmp_path, execution, changes, killed
-):
+@pytest.mark.parametrize(("changes", "killed"), [(300, 0.0), (60, 0.7)])
+def test_changes_with_slots_killed_around_them(spark_context, wait_until, tmp_path, changes, killed):
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
     chance, edits = random.Random(seed), RandomEdits(seed)
@@ -80,7 +74,6 @@ def test_changes_with_slots_killed_around_them(
             seen=watched.see,
             stop=stop,
             planner=planner,
-            execution=execution,
         )
 
         def wait(condition, what):

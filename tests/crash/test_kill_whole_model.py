@@ -14,7 +14,6 @@ import pyarrow.dataset as ds
 import pytest
 
 from ridgeline.cli.load import load_application
-from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.measure.events import OperatorMetrics, SlotJoined, WindowCommitted
 from ridgeline.stram.changes import StartRecording
 from ridgeline.testing import run_local
@@ -56,7 +55,6 @@ def test_all_of_the_model_is_exact_while_slots_are_killed(partitions, spark_cont
             seen=see,
             stop=threading.Event(),
             properties=PROPERTIES,
-            execution=Execution.SLOTS,
         )
         wait_until(lambda: runs or running.done(), "the first window")
         kills = 0

@@ -17,7 +17,7 @@ def going(start, tmp_path, wait_until):
     """A run in slots that has committed ten windows: the driver, and the folder of its operators' notes."""
     folder, checkpoint = tmp_path / "notes", tmp_path / "checkpoint"
     folder.mkdir()
-    options = ("--checkpoint", checkpoint, "--master", "local[2]", "--execution", "slots")
+    options = ("--checkpoint", checkpoint, "--master", "local[2]")
     driver = start(APPLICATION, "--folder", folder, *options)
     wait_until(lambda: committed(checkpoint) >= 10 or driver.exit_code is not None, "ten windows")
     assert driver.exit_code is None, driver.text

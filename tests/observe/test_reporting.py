@@ -16,7 +16,7 @@ WORK = SourceProgress(0.0, 3, 1, 5.0, None, unit="units")
 def test_a_report_holds_the_events_of_its_container_its_operators_and_their_sources():
     operators = [OperatorReport(replace(READ), WORK), OperatorReport(replace(SUM))]
     assert list(
-        report_events([WindowReport(replace(CONTAINER), {}, operators)], 20.0, MetricAggregation(()))
+        report_events([WindowReport(replace(CONTAINER), operators)], 20.0, MetricAggregation(()))
     ) == [
         replace(CONTAINER, at=20.0),
         replace(READ, at=20.0),
@@ -26,7 +26,7 @@ def test_a_report_holds_the_events_of_its_container_its_operators_and_their_sour
 
 
 def test_a_report_that_waited_in_its_slot_says_how_far_its_source_was_before_that():
-    held = WindowReport(replace(CONTAINER), {}, [OperatorReport(replace(READ), WORK)], held_seconds=7.0)
+    held = WindowReport(replace(CONTAINER), [OperatorReport(replace(READ), WORK)], held_seconds=7.0)
     assert [event.asked for event in taken_events(held)] == [11.3 - 7.0]
 
 

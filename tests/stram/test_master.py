@@ -199,20 +199,6 @@ def test_a_container_that_reported_twice_fails_the_attempt():
     assert again.reason == "application `app` failed in window 0 in `window`: a container reported twice"
 
 
-def test_a_consumer_that_saw_another_attempt_of_its_producer_fails_the_attempt():
-    master = Master(plan(recovery_attempts=1), epoch=1)
-    first = handle(master, WindowDue(0))
-    again = run(master, first, seen={(2, 0): "t0.of-another-task"})
-    assert again.request.attempt == 1
-    assert again.reason.endswith("container 2 saw another attempt of container 0 than the one that reported")
-    given_up = run(master, again, seen={(1, 0): "t0.of-another-task"})
-    assert isinstance(given_up, GiveUp)
-    assert (
-        given_up.failure.error == "container 1 saw another attempt of container 0 than the one that reported"
-    )
-    assert given_up.attempts == 2
-
-
 def test_the_end_with_open_application_windows_runs_the_window_again_as_the_last():
     master = Master(plan(windows_seen_as_one=3), epoch=1)
     window(master, 0)

@@ -5,8 +5,7 @@ import math
 import pytest
 
 from ridgeline import Application, OutputPort, PushInput
-from ridgeline.api.errors import RidgelineError, ValidationError
-from ridgeline.engine.driver.execution_kind import Execution, choose_execution
+from ridgeline.api.errors import ValidationError
 from ridgeline.operators import SparkInput
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.protocol import WindowRequest
@@ -291,9 +290,3 @@ def test_it_is_fixed_from_the_start_of_a_run():
     app = two_stages(Sum())
     with pytest.raises(ValidationError, match="cannot be changed while it runs"):
         transition(plan_application(app), plan_application(app, {}, {"speculation": "0.9"}), ())
-
-
-def test_jobs_are_refused():
-    with pytest.raises(RidgelineError, match="give `--execution slots`, or leave it out"):
-        choose_execution("jobs", planned())
-    assert choose_execution(None, planned()) is Execution.SLOTS

@@ -317,13 +317,6 @@ def test_states_are_checked_before_windows_begin_again():
     assert begun(again) == [(0, 1, True)]
 
 
-@pytest.mark.parametrize("seen", [{(2, 0): "t0.of-another-task"}])
-def test_a_consumer_that_saw_another_attempt_fails_all_windows_under_way(seen):
-    master, (first, second) = flying(2)
-    assert begun(report(master, second, seen=seen)) == [(0, 1, True)]
-    assert report(master, first) == []
-
-
 class Flights(RuleBasedStateMachine):
     """Containers that hold state, run, fail and die in any order; the state is the list of what they ran."""
 

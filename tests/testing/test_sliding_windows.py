@@ -198,10 +198,9 @@ def test_slides_survive_the_death_of_slots(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("execution", ["slots", "jobs"])
-def test_both_executions_slide(execution: str, spark_context: Any, tmp_path: Path) -> None:
+def test_it_slides_on_spark(spark_context: Any, tmp_path: Path) -> None:
     app = sliding(COUNTING, **SIX_BY_TWO, partitions=2)
-    run = run_on_spark(app, spark_context, tmp_path / "checkpoint", execution=execution)
+    run = run_on_spark(app, spark_context, tmp_path / "checkpoint")
     assert [total.value for total in run.collected("sink")] == [21, 33, 45, 57]
     own = [node for node in run.run.plan.physical.operators if node.slider]
     assert [node.title for node in own] == ["sum.sums#slider[0]", "sum.sums#slider[1]"]

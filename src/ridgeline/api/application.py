@@ -281,7 +281,6 @@ class Application:
         attributes: Mapping[str, object] | None = None,
         port: int | None = 0,
         event_log: str | None = None,
-        execution: Literal["slots", "jobs"] | None = None,
         quiet: bool = False,
         context: SparkContext | None = None,
         reset_properties: bool = False,
@@ -304,7 +303,6 @@ class Application:
             attributes: Attributes, as `--attribute`: `{"sum.partitions": "2"}`.
             port: Of the web service; 0: a free one, None: no web service.
             event_log: A file ending in `.jsonl` or `.parquet` for all events.
-            execution: What runs windows, as `--execution`: slots by default, or jobs of Spark.
             quiet: Console outputs print nothing.
             context: A SparkContext to use, with its own master and settings. It is not stopped.
             reset_properties: Forget the properties that the checkpoint keeps from runs before.
@@ -335,7 +333,6 @@ class Application:
             attributes=attributes,
             port=port,
             event_log=event_log,
-            execution=execution,
             quiet=quiet,
             context=context,
             reset_properties=reset_properties,

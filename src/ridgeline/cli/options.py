@@ -47,7 +47,7 @@ def check_master(master: str) -> str:
     forms = "give `local[4]`, `local[*]`, `spark://host:7077`, `yarn` or `k8s://https://host:6443`"
     if master.startswith("sc://"):
         msg = (
-            f"`--master {master}` is Spark Connect, which is not supported: windows are RDD jobs, which "
+            f"`--master {master}` is Spark Connect, which is not supported: slots are RDD jobs, which "
             f"need a classic driver; {forms}"
         )
         raise CommandError(msg)

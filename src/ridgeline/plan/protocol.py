@@ -119,16 +119,13 @@ class OperatorReport:
 class WindowReport:
     """What one container sends to STRAM at the end of a window.
 
-    `window` is the event itself: the container fills it in, STRAM adds `received` and `at`. `seen`: the
-    `task` of every container whose blocks it got. `task_attempt`: how often Spark had begun its task before,
-    or one that read for it.
-    `small_change`: name and content of what its operators changed, None if nothing or if it is in a file.
-    `keys`: the keys that its operators have sent, if the request asks for them. `held_seconds`: how long it
-    waited in its slot for other reports.
+    `window` is the event itself: the container fills it in, STRAM adds `received` and `at`. `task_attempt`:
+    how often Spark had begun a task before that read for it. `small_change`: name and content of what its
+    operators changed, None if nothing or if it is in a file. `keys`: the keys that its operators have sent,
+    if the request asks for them. `held_seconds`: how long it waited in its slot for other reports.
     """
 
     window: ContainerWindow
-    seen: dict[int, str] = field(default_factory=dict)
     operators: list[OperatorReport] = field(default_factory=list)
     task_attempt: int = 0
     small_change: tuple[str, bytes] | None = None

@@ -19,7 +19,6 @@ from ridgeline.api.support.tracebacks import users_line
 from ridgeline.engine.container.samples import ports_of_stream
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
-from ridgeline.engine.driver.execution_kind import named_execution
 from ridgeline.engine.driver.run.launch import Outcome
 from ridgeline.engine.driver.run.options import Options
 from ridgeline.engine.spark.submitted import chosen_master
@@ -56,7 +55,6 @@ def start(
     attributes: Mapping[str, object] | None,
     quiet: bool,
     context: Any,
-    execution: str | None,
     **options: Any,
 ) -> Handle:
     """What `Application.start` does, which says what the arguments are and has their defaults.
@@ -71,8 +69,7 @@ def start(
         given,
         resume=cast("ResumeOptions", taken(ResumeOptions, options)),
     )
-    kind = None if execution is None else named_execution(execution, "execution")
-    run = Options(**taken(Options, {**options, "conf": conf or {}, "execution": kind}))
+    run = Options(**taken(Options, {**options, "conf": conf or {}}))
     plan = planner.first(run.checkpoint, app.name)
     run = replace(run, master=chosen_master(run.master, run.conf))
     service = ServiceOptions(**taken(ServiceOptions, options))

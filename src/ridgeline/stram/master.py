@@ -36,7 +36,7 @@ from ridgeline.stram.plan_traits import Concurrency, PlanTraits
 from ridgeline.stram.recovery import Fault, Recovery
 from ridgeline.stram.state_versions import StateVersions
 from ridgeline.stram.waiting import IdleInputs, Waiting
-from ridgeline.stram.windows import InFlightWindow, InFlightWindows, WindowPhase, mismatch
+from ridgeline.stram.windows import InFlightWindow, InFlightWindows, WindowPhase
 
 _MOST_HELD = 24
 """The most windows that are held: reporting them all takes a moment."""
@@ -264,18 +264,14 @@ class Master:
         if window is None or not window.valid or window.attempt != report.window.attempt:
             return ()
         if container in window.reports:
-            return self._inconsistent(window_id, "a container reported twice")
+            fault = "a container reported twice"
+            failure = Failure(self.plan.logical.application, "", 0, window_id, "window", fault)
+            return self._failed(window_id, failure)
         window.add(report, self._traits.containers)
         self._idle.report(report)
         if not window.complete:
             return ()
-        if fault := mismatch(window.reports):
-            return self._inconsistent(window_id, fault)
         return self._advance()
-
-    def _inconsistent(self, window_id: int, fault: str) -> tuple[Instruction, ...]:
-        failure = Failure(self.plan.logical.application, "", 0, window_id, "window", fault)
-        return self._failed(window_id, failure)
 
     def _attempt_failed(self, event: AttemptFailed) -> tuple[Instruction, ...]:
         """Take a failure in. What a callback raised in an attempt that is void is dropped.

@@ -70,9 +70,8 @@ def count_slots(containers: int, cores: int, extra: int = 0, held: int = 0, fed:
     if slots < 1:
         needed = held + RESERVED_CORES + 1
         taken = f", {held} for slots of other applications" if held else ""
-        what = f"slots need {needed} cores (one for a slot, {RESERVED_CORES} for Spark's own jobs{taken})"
-        remedy = "give Spark more cores, or run with `--execution jobs`"
-        msg = f"{what}; Spark has {cores}; {remedy}"
+        what = f"one for a slot, which all containers can share, {RESERVED_CORES} for Spark's own jobs{taken}"
+        msg = f"slots need {needed} cores ({what}); Spark has {cores}; give Spark more cores"
         raise RidgelineError(msg)
     return slots
 

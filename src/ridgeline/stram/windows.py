@@ -209,19 +209,6 @@ class InFlightWindows:
             del self._windows[window.window_id]
 
 
-def mismatch(reports: Mapping[int, WindowReport]) -> str:
-    """The fault of the reports of all containers, "" if they fit.
-
-    A container may have read the blocks of an attempt that did not report. `seen` says so where that can be.
-    """
-    for consumer, report in sorted(reports.items()):
-        for producer, tag in report.seen.items():
-            if producer not in reports or reports[producer].window.task != tag:
-                seen = f"container {consumer} saw another attempt of container {producer}"
-                return f"{seen} than the one that reported"
-    return ""
-
-
 def is_empty(report: WindowReport) -> bool:
     """True if no tuple has moved, no state has changed, and nothing else has to be durable."""
     return report.small_change is None and not any(map(_has_moved, report.operators))

@@ -94,7 +94,7 @@ class LocalExecutor:
         self._awake = threading.Event()
         self._make_all()
         self._requests: dict[int, deque[WindowRequest]] = {spec.id: deque() for spec in self._specs}
-        self._inboxes: dict[tuple[int, int], list[Message]] = {}
+        self._inboxes: dict[tuple[int, int], list[Message | None]] = {}
         self._happened: list[ExecutorEvent] = []
 
     def _make_all(self) -> None:
@@ -165,7 +165,8 @@ class LocalExecutor:
         `KilledError` that container only.
         """
         request = self._requests[container.spec.id].popleft()
-        messages = self._inboxes.pop((request.window_id, container.spec.id), [])
+        inbox = self._inboxes.pop((request.window_id, container.spec.id), [])
+        messages = [message for message in inbox if message is not None]
         try:
             with _interrupts_of_the_caller():
                 outgoing, report = container.run(request, messages, (), f"t{request.attempt}")
@@ -182,10 +183,10 @@ class LocalExecutor:
             failure = failure_of(error, container.spec, request.window_id, self._uri)
             self._happened.append(AttemptFailed(request.window_id, request.attempt, failure))
             return
-        for consumer, message in outgoing.items():
-            self._inboxes.setdefault((request.window_id, consumer), []).append(
-                Message.decode(message.encode())
-            )
+        for consumer in container.spec.consumers:
+            message = outgoing.get(consumer)
+            inbox = self._inboxes.setdefault((request.window_id, consumer), [])
+            inbox.append(None if message is None else Message.decode(message.encode()))
         report.window.received = self._clock.wall()
         self._happened.append(ContainerReported(report))
 

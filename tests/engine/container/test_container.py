@@ -449,27 +449,12 @@ def test_state_cannot_be_changed_in_committed():
 # Between containers -----------------------------------------------------------------------------------------
 
 
-def test_a_container_that_got_nothing_from_a_producer_fails():
-    app = application(Item, split("a1"), Sums(), partitions=2)
-    hand = ByHand(app)
-    consumer = next(container for container in hand.containers if container.spec.producers)
-    with pytest.raises(
-        OperatorError,
-        match=r"container 1 got nothing from containers \[0\] in window 0; the window is run again$",
-    ):
-        consumer.run(WindowRequest(0, 0, 1), [], (), "t0")
-
-
-def test_every_consumer_gets_a_message_and_says_whose_attempt_it_saw():
+def test_only_consumers_that_get_something_get_a_message():
     hand = ByHand(application(Item, split("a1", ""), Sums(), partitions=2))
-    hand.window()
-    reports = hand.attempt(tag="again")
-    assert [report.seen for report in reports[1:3]] == [{0: "again"}, {0: "again"}]
-    outgoing, _ = hand.containers[0].run(WindowRequest(1, 0, 1, states=hand.states), [], (), "t")
-    assert {consumer: (message.producer, list(message.blocks)) for consumer, message in outgoing.items()} == {
-        1: (0, []),
-        2: (0, []),
-    }
+    [(consumer, message)] = hand.containers[0].run(WindowRequest(0, 0, 1), [], (), "t")[0].items()
+    assert consumer in hand.containers[0].spec.consumers
+    assert (message.producer, len(message.blocks)) == (0, 1)
+    assert hand.containers[0].run(WindowRequest(1, 0, 1, states=None), [], (), "t")[0] == {}
 
 
 def test_messages_are_taken_in_the_order_of_their_producers():
@@ -541,9 +526,9 @@ def test_tuples_for_a_container_of_the_same_process_stay_as_they_are(tmp_path, n
     producer.near = {consumer.spec.id} if near else ()
 
     request = WindowRequest(0, 0, 1)
-    messages, report = producer.run(request, (), (), "t", ended=True)
+    messages, report = producer.run(request, (), (), "t")
     [message] = messages.values()
-    _, found = consumer.run(request, [message], (), "t", ended=True)
+    _, found = consumer.run(request, [message], (), "t")
 
     handed_over = found.operators[-1].handed_over
     assert [row for _, rows in handed_over for row in rows] == [

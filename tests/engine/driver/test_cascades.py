@@ -41,8 +41,7 @@ def test_kills_with_cascades_in_flight_change_nothing(tmp_path, *, single):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("execution", ["slots", "jobs"])
-def test_results_on_spark_are_those_of_one_partition(spark_context, tmp_path, execution):
+def test_results_on_spark_are_those_of_one_partition(spark_context, tmp_path):
     app = application(WINDOWS[:4], **WIDE, window=0, stream_codec=JsonCounts())
-    found = run_on_spark(app, spark_context, tmp_path / "checkpoint", execution=execution)
+    found = run_on_spark(app, spark_context, tmp_path / "checkpoint")
     assert results(found) == results(run_local(application(WINDOWS[:4])))

@@ -2,11 +2,7 @@
 
 import json
 import os
-import secrets
 import socket
-import subprocess
-import sys
-import threading
 from dataclasses import replace
 
 import pytest
@@ -14,16 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline import SystemClock
-from ridgeline.engine.driver.heartbeat_port import HeartbeatPort
 from ridgeline.engine.driver.heartbeats import MAXIMUM_BYTES, Heartbeats
-from ridgeline.engine.exchange.listening import Listen
-from ridgeline.engine.exchange.network import STRAM, Peer
-from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.process.heartbeat import encode
-from ridgeline.engine.slot.messages import Ended
-from ridgeline.engine.slot.messages import encode as encode_message
-from ridgeline.engine.worker import heartbeat_line
-from ridgeline.engine.worker.heartbeat_line import HeartbeatLine
 from ridgeline.measure.encoding import to_dict
 from ridgeline.measure.events import ContainerHeartbeat, MessagesRefused, RunningOperator, WindowCommitted
 from ridgeline.testing import SteppingClock
@@ -198,129 +186,3 @@ def test_stacks_of_strangers_are_not_asked_for(taken):
     taken.heartbeats.take("me", data(ContainerHeartbeat(0.0, -1, host, os.getpid(), 0.0)))
     # This process is no worker of Spark: the signal would end it.
     assert taken.heartbeats.stack_of(host, os.getpid()) is None
-
-
-# The port for workers of jobs -------------------------------------------------------------------------------
-
-
-class Port(Taken):
-    """A port, and lines to it."""
-
-    def __init__(self):
-        super().__init__(CLOCK)
-        secret = secrets.token_bytes(32)
-        network = Sockets(Peer(STRAM, 3), secret, Listen(), CLOCK)
-        self.port = HeartbeatPort(network, secret, self.heartbeats, 1.0)
-        self.lines = []
-
-    def line(self, **changes):
-        self.lines.append(HeartbeatLine(replace(self.port.address, **changes), CLOCK))
-        return self.lines[-1]
-
-    def close(self):
-        for line in self.lines:
-            line.close()
-        self.port.close()
-
-
-@pytest.fixture
-def port():
-    port = Port()
-    yield port
-    port.close()
-
-
-def test_workers_of_jobs_send_over_a_line(port, wait_until):
-    lines = [port.line() for _ in range(2)]
-    for line in lines:
-        assert line.send(data)
-    wait_until(lambda: len(port.heartbeats.workers()) == 2, "both workers")
-    lines[0].close()
-    wait_until(lambda: len(port.heartbeats.workers()) == 1, "one to be gone")
-    assert lines[1].send(data)
-    wait_until(lambda: len(port.beats) == 3, "the third heartbeat")
-    assert port.refused() == {}
-
-
-def test_without_the_secret_nothing_counts(port, wait_until):
-    line = port.line(secret=bytes(32))
-    with pytest.raises(ConnectionError):
-        line.send(data)
-    assert not line.send(data)  # it is left alone for a while
-    wait_until(lambda: port.refused().get("unauthenticated"), "the refusal")
-    assert port.beats == []
-    assert "bytes(32)" not in repr(port.port.address)
-
-
-def test_messages_of_slots_are_no_heartbeats_and_are_not_read(port, wait_until):
-    network = Sockets(Peer(77), port.port.address.secret, Listen(unix=False), CLOCK)
-    try:
-        stram = Peer(STRAM, port.port.address.epoch)
-        network.connect(stram, port.port.address.address)
-        network.send(stram, *encode_message(Ended()))
-        reasons = []
-        while not reasons:
-            reasons = [event for event in network.poll(1.0) if type(event).__name__ == "Lost"]
-    finally:
-        network.close(0.0)
-    wait_until(lambda: port.refused() == {"malformed": 1}, "the refusal")
-
-
-def test_a_line_is_made_again_after_stram_has_hung_up(port, wait_until):
-    line = port.line()
-    assert line.send(data)
-    [peer] = wait_until(lambda: list(port.heartbeats._lasts), "the worker")
-    port.port._network.hang_up(peer)
-
-    def arrives():
-        line.send(data)
-        return len(port.beats) >= 2
-
-    wait_until(arrives, "a heartbeat over a new line")
-
-
-def test_close_ends_the_thread(port):
-    assert port.port._thread in threading.enumerate()
-    port.port.close()
-    port.port.close()
-    assert not port.port._thread.is_alive()
-    with pytest.raises(ConnectionError):
-        port.line().send(data)
-
-
-def test_a_process_has_one_sender_for_each_address(port):
-    try:
-        assert heartbeat_line.sender_of(None, CLOCK) is None
-        first = heartbeat_line.sender_of(port.port.address, CLOCK)
-        assert heartbeat_line.sender_of(port.port.address, CLOCK) is first
-        other = heartbeat_line.sender_of(replace(port.port.address, interval_seconds=9.0), CLOCK)
-        assert other is not first
-        assert first._stop.is_set()
-        other.stop()
-    finally:
-        heartbeat_line._forget()
-
-
-def test_a_forked_process_starts_its_own(port, wait_until):
-    """In a child lives no thread of its parent, and no lock that such a thread held (OpenSSL's at first)."""
-    script = """
-import os, sys
-from ridgeline.api.clock import SystemClock
-from ridgeline.engine.worker.heartbeat_line import HeartbeatAddress, sender_of
-address = HeartbeatAddress(sys.argv[1], int(sys.argv[2]), bytes.fromhex(sys.argv[3]), 60.0)
-sender_of(address, SystemClock())
-child = os.fork()
-if child == 0:
-    sender_of(address, SystemClock())
-    sys.stdin.read()
-    os._exit(0)
-print(child, flush=True)
-os.waitpid(child, 0)
-"""
-    address = port.port.address
-    arguments = [address.address, str(address.epoch), address.secret.hex()]
-    command = [sys.executable, "-c", script, *arguments]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        child = int(process.stdout.readline())
-        wait_until(lambda: {beat.pid for beat in port.beats} == {process.pid, child}, "both processes")
-        process.stdin.close()

@@ -1,4 +1,4 @@
-"""A loop on Spark: where each window is a job, and in slots of which one is killed."""
+"""A loop on Spark, in slots of which one is killed."""
 
 import os
 import signal
@@ -7,7 +7,6 @@ from typing import NamedTuple
 import pytest
 
 from ridgeline import Application, InputPort, Operator, OutputPort
-from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.measure.events import SlotJoined
 from ridgeline.operators import Delay
 from ridgeline.testing import CollectorSink
@@ -31,8 +30,7 @@ class Step(Operator):
             self.steps.emit(Pair(pair.next, pair.last + pair.next))
 
 
-@pytest.mark.parametrize("execution", Execution)
-def test_fibonacci_comes_out_whatever_is_killed(spark_context, tmp_path, execution):
+def test_fibonacci_comes_out_whatever_is_killed(spark_context, tmp_path):
     app = Application("fibonacci", window="10ms")
     step = app.add_operator("step", Step())
     delay = app.add_module("delay", Delay(Pair, first_window=[Pair(0, 1)]), recovery_attempts=5)
@@ -47,6 +45,6 @@ def test_fibonacci_comes_out_whatever_is_killed(spark_context, tmp_path, executi
             killed.append(joined[-1].pid)
             os.kill(killed[0], signal.SIGKILL)
 
-    run = run_on_spark(app, spark_context, tmp_path / "checkpoint", each=each, execution=execution)
+    run = run_on_spark(app, spark_context, tmp_path / "checkpoint", each=each)
     assert [pair.last for pair in run.collected("sink")] == [1, 1, 2, 3, 5, 8, 13, 21, 34, 55]
-    assert bool(killed) is (execution is Execution.SLOTS)
+    assert killed

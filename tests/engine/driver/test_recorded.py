@@ -16,7 +16,6 @@ from typer.testing import CliRunner
 
 from ridgeline.cli.main import app as command
 from ridgeline.engine.driver.checkpoint.planning import Planner
-from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.plan.planner import plan_application
 from ridgeline.testing import run_local
@@ -50,13 +49,12 @@ def recorded(request, tmp_path):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("execution", Execution)
-def test_a_run_on_spark_goes_on_from_a_checkpoint_of_an_earlier_version(spark_context, recorded, execution):
+def test_a_run_on_spark_goes_on_from_a_checkpoint_of_an_earlier_version(spark_context, recorded):
     app = application(str(HOME))
     planner = Planner(
         lambda values, kept, edits: plan_application(app, values, AT_ONCE, kept=kept, edits=edits), {}
     )
-    run = run_on_spark(app, spark_context, recorded / "checkpoint", execution=execution, planner=planner)
+    run = run_on_spark(app, spark_context, recorded / "checkpoint", planner=planner)
     check(recorded, run.ids, run.plan)
 
 

@@ -5,7 +5,6 @@ import threading
 import pytest
 
 from ridgeline.engine.driver.checkpoint.planning import Planner
-from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.measure.events import ApplicationChanged
 from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition, SetProperty
 from ridgeline.plan.planner import plan_application
@@ -20,8 +19,7 @@ def planner(app):
     return Planner(lambda values, kept, edits: plan_application(app, values, {}, kept=kept, edits=edits), {})
 
 
-@pytest.mark.parametrize("execution", [Execution.SLOTS, Execution.JOBS])
-def test_a_plan_changes_between_micro_batches(spark_context, tmp_path, execution):
+def test_a_plan_changes_between_micro_batches(spark_context, tmp_path):
     stop, asked = threading.Event(), []
     edits = (
         AddOperator("seen", {"class": "ridgeline.testing.CollectorSink"}),
@@ -54,7 +52,6 @@ def test_a_plan_changes_between_micro_batches(spark_context, tmp_path, execution
         seen=seen,
         stop=stop,
         planner=planner(app),
-        execution=execution,
     )
 
     states = [one.state for one in asked]

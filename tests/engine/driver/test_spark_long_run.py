@@ -77,21 +77,6 @@ class Listening(Sum):
         Path(self.folder, f"{window_id}").write_text(str(self.total))
 
 
-def test_operators_hear_of_each_commit_of_a_job(spark_context, tmp_path):
-    folder = tmp_path / "heard"
-    folder.mkdir()
-    heard = []
-
-    def look(run, summary):
-        heard.append(sorted(int(path.name) for path in folder.iterdir()))
-
-    app = sum_application(Listening(folder=str(folder)), count=50)
-    run_on_spark(app, spark_context, tmp_path / "checkpoint", each=look, execution="jobs")
-
-    assert heard == [list(range(window + 1)) for window in range(5)]
-    assert [int((folder / str(window)).read_text()) for window in range(5)] == SUMS
-
-
 def test_operators_in_slots_hear_of_the_last_commit_at_least(spark_context, tmp_path):
     folder = tmp_path / "heard"
     folder.mkdir()

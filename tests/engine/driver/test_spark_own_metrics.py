@@ -1,4 +1,4 @@
-"""Metrics and callbacks of operators in slots and jobs: exact, though an attempt fails and a process dies."""
+"""Metrics and callbacks of operators in slots: exact, though an attempt fails and a process dies."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def application(folder: Path, *, dies: bool, partitions: int) -> Application:
     return app
 
 
-def check(app: Application, context: SparkContext, folder: Path, execution: str, partitions: int) -> None:
-    run = run_on_spark(app, context, folder / "checkpoint", execution=execution)
+def check(app: Application, context: SparkContext, folder: Path, partitions: int) -> None:
+    run = run_on_spark(app, context, folder / "checkpoint")
     found = [event for event in run.events if isinstance(event, OperatorMetrics)]
     assert [event.window_id for event in found] == list(range(WINDOWS))
     assert [event.values["count"] for event in found] == [7, 7, 7, 7, 0, 7]
@@ -102,12 +102,12 @@ def check(app: Application, context: SparkContext, folder: Path, execution: str,
         assert before >= set(range(WINDOWS))
 
 
-@pytest.mark.parametrize(("execution", "partitions"), [("slots", 3), ("jobs", 2)])
+@pytest.mark.parametrize("partitions", [2, 3])
 def test_values_and_callbacks_are_exact_though_an_attempt_fails(
-    spark_context: SparkContext, tmp_path: Path, execution: str, partitions: int
+    spark_context: SparkContext, tmp_path: Path, partitions: int
 ) -> None:
     app = application(tmp_path, dies=False, partitions=partitions)
-    check(app, spark_context, tmp_path, execution, partitions)
+    check(app, spark_context, tmp_path, partitions)
 
 
 @pytest.mark.crash
@@ -116,4 +116,4 @@ def test_values_and_callbacks_are_exact_though_a_slot_is_killed(
     spark_context: SparkContext, tmp_path: Path, partitions: int
 ) -> None:
     app = application(tmp_path, dies=True, partitions=partitions)
-    check(app, spark_context, tmp_path, "slots", partitions)
+    check(app, spark_context, tmp_path, partitions)

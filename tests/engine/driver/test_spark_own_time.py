@@ -8,7 +8,6 @@ from typing import NamedTuple
 import pytest
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort
-from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.observe.plan_topology import planned_event
 from ridgeline.observe.watch import Watch
@@ -83,7 +82,7 @@ def really(folder, name, partition=0, *, cpu=False):
 
 def watched(app, context, folder):
     """Run the application in slots; a watch that keeps figures for deciders."""
-    run = run_on_spark(app, context, folder / "checkpoint", windows=WINDOWS, execution=Execution.SLOTS)
+    run = run_on_spark(app, context, folder / "checkpoint", windows=WINDOWS)
     last = run.of_type(WindowCommitted)[-1].at
     watch = Watch(lambda: last)
     watch.keep_figures()

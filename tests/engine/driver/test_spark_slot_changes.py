@@ -1,4 +1,4 @@
-"""Changes of the plan on real Spark: windows in slots, and windows that are jobs."""
+"""Changes of the plan on real Spark."""
 
 import os
 import signal
@@ -6,7 +6,6 @@ import signal
 import pytest
 
 from ridgeline.engine.driver.checkpoint.planning import Planner
-from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.measure.events import SlotJoined, SlotLost
 from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition
 from ridgeline.plan.planner import plan_application
@@ -23,7 +22,7 @@ pytestmark = pytest.mark.spark
 def run(spark_context, tmp_path):
     """`run(app, *changes, **options)`: each change is asked for once the one before is decided."""
 
-    def run(app, *changes, each=None, execution=Execution.SLOTS, **options):
+    def run(app, *changes, each=None, **options):
         left = [PlanChange(edits) for edits in changes]
 
         def ask(found, event):
@@ -44,7 +43,6 @@ def run(spark_context, tmp_path):
             tmp_path / "checkpoint",
             each=until,
             stop=until.stop,
-            execution=execution,
             planner=planner,
             **options,
         )
@@ -68,8 +66,7 @@ def test_what_20_changes_do_not_touch_keeps_process_instance_and_connection(run,
     assert len(list(folder.glob("lives-*"))) == 1
 
 
-@pytest.mark.parametrize("execution", [Execution.SLOTS, Execution.JOBS])
-def test_partitions_and_operators_come_and_go(run, execution):
+def test_partitions_and_operators_come_and_go(run):
     audit = AddOperator("audit", {"class": "support.service.live.Audit"})
     found = run(
         application(),
@@ -77,7 +74,6 @@ def test_partitions_and_operators_come_and_go(run, execution):
         (audit, AddSink("numbers", "audit.input"), Repartition("sums", 2)),
         (RemoveOperator("audit"), Repartition("sums", 5)),
         (Repartition("sums", 1),),
-        execution=execution,
     )
     assert states(found) == [APPLIED] * 4
     assert not found.retries

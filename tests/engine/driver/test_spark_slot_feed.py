@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.measure.events import SlotJoined, SlotLost
 from support.accounts.processes import descendants
 from support.engine.on_spark import run_on_spark
@@ -93,7 +92,6 @@ def test_tasks_and_slots_that_are_killed_cost_no_row(spark_context, tmp_path):
             windows=WINDOWS,
             each=killer.after,
             stop=stop,
-            execution=Execution.SLOTS,
         )
     finally:
         killer.end()

@@ -6,7 +6,6 @@ import signal
 import pytest
 
 from ridgeline.api.errors import OperatorError
-from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.measure.events import SlotJoined, SlotLost
 from ridgeline.testing import run_local
 from support.engine.applications import (
@@ -27,7 +26,7 @@ def run_in_slots(spark_context, tmp_path):
     """`run_in_slots(app, **options)`, as `run_on_spark`."""
 
     def run(app, **options):
-        return run_on_spark(app, spark_context, tmp_path / "checkpoint", execution=Execution.SLOTS, **options)
+        return run_on_spark(app, spark_context, tmp_path / "checkpoint", **options)
 
     return run
 
@@ -50,12 +49,12 @@ def test_blocks_pass_a_stage_that_they_skip(run_in_slots):
     assert everything(run, "store") == everything(run_local(skipping_application()), "store")
 
 
-def test_a_run_continues_from_its_checkpoint_in_either_way(run_in_slots, spark_context, tmp_path):
+def test_a_run_continues_from_its_checkpoint(run_in_slots):
     def app():
         return two_stages(Sum())
 
     first = run_in_slots(app(), windows=6)
-    second = run_on_spark(app(), spark_context, tmp_path / "checkpoint", windows=6, execution=Execution.JOBS)
+    second = run_in_slots(app(), windows=6)
     third = run_in_slots(app())
     assert first.ids + second.ids + third.ids == list(range(20))
     found = sorted(number for run in (first, second, third) for number in everything(run, "store")["store"])

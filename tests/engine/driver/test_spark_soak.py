@@ -7,7 +7,6 @@ import pytest
 
 from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
 from ridgeline.engine.driver.checkpoint.planning import Planner
-from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.measure.events import ApplicationChanged
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.planner import plan_application
@@ -107,7 +106,6 @@ def test_repartitions_leave_nothing(spark_context, tmp_path):
         seen=look,
         stop=stop,
         planner=planner(app),
-        execution=Execution.SLOTS,
     )
     assert [one.state for one in asked] == ["APPLIED"] * CHANGES, [one.reason for one in asked]
     check(seen)
@@ -140,7 +138,7 @@ def test_recordings_leave_nothing(spark_context, tmp_path):
         else:
             asked.append(run.run.changes.ask(StartRecording("hold"), "test"))
 
-    run_on_spark(application(), spark_context, checkpoint, each=each, stop=stop, execution=Execution.SLOTS)
+    run_on_spark(application(), spark_context, checkpoint, each=each, stop=stop)
     assert [one.state for one in asked] == ["APPLIED"] * 2 * RECORDINGS, [one.reason for one in asked]
     check(seen)
 
@@ -179,7 +177,6 @@ def test_queries_leave_nothing(spark_context, tmp_path):
         each=each,
         stop=stop,
         planner=planner(app),
-        execution=Execution.SLOTS,
     )
     assert not failed
     check(seen)

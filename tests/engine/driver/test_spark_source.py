@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from ridgeline import Application, DeadLetter, OnError
 from ridgeline.api.errors import CheckpointError, OperatorError, RidgelineError
-from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.measure.events import OperatorWindow
 from ridgeline.operators import SparkInput
 from support.engine.applications import FailingSum, Number, sink
@@ -54,12 +53,8 @@ def test_windows_of_record_time_follow_a_spark_source(spark_context, tmp_path):
     """Spark deals all rows of a batch to one partition: the others are idle, and hold no window back."""
     checkpoint = tmp_path / "checkpoint"
 
-    first = run_on_spark(
-        timed_application(3), spark_context, checkpoint, windows=3, execution=Execution.SLOTS
-    )
-    second = run_on_spark(
-        timed_application(3), spark_context, checkpoint, windows=3, execution=Execution.JOBS
-    )
+    first = run_on_spark(timed_application(3), spark_context, checkpoint, windows=3)
+    second = run_on_spark(timed_application(3), spark_context, checkpoint, windows=3)
 
     found = [
         (int(row["start"].timestamp()) - 1_767_225_600, row["key"], row["count"], row["sum"])

@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.measure.events import SlotJoined, SlotLost, SlotSpeculated, WindowCommitted
 from ridgeline.testing import run_local
 from support.engine.applications import Sum
@@ -41,7 +40,6 @@ def test_windows_are_committed_while_a_slot_stands_still(spark_context, tmp_path
         tmp_path / "checkpoint",
         each=each,
         stop=stop,
-        execution=Execution.SLOTS,
         attributes={"speculation": "0.9"},
     )
     slot, first, *_ = stopped

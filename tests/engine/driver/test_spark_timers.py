@@ -106,6 +106,5 @@ def test_killed_slots_lose_and_repeat_no_timer(tmp_path):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("execution", ["jobs", "slots"])
-def test_both_executions_let_the_same_timers_expire(spark_context, tmp_path, execution):
-    check(run_on_spark(watching(8), spark_context, tmp_path / "checkpoint", execution=execution), 8)
+def test_the_same_timers_expire_on_spark(spark_context, tmp_path):
+    check(run_on_spark(watching(8), spark_context, tmp_path / "checkpoint"), 8)

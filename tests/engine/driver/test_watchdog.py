@@ -20,7 +20,7 @@ ENDED = "its worker process 11 on `worker-1` was silent for {} s and was ended"
 
 def hangs(**attributes):
     plan = plan_application(sum_application(), attributes={"heartbeat_timeout": "10s", **attributes})
-    made = Hangs(plan, "run-1")
+    made = Hangs(plan, "run-1", lambda _container: None)
     made.begin(REQUEST, 100.0)
     return made, {operator.name: operator.id for operator in plan.physical.operators}
 
@@ -153,15 +153,10 @@ def test_a_callback_that_goes_on_is_left_alone(progress):
     assert looks(made, working, 101, 200) == [None] * 99
 
 
-def test_without_a_callback_timeout_a_callback_may_take_for_ever():
-    made, ids = hangs()
-    assert looks(made, lambda _: [Worker(0.5, beat(ids["total"]))], 101, 2000) == [None] * 1899
-
-
 def in_slots(**attributes):
     """Hangs that knows where containers live, with an attempt at window 7 told at 100; operators by name."""
     plan = plan_application(sum_application(), {}, {"window": "1s", "heartbeat_timeout": "10s", **attributes})
-    made = Hangs(plan, "run-1", process_of=lambda _container: ("worker-1", 11))
+    made = Hangs(plan, "run-1", lambda _container: ("worker-1", 11))
     made.all_read(100.0, rows_come=False)
     made.begin(REQUEST, 100.0)
     return made, {operator.name: operator.id for operator in plan.physical.operators}

@@ -61,17 +61,16 @@ def test_a_slice_is_sent_without_what_it_was_cut_from():
 def test_a_message_is_bytes_on_its_way():
     message = Message(
         3,
-        "t7",
         [Block(1, "data", 0, pa.py_buffer(b"abc")), Block(2, "data", 4, Reference("file", 64, 8), "time")],
     )
     assert Message.decode(message.encode()) == message
-    assert Message.decode(Message(0, "t", []).encode()).blocks == []
+    assert Message.decode(Message(0, []).encode()).blocks == []
 
 
 def test_buffers_lie_where_the_message_lies_and_are_aligned():
     schema, rows = SCHEMAS["named tuple"]
     payloads = [block.encode(Tuples.of_rows(schema, rows)), pa.py_buffer(b"12345"), pa.py_buffer(b"123")]
-    data = Message(3, "t7", [Block(1, "data", 0, payload) for payload in payloads]).encode()
+    data = Message(3, [Block(1, "data", 0, payload) for payload in payloads]).encode()
     whole = pa.py_buffer(data)
     got = [sent.payload for sent in Message.decode(data).blocks]
     assert all(whole.address < payload.address < whole.address + whole.size for payload in got)
@@ -82,14 +81,10 @@ def test_a_large_message_is_divided_and_its_order_kept():
     half = pa.py_buffer(bytes(block.PIECE_BYTES // 2))
     far = Reference("file", 0, 10 * block.PIECE_BYTES)
     blocks = [Block(number, "data", 0, half if number % 2 else far) for number in range(11)]
-    parts = list(Message(3, "t7", blocks).divided())
+    parts = list(Message(3, blocks).divided())
     assert [[sent.sink for sent in part.blocks] for part in parts] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
-    assert [(part.producer, part.tag, part.part) for part in parts] == [
-        (3, "t7", 0),
-        (3, "t7", 1),
-        (3, "t7", 2),
-    ]
-    assert list(Message(3, "t7", []).divided()) == [Message(3, "t7", [])]
+    assert [(part.producer, part.part) for part in parts] == [(3, 0), (3, 1), (3, 2)]
+    assert list(Message(3, []).divided()) == [Message(3, [])]
 
 
 def test_taking_from_a_block_copies_nothing_else():
@@ -105,7 +100,7 @@ TWO = np.array([7, NO_TIME])
 def crossed(times):
     sent = Tuples.of_rows(SCHEMA, TRADES, times)
     one = Block(1, "data", 0, block.encode(sent), block.encode_times(sent))
-    got = Message.decode(Message(0, "t", [one]).encode()).blocks[0]
+    got = Message.decode(Message(0, [one]).encode()).blocks[0]
     return got, block.decode(SCHEMA, got.payload, got.times)
 
 

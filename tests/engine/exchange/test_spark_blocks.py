@@ -102,15 +102,14 @@ def check(run):
     assert not list(Path("/dev/shm").glob(f"ridgeline-blocks-{os.getpid()}-*"))
 
 
-@pytest.mark.parametrize(("execution", "mapped"), [("jobs", {2}), ("slots", {1, 2})])
-def test_blocks_go_by_reference_and_leave_nothing_behind(spark_context, tmp_path, execution, mapped):
+def test_blocks_go_by_reference_and_leave_nothing_behind(spark_context, tmp_path):
     """Within a slot batches are handed on as they are; several windows of the other one may be mapped."""
-    run = run_on_spark(application(thief=False), spark_context, tmp_path, execution=execution)
+    run = run_on_spark(application(thief=False), spark_context, tmp_path)
     check(run)
     assert run.retries == []
     found = set(values(run, "mapped"))
     assert found
-    assert found <= mapped
+    assert found <= {1, 2}
 
 
 def test_a_lost_block_is_a_window_that_is_run_again_once(spark_context, tmp_path):

@@ -3,15 +3,12 @@
 import ctypes
 import faulthandler
 import os
-import signal
 
 import pytest
 
-from ridgeline.engine.process import black_box, stacks
-from ridgeline.engine.process.black_box import BlackBox, Turn, deaths, victims
-from ridgeline.plan.container_spec import container_specs
+from ridgeline.engine.process import stacks
+from ridgeline.engine.process.black_box import BlackBox, Death, Turn, death_of, turn_of
 from ridgeline.plan.planner import plan_application
-from ridgeline.plan.protocol import WindowRequest
 from support.engine.applications import sum_application
 
 
@@ -40,52 +37,42 @@ def die(turn, how=lambda: os._exit(3), *, idle=False):
 def test_the_turn_outlives_the_process():
     turn = Turn("run-1", 7, 1, 2, 5)
     pid = die(turn)
-    assert [(death.pid, death.turn, death.dump) for death in deaths("run-1", 7, 1)] == [(pid, turn, "")]
-    assert deaths("run-1", 7, 0) == deaths("run-2", 7, 1) == []
+    assert turn_of(pid) == turn
+    assert stacks.last_words(pid) == ""
 
 
 def test_whoever_dies_idle_has_no_turn():
-    die(Turn("run-1", 7, 1, 2, 5), idle=True)
-    assert deaths("run-1", 7, 1) == []
+    assert turn_of(die(Turn("run-1", 7, 1, 2, 5), idle=True)) is None
 
 
 def test_a_crash_leaves_its_signal_and_its_stack():
-    die(Turn("run-1", 7, 1, 2, 5), lambda: ctypes.string_at(0))
-    [death] = deaths("run-1", 7, 1)
-    assert death.dump.startswith("Fatal Python error: Segmentation fault")
-    assert "in string_at" in death.dump
+    dump = stacks.last_words(die(Turn("run-1", 7, 1, 2, 5), lambda: ctypes.string_at(0)))
+    assert dump.startswith("Fatal Python error: Segmentation fault")
+    assert "in string_at" in dump
 
 
-def test_two_deaths_in_the_turn_of_one_operator_are_a_failure():
-    spec = next(
-        spec
-        for spec in container_specs(plan_application(sum_application()))
-        if spec.operators[0].name == "total"
+def test_the_failure_says_how_often_and_how_processes_have_died():
+    operator = next(
+        one for one in plan_application(sum_application()).physical.operators if one.name == "total"
     )
-    operator, request = spec.operators[0], WindowRequest(7, 1, 3)
-    turn = Turn("run-1", 7, 1, spec.id, operator.id)
-    die(turn, lambda: os.kill(os.getpid(), signal.SIGKILL))
-    assert victims(spec, "run-1", request) is None
-    die(turn._replace(operator=operator.id + 1))
-    die(turn._replace(container=spec.id + 1))
-    assert victims(spec, "run-1", request) is None
-    die(turn)
-    failure = victims(spec, "run-1", request)
+    turn = Turn("run-1", 7, 1, 1, operator.id)
+    dump = "Fatal Python error: Segmentation fault\n  in meet"
+    failure = death_of("sums", operator, 7, [Death(1, turn, "")])
     assert (failure.operator, failure.callback, failure.raised) == ("total", "its turn", True)
-    assert (
-        failure.error
-        == "its worker process died twice: it was killed (is the host out of memory?), or ended by `os._exit`"
-    )
+    killed = "it was killed (is the host out of memory?), or ended by `os._exit`"
+    assert failure.error == f"its worker process died: {killed}"
+    failure = death_of("sums", operator, 7, [Death(1, turn, dump), Death(2, turn, "")])
+    crashed = "it crashed in native code: Segmentation fault"
+    assert (failure.error, failure.traceback) == (f"its worker process died twice: {crashed}", dump)
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"\n", b"x", b"7 1 2\n", b"\xff\xfe\n", b"7 1 2 x run-1\n", b"9" * 10_000]
 )
-def test_damaged_files_are_no_deaths(folder, content):
+def test_damaged_files_are_nobodys_turn(content):
     pid = die(Turn("run-1", 7, 1, 2, 5))
     (stacks.folder() / f"{pid}.turn").write_bytes(content)
-    (stacks.folder() / "x.turn").write_bytes(b"7 1 2 5 run-1\n")
-    assert deaths("run-1", 7, 1) == []
+    assert turn_of(pid) is None
 
 
 def test_without_a_folder_nothing_is_noted(folder):
@@ -93,5 +80,4 @@ def test_without_a_folder_nothing_is_noted(folder):
     box = BlackBox()
     box.note(Turn("run-1", 7, 1, 2, 5))
     box.idle()
-    assert black_box.turn_of(os.getpid()) is None
-    assert deaths("run-1", 7, 1) == []
+    assert turn_of(os.getpid()) is None

@@ -7,7 +7,6 @@ import pytest
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import OperatorError
 from ridgeline.engine.driver.heartbeats import Heartbeats
-from ridgeline.measure.events import WindowCommitted
 from support.engine.hostile import hostile_application, notes
 from support.engine.on_spark import run_on_spark
 
@@ -84,15 +83,6 @@ def test_the_operator_is_named_in_whose_turn_workers_die(spark_context, heartbea
     assert ("in meet" in error.failure.traceback) == (kind == "segfault")
     assert run.ids == [0]
     assert "Traceback" not in capfd.readouterr().err
-
-
-def test_a_worker_that_dies_once_costs_a_task_and_no_window(spark_context, tmp_path):
-    app = hostile_application("killed", tmp_path, failures=1)
-    run = run_on_spark(app, spark_context, tmp_path / "checkpoint", execution="jobs")
-
-    assert (run.ids, run.retries) == ([0, 1, 2], [])
-    assert [event.tasks_retried for event in run.of_type(WindowCommitted)] == [0, 1, 0]
-    assert len(set(notes(tmp_path))) == 2
 
 
 @pytest.mark.slow

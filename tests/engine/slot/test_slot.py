@@ -80,7 +80,7 @@ class Recording:
         if self.report is not None:
             report.operators.append(self.report)
         consumers = () if container in self.silent else self.specs[container].consumers
-        return {number: Message(container, "t", [block]) for number in consumers}, report
+        return {number: Message(container, [block]) for number in consumers}, report
 
     def committed(self, container, window_id, states):
         self.commits.append((container, window_id, states))
@@ -226,7 +226,7 @@ def test_the_lowest_window_runs_first_and_stages_in_their_order():
 
 def test_blocks_may_come_before_the_window_is_begun_and_late_ones_leave_nothing():
     slot, containers = slot_of((1, 1), (1, 0))
-    message = Message(0, "t", [Block(1, "in", 0, pa.py_buffer(b"x"))])
+    message = Message(0, [Block(1, "in", 0, pa.py_buffer(b"x"))])
     slot.from_slot(Blocks(0, 1, 1, message))
     slot.from_slot(Finished(0, 1, {0: "t"}))
     slot.from_slot(Blocks(0, 0, 1, message))
@@ -409,7 +409,7 @@ def test_a_slot_that_stood_still_keeps_its_line_to_one_newer_than_the_host_that_
         return encode(Host("m", PlanFile("p"), "run", 0, (1,), {0: 1, 1: 0}, peers))
 
     settle()
-    blocks = encode(Blocks(0, 1, 1, Message(0, "t", []), {0: "t"}))
+    blocks = encode(Blocks(0, 1, 1, Message(0, []), {0: "t"}))
     newer.send(Peer(0), *blocks)
     stram.send(Peer(0), *host(0))
     settle()

@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from ridgeline.engine.driver.checkpoint.planning import Planner
-from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.engine.driver.run.launch import Options, launch
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.operators import FileOutput
@@ -51,7 +50,7 @@ def drive(output, checkpoint, seed):
             if left and event.window_id < WINDOWS - 40:
                 asked.append(runs[0].changes.ask(PlanChange(left.pop(0)), "test"))
 
-    options = Options(master="local[2]", checkpoint=checkpoint, execution=Execution.SLOTS)
+    options = Options(master="local[2]", checkpoint=checkpoint)
     launch(
         planner.first(checkpoint, app.name), options, planner=planner, observe=observe, started=runs.append
     )

@@ -2,7 +2,6 @@
 
 import contextlib
 
-from ridgeline.engine.driver.execution_kind import Execution, choose_execution
 from ridgeline.engine.driver.run.launch import Options, launch
 from ridgeline.measure.events import OperatorWindow, WindowCommitted, WindowRetried
 from ridgeline.plan.planner import plan_application
@@ -26,9 +25,8 @@ class SparkRun:
 
     @property
     def most_in_flight(self):
-        """How many windows may be under way, as the environment says: one where each is a job."""
-        in_slots = choose_execution(None, self.plan) is Execution.SLOTS
-        return self.plan.logical.attributes["windows_in_flight"] if in_slots else 1
+        """How many windows may be under way."""
+        return self.plan.logical.attributes["windows_in_flight"]
 
     @property
     def retries(self):
@@ -71,13 +69,12 @@ def run_on_spark(
     attributes=None,
     expect=None,
     heartbeats=None,
-    execution=None,
     planner=None,
 ):
     """Run an application; `each(run, committed)` follows each commit; `expect`: the error that must end it.
 
-    `seen(run, event)` follows each event. `heartbeats`: what takes those of workers. `execution`: jobs or
-    slots. `planner`: makes the plan.
+    `seen(run, event)` follows each event. `heartbeats`: what takes those of workers. `planner`: makes
+    the plan.
 
     Returns the run; with `expect`, the run and the error.
     """
@@ -94,7 +91,7 @@ def run_on_spark(
         if each and isinstance(event, WindowCommitted):
             each(run, event)
 
-    options = Options(master="local[2]", checkpoint=str(checkpoint), windows=windows, execution=execution)
+    options = Options(master="local[2]", checkpoint=str(checkpoint), windows=windows)
     with raises(expect) as caught:
         run.outcome = launch(
             plan,

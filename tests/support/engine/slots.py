@@ -123,8 +123,7 @@ class Plain:
         self._states[container] = (window_id, result)
         payload = pa.py_buffer(f"{result} {window_id} {attempt}".encode())
         outgoing = {
-            consumer: Message(container, self._tag, [Block(consumer, "in", 0, payload)])
-            for consumer in spec.consumers
+            consumer: Message(container, [Block(consumer, "in", 0, payload)]) for consumer in spec.consumers
         }
         window = ContainerWindow(
             0.0, window_id, attempt, container, "host", 1, self._tag, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0

@@ -66,7 +66,6 @@ def run(folder, kind):
         checkpoint=str(Path(folder, "checkpoint")),
         windows=STOPPED_AFTER if kind == STOPPED else None,
         event_log=str(Path(folder, "events.jsonl")) if kind == STOPPED else None,
-        execution="slots",
         quiet=True,
     )
     wait_until(lambda: handle.windows().num_rows > 4, "windows before the change")

@@ -127,7 +127,7 @@ class LightContainer:
         window = ContainerWindow(
             0.0, request.window_id, request.attempt, self._spec.id, "simulated", 1, tag, 0, 0, 0, 0, 0, 0
         )
-        result = WindowReport(window, {}, [report])
+        result = WindowReport(window, [report])
         changes = {
             name: change for name, cell in self.cells.items() if (change := cell.changes()) is not None
         }
@@ -156,7 +156,7 @@ class LightContainer:
             if part:
                 payload = pa.py_buffer(pickle.dumps((request.window_id, request.attempt, part)))
                 block = Block(route.sink, route.sink_port, 0, payload)
-                outgoing[route.container] = Message(self._spec.id, tag, [block])
+                outgoing[route.container] = Message(self._spec.id, [block])
         return outgoing
 
     def committed(self, window_id: int) -> None:

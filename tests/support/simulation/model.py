@@ -310,7 +310,7 @@ class Containers:
             if isinstance(one, LightContainer):
                 outgoing, report = one.run(request, messages, self._tag)
             else:
-                outgoing, report = one.run(request, messages, (), self._tag, 0, task_began, ended=True)
+                outgoing, report = one.run(request, messages, (), self._tag)
         except Exception as error:
             if not (_is_planned(error) or self._world.excuses(self._process, error)):
                 what = f"container {container} in attempt {request.attempt} at window {request.window_id}"

@@ -82,23 +82,16 @@ def reports(
     finished: Collection[str] = (),
     changes: Mapping[int, str] | None = None,
     replaced: Collection[int] = (),
-    seen: Mapping[tuple[int, int], str] | None = None,
     state_bytes: int = 10,
 ) -> list[WindowReport]:
     """What all containers report of an attempt.
 
-    `finished` names inputs, `seen[consumer, producer]` the tag of another attempt, `changes` the states that
-    the window changed, each by a delta of `state_bytes`; it replaces all of those in `replaced`.
+    `finished` names inputs, `changes` the states that the window changed, each by a delta of `state_bytes`.
+    It replaces all of those in `replaced`.
     """
-    home = {
-        operator: container.id for container in plan.execution.containers for operator in container.operators
-    }
     tags = {container.id: f"t{container.id}.{request.attempt}" for container in plan.execution.containers}
     found = []
     for container in plan.execution.containers:
-        producers = {
-            home[stream.source] for stream in plan.physical.streams if home[stream.sink] == container.id
-        } - {container.id}
         operators = []
         for operator in container.operators:
             report = OperatorReport.begun(request, operator)
@@ -108,8 +101,5 @@ def reports(
             report.window.state_bytes = state_bytes if report.change else 0
             report.replaces = operator in replaced
             operators.append(report)
-        saw = {producer: (seen or {}).get((container.id, producer), tags[producer]) for producer in producers}
-        found.append(
-            WindowReport(container_window(request, container.id, tags[container.id]), saw, operators)
-        )
+        found.append(WindowReport(container_window(request, container.id, tags[container.id]), operators))
     return found

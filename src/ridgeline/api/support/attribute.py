@@ -58,11 +58,6 @@ class Attribute:
     several: bool = False
 
     @property
-    def slots_only(self) -> bool:
-        """True if it does nothing with `--execution jobs`, as its help says first."""
-        return self.help.startswith("in slots: ")
-
-    @property
     def takes(self) -> str:
         """What values it takes, as text."""
         if issubclass(self.kind, enum.Enum):

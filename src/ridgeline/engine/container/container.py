@@ -25,7 +25,7 @@ from ridgeline.api.support.loops import delayed_classes, has_delayed
 from ridgeline.api.support.pickling import Classes
 from ridgeline.engine.container.chain import Chain, Ran, Relay, chains
 from ridgeline.engine.container.feeding import FedRows, count_reading
-from ridgeline.engine.container.inbox import receive, tags_of
+from ridgeline.engine.container.inbox import receive
 from ridgeline.engine.container.recording import record
 from ridgeline.engine.container.retained import going_on
 from ridgeline.engine.container.samples import last_tuples
@@ -190,30 +190,24 @@ class Container:
         messages: Sequence[Message],
         batches: Iterable[pa.RecordBatch],
         tag: str,
-        task_attempt: int = 0,
-        task_began: float | None = None,
         place: SharedPlace | None = None,
-        *,
-        ended: bool = False,
     ) -> tuple[dict[int, Message], WindowReport]:
-        """Run a window: messages for the consuming containers (by id; all of them get one) and the report.
+        """Run a window: messages for the containers that get anything, by their ids, and the report.
 
-        `ended`: the caller has END_WINDOW of all producers and sends it to all consumers. So messages without
-        blocks are left out, those that come and those that go, and the report names nothing as `seen`.
+        The caller has the end of the window from all producers and sends it to all consumers. So messages
+        with nothing in them are left out, those that come and those that go.
 
-        `tag` is unique to the task that runs it. `task_attempt` counts those of the task within STRAM's
-        attempt. `task_began` is when the task entered Python (wall clock). `place` is where blocks may lie by
-        reference. Raises OperatorError for a failing callback or a block that is lost. Raises StateError or
-        OSError for state that cannot be read or written, or that is not held though the request has none.
-        After an error nothing of the attempt counts, and the next request must name the states.
+        `tag` is unique to the process that runs it. `place` is where blocks may lie by reference. Raises
+        OperatorError for a failing callback or a block that is lost. Raises StateError or OSError for state
+        that cannot be read or written, or that is not held though the request has none. After an error
+        nothing of the attempt counts, and the next request must name the states.
         """
         request = self._continued(request)
         own_tag = f"w{request.window_id}e{request.epoch}r{request.attempt}{tag}"
         outgoing = Outgoing(self._routes, own_tag, place, self.near, request.key_bits)
         try:
-            tags = {} if ended else tags_of(self.spec, messages, request.window_id)
-            report = self._run(request, messages, batches, outgoing, tag, task_attempt, task_began)
-            report.task_attempt, report.seen, report.keys = task_attempt, tags, outgoing.key_counts()
+            report = self._run(request, messages, batches, outgoing, tag)
+            report.keys = outgoing.key_counts()
         except BaseException:
             self._failed = True
             outgoing.discard()
@@ -227,7 +221,7 @@ class Container:
         marks = marks_to_send(self._marks, self._read_by_others)
         over = self._ends.ended & self._read_by_others
         controls = controls_to_send(self._controls, self._read_by_others)
-        return outgoing.messages(tag, marks, over, controls, to_all=not ended), report
+        return outgoing.messages(marks, over, controls), report
 
     def _continued(self, request: WindowRequest) -> WindowRequest:
         """Check that it can go on from here; returns the request with all inputs that have finished.
@@ -255,8 +249,6 @@ class Container:
         batches: Iterable[pa.RecordBatch],
         outgoing: Outgoing,
         tag: str,
-        task_attempt: int,
-        task_began: float | None,
     ) -> WindowReport:
         """Run all operators of an attempt in topological order, write their state, and fill the report in."""
         timeline = Timeline(self._clock)
@@ -269,7 +261,7 @@ class Container:
             host=self._host,
             pid=os.getpid(),
             task=tag,
-            task_began=began if task_began is None else task_began,
+            task_began=began,
             began=began,
             restored=0.0,
             ran=0.0,
@@ -297,7 +289,7 @@ class Container:
         changes: dict[int, state_files.CellChanges] = {}
         for runtime in self._operators.values():
             runtime.context.container_attempt = f"e{request.epoch}r{request.attempt}{tag}"
-            runtime.context.attempt = request.attempt + task_attempt
+            runtime.context.attempt = request.attempt
         ended = window.restored
         for chain in self._chains:
             if chain.relays(request, delivered):

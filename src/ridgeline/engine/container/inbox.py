@@ -34,16 +34,6 @@ def receive(spec: ContainerSpec, messages: Sequence[Message], window_id: int) ->
     return delivered
 
 
-def tags_of(spec: ContainerSpec, messages: Sequence[Message], window_id: int) -> dict[int, str]:
-    """The tag of each producer's messages. Raises OperatorError if a producer has sent none."""
-    found = {message.producer: message.tag for message in messages}
-    missing = spec.producers - found.keys()
-    if missing:
-        what = f"container {spec.id} got nothing from containers {sorted(missing)}"
-        raise _unreceived(spec, spec.operators[0], what, window_id)
-    return found
-
-
 def _opened(
     spec: ContainerSpec, producer: int, sent: Block, payload: Payload, reader: SharedReader, window_id: int
 ) -> Tuples:

@@ -1,4 +1,4 @@
-"""What runs the containers of a window: Spark jobs, slots, or this process."""
+"""What runs the containers of a window: slots, or this process."""
 
 from __future__ import annotations
 

@@ -94,10 +94,6 @@ class Heartbeats:
         with contextlib.suppress(Exception):
             self._observe(replace(beat, at=at))
 
-    def refuse(self, reason: str, worker: Hashable) -> None:
-        """A message of a worker does not count."""
-        self._refusals.add(reason, str(worker))
-
     def lost(self, worker: Hashable) -> None:
         """The connection to a worker is lost."""
         self._lasts.pop(worker, None)

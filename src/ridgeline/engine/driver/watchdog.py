@@ -2,8 +2,8 @@
 
 Three rules. A worker that is connected and has sent nothing for `heartbeat_timeout` is frozen: stopped, or in
 native code that holds Python's lock. An operator with a `callback_timeout` is stuck if its callback processes
-no tuple and emits none for that long. Its worker still sends heartbeats. In slots a container is stuck that
-does not end a window for its `timeout_window_count`, whether heartbeats come or not (`stram/straggler.py`).
+no tuple and emits none for that long. Its worker still sends heartbeats. A container is stuck that does not
+end a window for its `timeout_window_count`, whether heartbeats come or not (`stram/straggler.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -60,10 +60,10 @@ class Hangs:
         self,
         plan: Plan,
         run_id: str,
+        process_of: Callable[[int], Process | None],
         look_seconds: float = _LOOK_SECONDS,
-        process_of: Callable[[int], Process | None] | None = None,
     ) -> None:
-        """`process_of`: where a container lives in a slot; None without slots."""
+        """`process_of`: where a container lives; None if its slot is lost."""
         self.timeout = float(plan.logical.attributes["heartbeat_timeout"])
         self._look_seconds = look_seconds
         self._application = plan.logical.application
@@ -76,7 +76,7 @@ class Hangs:
         self._progress: dict[Process, tuple[object, float]] = {}
         self._process_of = process_of
         self._read = self._counts_from = 0.0
-        self._overdue = None if process_of is None else Overdue(plan)
+        self._overdue = Overdue(plan)
         self._first_operators = {
             container.id: container.operators[0] for container in plan.execution.containers
         }
@@ -85,7 +85,7 @@ class Hangs:
         """The containers are those of another plan from now on; no attempt is under way."""
         self.timeout = float(plan.logical.attributes["heartbeat_timeout"])
         self._operators = {operator.id: operator for operator in plan.physical.operators}
-        self._overdue = None if self._overdue is None else Overdue(plan)
+        self._overdue = Overdue(plan)
         self._first_operators = {
             container.id: container.operators[0] for container in plan.execution.containers
         }
@@ -93,8 +93,7 @@ class Hangs:
 
     def begin(self, request: WindowRequest, now: float) -> None:
         """An attempt is given to the workers, perhaps while they have others."""
-        if self._overdue is not None:
-            self._overdue.begin(request.window_id, now)
+        self._overdue.begin(request.window_id, now)
         if not self._requests.keys() - {request.window_id}:
             self._progress = {}
             self._since = self._looked = now
@@ -102,8 +101,7 @@ class Hangs:
 
     def end(self, window_id: int | None = None) -> None:
         """The attempt at a window is over; None: all are."""
-        if self._overdue is not None:
-            self._overdue.over(window_id)
+        self._overdue.over(window_id)
         if window_id is None:
             self._requests.clear()
         else:
@@ -111,8 +109,7 @@ class Hangs:
 
     def ended(self, window_id: int, container: int, now: float) -> None:
         """A container in a slot has ended a window."""
-        if self._overdue is not None:
-            self._overdue.ended(window_id, container, now)
+        self._overdue.ended(window_id, container, now)
 
     def all_read(self, now: float, *, rows_come: bool) -> None:
         """All that slots have sent is read. `rows_come`: containers may still wait for rows of Spark.
@@ -143,10 +140,10 @@ class Hangs:
 
     def _late(self, workers: Sequence[Worker], now: float) -> Stuck | None:
         """The slot of a container that does not end a window, with the operator that is in turn there."""
-        if self._overdue is None or now - self._read > _DEAF_SECONDS:
+        if now - self._read > _DEAF_SECONDS:
             return None  # what they have ended may lie unread
         late = self._overdue.look(now, max(self._since, self._counts_from))
-        process = self._process_of(late.container) if late is not None and self._process_of else None
+        process = None if late is None else self._process_of(late.container)
         if late is None or process is None:
             return None
         host, pid = process
@@ -187,8 +184,6 @@ class Hangs:
         if operator is None:
             return None
         limit = operator.attributes["callback_timeout"]
-        if limit is None and self._overdue is None:
-            return None
         state = next(
             (one.consumed, one.produced, one.active_produced)
             for one in beat.operators
@@ -198,8 +193,7 @@ class Hangs:
         known, since = self._progress.get((beat.host, beat.pid), (None, now))
         if known != place:
             self._progress[beat.host, beat.pid] = (place, now)
-            if self._overdue is not None:
-                self._overdue.moved(beat.container, now)
+            self._overdue.moved(beat.container, now)
             return None
         if limit is None or now - since < limit:
             return None
@@ -253,7 +247,7 @@ class Hangs:
 class Watchdog:
     """Looks once a second while a window runs, in a thread of its own, and ends workers that hang.
 
-    `failure` then says why. `workers` answers as `HeartbeatReceiver.workers`. `end` has Spark end the task
+    `failure` then says why. `workers` answers as `Heartbeats.workers`. `end` has Spark end the task
     that a process runs. A process on this host is killed at once, after its stacks were read.
     """
 
@@ -275,24 +269,13 @@ class Watchdog:
         self._thread = threading.Thread(target=self._watch, name="ridgeline-watchdog", daemon=True)
         self._thread.start()
 
-    @contextlib.contextmanager
-    def watching(self, request: WindowRequest) -> Iterator[None]:
-        """An attempt at a window runs in this block."""
-        self.failure = None
-        self._hangs.begin(request, self._clock.monotonic())
-        try:
-            yield
-        finally:
-            with self._busy:  # nothing of a later attempt is cancelled
-                self._hangs.end()
-
     def follow(self, plan: Plan) -> None:
         """Watch the containers of another plan from now on."""
         with self._busy:
             self._hangs.follow(plan)
 
     def begin(self, request: WindowRequest) -> None:
-        """An attempt is given to slots, perhaps while they run others."""
+        """An attempt is given to the slots, perhaps while they run others."""
         with self._busy:
             self._hangs.begin(request, self._clock.monotonic())
 

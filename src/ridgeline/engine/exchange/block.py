@@ -57,7 +57,7 @@ class Block(NamedTuple):
 
 
 class Message(NamedTuple):
-    """The blocks of one container for another in one window. A message without blocks names the producer.
+    """The blocks of one container for another in one window.
 
     `part` counts the messages that one was divided into. `marks`: the watermarks of the producer's operators,
     and whether they are idle. `ended`: those from which nothing more comes. `controls`: the control
@@ -65,7 +65,6 @@ class Message(NamedTuple):
     """
 
     producer: int
-    tag: str
     blocks: Sequence[Block]
     part: int = 0
     marks: Mapping[int, tuple[int, bool]] = {}
@@ -73,7 +72,7 @@ class Message(NamedTuple):
     controls: Mapping[tuple[int, str], list[Any]] = {}
 
     def divided(self) -> Iterator[Message]:
-        """Divide it into messages of about `PIECE_BYTES` by value: Spark carries them faster than one."""
+        """Divide it into messages of about `PIECE_BYTES` by value."""
         begin = size = part = 0
         for end, block in enumerate(self.blocks, 1):
             size += 0 if isinstance(block.payload, Reference) else block.size_bytes

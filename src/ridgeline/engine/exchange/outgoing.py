@@ -117,23 +117,21 @@ class Outgoing:
 
     def messages(
         self,
-        tag: str,
         marks: Mapping[int, tuple[int, bool]] = {},
         ended: Collection[int] = (),
         controls: Mapping[tuple[int, str], list[Any]] = {},
-        *,
-        to_all: bool,
     ) -> dict[int, Message]:
-        """A message for each consumer that gets blocks, by the id of its container, or for each consumer.
+        """A message for each consumer that gets blocks, by the id of its container.
 
-        The blocks are complete. `marks`, `ended`, `controls`: as of a `Message`; each consumer gets them.
+        The blocks are complete. `marks`, `ended`, `controls`: as of a `Message`; if there are any, each
+        consumer gets them.
         """
         if self._writer:
             self._writer.close()
-        consumers = self._routes.consumers if to_all or marks or ended or controls else self._blocks.keys()
+        consumers = self._routes.consumers if marks or ended or controls else self._blocks.keys()
         producer, over = self._routes.container, tuple(ended)
         return {
-            consumer: Message(producer, tag, self._blocks.get(consumer, ()), 0, marks, over, controls)
+            consumer: Message(producer, self._blocks.get(consumer, ()), 0, marks, over, controls)
             for consumer in consumers
         }
 

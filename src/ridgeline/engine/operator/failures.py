@@ -22,8 +22,6 @@ from ridgeline.api.errors import (
 from ridgeline.engine.files.storage import explain
 from ridgeline.plan.container_spec import ContainerSpec
 
-NOT_RUN = b""
-"""What consumers of a container get that failed, or did not run because another one had failed."""
 _BEGIN = b'{"container"'
 
 

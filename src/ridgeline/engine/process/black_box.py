@@ -1,8 +1,8 @@
 """What a worker process does, readable on its host after its death: one small mapped file a process.
 
-A process that is killed, crashes in native code or calls `os._exit` says nothing more. The next try of its
-task, and the driver if it runs on the same host, read from the file which operator was in turn. Noting that
-costs a window about a microsecond an operator.
+A process that is killed, crashes in native code or calls `os._exit` says nothing more. The driver, if it runs
+on the same host, reads from the file which operator was in turn. Noting that costs a window about a
+microsecond an operator.
 """
 
 from __future__ import annotations
@@ -10,19 +10,16 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from ridgeline.api.errors import Failure
 from ridgeline.engine.process import stacks
-from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.physical import PhysicalOperator
-from ridgeline.plan.protocol import WindowRequest
 
 _SUFFIX = ".turn"
 _BYTES = 256
-_ENOUGH = 2
 
 
 class Turn(NamedTuple):
@@ -88,25 +85,6 @@ def turn_of(pid: int) -> Turn | None:
         return None
 
 
-def deaths(run_id: str, window_id: int, attempt: int) -> list[Death]:
-    """The processes on this host that died in their turn in an attempt at a window, by process id."""
-    return sorted(_deaths(run_id, window_id, attempt))
-
-
-def victims(spec: ContainerSpec, run_id: str, request: WindowRequest) -> Failure | None:
-    """The failure of a container whose processes died twice in one operator's turn; else None."""
-    died = [
-        death
-        for death in deaths(run_id, request.window_id, request.attempt)
-        if death.turn.container == spec.id
-    ]
-    for operator in spec.operators:
-        of_it = [death for death in died if death.turn.operator == operator.id]
-        if len(of_it) >= _ENOUGH:
-            return death_of(spec.application, operator, request.window_id, of_it)
-    return None
-
-
 def death_of(application: str, operator: PhysicalOperator, window_id: int, died: Sequence[Death]) -> Failure:
     """The failure of an operator in whose turn worker processes have died."""
     dump = max(death.dump for death in died)
@@ -122,22 +100,6 @@ def death_of(application: str, operator: PhysicalOperator, window_id: int, died:
     return Failure(
         application, name, operator.partition, window_id, "its turn", text, traceback=dump, raised=True
     )
-
-
-def _deaths(run_id: str, window_id: int, attempt: int) -> Iterator[Death]:
-    """Find the processes of this host that died in this attempt at a window, with whose turn it was."""
-    with contextlib.suppress(OSError):
-        folder = stacks.folder()
-        for path in folder.glob(f"*{_SUFFIX}"):
-            turn = _read(path)
-            pid = int(path.stem) if path.stem.isdigit() else 0
-            if (
-                turn is not None
-                and turn[:3] == (run_id, window_id, attempt)
-                and pid
-                and not stacks.lives(pid)
-            ):
-                yield Death(pid, turn, stacks.last_words(pid))
 
 
 def _read(path: Path) -> Turn | None:

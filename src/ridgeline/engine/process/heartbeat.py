@@ -47,7 +47,7 @@ class HeartbeatSender:
     A container that works on its window for longer than the interval sends its running metrics. In shorter
     windows, and by an idle worker, the clock is sent. What `taken` says of its input operators comes with
     both: their reports may wait for a container that works. So a worker that is silent is frozen or gone.
-    Work never waits for it: a window costs an attribute. `close` is called by the thread after `stop`.
+    Work never waits for it: a window costs an attribute.
     """
 
     def __init__(
@@ -55,14 +55,12 @@ class HeartbeatSender:
         send: Send,
         interval_seconds: float,
         clock: Clock,
-        close: Callable[[], None] = lambda: None,
         taken: Callable[[], tuple[SourceTaken, ...]] = tuple,
     ) -> None:
         self.failures = 0
         self._send = send
         self._interval_seconds = interval_seconds
         self._clock = clock
-        self._close = close
         self._taken = taken
         self._work: tuple[Reporting, int] | None = None
         self._stop = threading.Event()
@@ -108,7 +106,6 @@ class HeartbeatSender:
                     _log.warning("heartbeats cannot be sent to the driver: %s", described(error))
                 unsent += 1
             if self._clock.wait(self._interval_seconds, self._stop):
-                self._close()
                 return
 
     def _idle(self) -> ContainerHeartbeat:

@@ -215,7 +215,7 @@ class Containers:
         """As `Hosting.run`."""
         with self._here.working(container, self._heartbeats) as working:
             working.near = self.specs.keys()
-            outgoing, report = working.run(request, messages, rows or (), self._tag, place=place, ended=True)
+            outgoing, report = working.run(request, messages, rows or (), self._tag, place)
         collect_again()
         report.window.ready = ready
         report.window.worker_began, report.window.daemon_began = process_start.worker_process()

@@ -22,8 +22,7 @@ from zipimport import zipimporter
 import pyspark.daemon
 import pyspark.worker
 
-import ridgeline.engine.slot.task
-import ridgeline.engine.worker.stage  # noqa: F401
+import ridgeline.engine.slot.task  # noqa: F401
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.process.log_channel import open_worker_channel
 from ridgeline.engine.process.worker_output import mark_output

@@ -166,7 +166,7 @@ def start_context(
     Raises RidgelineError if there is no Java, if Spark Connect is asked for, or if Spark does not start.
     """
     if master.startswith("sc://") or os.environ.get("SPARK_REMOTE"):
-        msg = "Spark Connect is not supported: windows are RDD jobs, which need a classic driver; "
+        msg = "Spark Connect is not supported: slots are RDD jobs, which need a classic driver; "
         msg += "give a `--master` such as local[*] or spark://host:7077"
         raise RidgelineError(msg)
     under_submit = submitted()

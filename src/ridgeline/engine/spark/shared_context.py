@@ -52,11 +52,6 @@ def give_back(context: SparkContext) -> None:
         context.stop()
 
 
-def has_several_users(context: SparkContext) -> bool:
-    """True if applications share a context that one of them has started, or use somebody else's."""
-    return _users.get(id(context), 2) > 1
-
-
 def _check(active: SparkContext, master: str, conf: Mapping[str, str]) -> None:
     """Refuse another master or other settings than this process's Spark has. Raises RidgelineError."""
     remedy = "leave it out to share that Spark, end what uses it first, or start this application in "

@@ -35,8 +35,8 @@ def test_the_digest_depends_on_what_was_counted_and_not_on_the_order():
     request = WindowRequest(7, 0, 1)
     source, sink = OperatorReport.begun(request, 1), OperatorReport.begun(request, 2)
     source.window.tuples_out, sink.window.tuples_in = {"out": 3}, {"data": 3}
-    one = WindowReport(container_window(request, 0, "t1"), {}, [source])
-    two = WindowReport(container_window(request, 1, "t2"), {0: "t1"}, [sink])
+    one = WindowReport(container_window(request, 0, "t1"), [source])
+    two = WindowReport(container_window(request, 1, "t2"), [sink])
     other = replace(two, window=container_window(request, 1, "t3"))
     assert digest([one, two]) == digest([two, one]) != digest([one, other])
     assert len(digest([])) == 8

@@ -13,7 +13,6 @@ from ridgeline.engine.driver.slots.spark_errors import (
     has_ended,
     is_clusters,
     query_cause,
-    worker_died,
 )
 
 ABORTED = """Job aborted due to stage failure: Task 1 in stage 4.0 failed 4 times, most recent failure: \
@@ -87,11 +86,6 @@ Identifier: [id = 1]"""
 
 def test_a_cause_is_capped():
     assert len(cause("x" * 10**7)) <= 1_000
-
-
-def test_which_jobs_failed_since_workers_died():
-    assert worker_died(ABORTED.format(DIED))
-    assert not worker_died(ABORTED.format(PYTHON))
 
 
 def context_of(process):

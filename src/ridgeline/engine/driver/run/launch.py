@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import re
-import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,8 +28,7 @@ from ridgeline.engine.driver.checkpoint.rewinding import rewind
 from ridgeline.engine.driver.checkpoint.state_moves import check_states, check_states_of
 from ridgeline.engine.driver.checkpoint.temporary import remove_temporary, temporary_checkpoint
 from ridgeline.engine.driver.execution import WindowExecutor
-from ridgeline.engine.driver.execution_kind import Execution, choose_execution, without_effect_in_jobs
-from ridgeline.engine.driver.heartbeats import Heartbeats, heartbeat_seconds
+from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.run.committing import CommitBeside
 from ridgeline.engine.driver.run.options import Options
 from ridgeline.engine.driver.run.reporter import Observe
@@ -49,9 +47,6 @@ from ridgeline.stram.placement import RESERVED_CORES, most_slots
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
-
-
-_SECRET_BYTES = 32
 
 
 _log = logging.getLogger(__name__)
@@ -93,7 +88,6 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     clock = clock or SystemClock()
     stop = stop or threading.Event()
     console = console or Console()
-    _is_in_slots(plan, options)  # refused before anything else
     uri = options.checkpoint or temporary_checkpoint(plan.logical.application)
     uri = local_path(uri) if is_local(uri) else uri
     own_context = context is None
@@ -120,11 +114,8 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
             plan = _settled(planner, plan, checkpoint)
         opened = _publisher_contexts(plan.logical.application, checkpoint, context, clock, console)
         plan = _rewound(back, planner, plan, checkpoint, clock, opened)
-        executor = (_slot_executor if _is_in_slots(plan, options) else _job_executor)(
-            context, plan, checkpoint, clock, observe, heartbeats, stop
-        )
+        executor = _slot_executor(context, plan, checkpoint, clock, observe, heartbeats, stop)
         run = _open_run(plan, checkpoint, opened, clock, observe, executor, settle, planner)
-        _prepare(run, plan, options)
         first = run.next_window
         if check is not None:
             check.wait(stop)
@@ -171,11 +162,6 @@ def _dump_fault(run: ApplicationRun | None, error: Exception, clock: Clock) -> b
     return True
 
 
-def _is_in_slots(plan: Plan, options: Options) -> bool:
-    """Whether containers live in slots. Raises RidgelineError."""
-    return choose_execution(options.execution, plan) is Execution.SLOTS
-
-
 def _settled(planner: Planner | None, plan: Plan, checkpoint: Checkpoint) -> Plan:
     """The plan with what the checkpoint, which is owned now, keeps. Raises RidgelineError."""
     if planner is None:
@@ -215,7 +201,7 @@ def _rewound(
 def _start_spark(plan: Plan, options: Options, uri: str) -> SparkContext:
     """The SparkContext of this process, or a new one as the plan needs it. Raises RidgelineError."""
     conf = {f"spark.executorEnv.{PRELOAD}": ",".join(installed_modules(plan)), **options.conf}
-    slots = most_slots(plan) if _is_in_slots(plan, options) else 0
+    slots = most_slots(plan)
     start = partial(
         start_context,
         plan.logical.application,
@@ -223,9 +209,7 @@ def _start_spark(plan: Plan, options: Options, uri: str) -> SparkContext:
         conf,
         streaming=any(isinstance(operator.operator, SparkSource) for operator in plan.logical.operators),
         local_checkpoint=is_local(uri),
-        widest=slots + RESERVED_CORES
-        if slots
-        else max(len(stage.containers) for stage in plan.execution.stages),
+        widest=slots + RESERVED_CORES,
         slots=slots,
     )
     return borrow(options.where, options.conf, start)
@@ -255,13 +239,6 @@ def _end(
                 give_back(context)
 
 
-def _prepare(run: ApplicationRun, plan: Plan, options: Options) -> None:
-    """Say what has no effect."""
-    ignored = "" if _is_in_slots(plan, options) else without_effect_in_jobs(plan)
-    if ignored:
-        run.warn(-1, ignored)
-
-
 def _is_on_driver(context: SparkContext) -> bool:
     """True if workers are children of the driver, with its environment."""
     return re.match(r"local(\[|$)", str(context.master)) is not None
@@ -283,37 +260,6 @@ def _hadoop_storage(uri: str, context: SparkContext) -> DriverStorage:
         remedy = "Spark needs the file system's client (`--conf spark.jars.packages=...`)"
         msg = f"checkpoint folder `{mask_text(uri)}` cannot be reached: {mask_text(str(cause))}; {remedy}"
         raise CheckpointError(msg) from error
-
-
-def _job_executor(
-    context: SparkContext,
-    plan: Plan,
-    checkpoint: Checkpoint,
-    clock: Clock,
-    _observe: Observe | None,
-    heartbeats: Heartbeats | None,
-    stop: threading.Event,
-) -> WindowExecutor:
-    """Each window is a Spark job."""
-    from ridgeline.engine.driver.heartbeat_port import HeartbeatPort
-    from ridgeline.engine.driver.job import SparkExecutor
-    from ridgeline.engine.driver.slots.spark_slots import SparkSlots, patience_of
-
-    _log.info("each window is a Spark job", extra={"application": plan.logical.application})
-    seconds, port = heartbeat_seconds(plan), None
-    if heartbeats is not None and seconds is not None:
-        secret = secrets.token_bytes(_SECRET_BYTES)
-        network = SparkSlots(context, checkpoint.epoch, clock).open_network(secret)
-        port = HeartbeatPort(network, secret, heartbeats, seconds)
-    return SparkExecutor(
-        context,
-        plan,
-        checkpoint,
-        clock,
-        port,
-        patience_seconds=patience_of(context.getConf()),
-        stop=stop,
-    )
 
 
 def _slot_executor(

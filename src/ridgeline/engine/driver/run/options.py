@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from ridgeline.api.support.option import Option
-from ridgeline.engine.driver.execution_kind import Execution
 from ridgeline.engine.spark.submitted import DEFAULT_MASTER
 
 
@@ -48,15 +47,6 @@ class Options:
     ] = None
     windows: Annotated[
         int | None, Option(metavar="N", help="Stop after N windows committed in this run.", minimum=1)
-    ] = None
-
-    execution: Annotated[
-        Execution | None,
-        Option(
-            help="What runs windows: `slots`, long Spark tasks in which containers live, or `jobs`, a Spark "
-            "job for each window. Default: what RIDGELINE_EXECUTION says, or slots.",
-            panel="Cluster",
-        ),
     ] = None
 
     @property

@@ -136,7 +136,7 @@ class SlotExecutor:
         """The last window that was committed, if slots are not told yet: the next `Run` does."""
         if self._heartbeat_seconds is not None:
             self._heartbeats.expect(self._heartbeat_seconds)
-        hangs = Hangs(plan, run_id, process_of=self._process_of)
+        hangs = Hangs(plan, run_id, self._process_of)
         self._watchdog = Watchdog(hangs, self._workers, self._end_stuck, clock)
         self._group: SlotGroup | None = None
         self._slots: Slots

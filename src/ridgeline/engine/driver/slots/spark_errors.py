@@ -1,4 +1,4 @@
-"""Why a window's Spark job failed, in words for users. Failures of containers are reports: not seen here."""
+"""Why a job of Spark failed, in words for users. Failures of containers are reports: not seen here."""
 
 from __future__ import annotations
 
@@ -34,13 +34,6 @@ _LOST_EXECUTOR = re.compile(
 )
 """What Spark gives up with: a task whose executors were lost, a stage whose input was lost with them."""
 _QUERY = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
-_DIED = (
-    "Python worker exited unexpectedly",
-    "Python worker process terminated",
-    "Connection reset",
-    "EOFException",
-    "Broken pipe",
-)
 _STOPPED = (
     "SparkContext was shut down",
     "stopped SparkContext",
@@ -138,11 +131,6 @@ def query_cause(error: BaseException) -> str:
     """Why a streaming query failed or could not start, without Java's stacks, plan and secrets."""
     text = re.split(r"\n\s*(?:=== |at )|JVM stacktrace", str(error), maxsplit=1)[0]
     return mask_text(cause(_QUERY.sub("", text)))
-
-
-def worker_died(text: str) -> bool:
-    """True if the job failed because Python workers ended in the middle of their tasks."""
-    return any(sign in text for sign in _DIED)
 
 
 def is_clusters(text: str) -> bool:

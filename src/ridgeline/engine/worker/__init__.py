@@ -1,1 +1,0 @@
-"""In Spark's Python workers: runs containers and reports what they are doing."""
