@@ -24,6 +24,7 @@ def test_failures_of_the_cluster_count_as_attempts_only_after_the_patience():
     late = patience.failed(CUT, 91)
     assert not late.cluster
     assert "the cluster has failed so for 91 s, and no window ran meanwhile" in late.error
+    assert late.error.endswith("does the cluster end long tasks?")
 
 
 def test_a_window_that_ran_ends_the_trouble():

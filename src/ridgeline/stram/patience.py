@@ -13,6 +13,8 @@ from ridgeline.api.errors import Failure
 _FIRST_SECONDS = 0.25
 _LONGEST_SECONDS = 10.0
 _SAID_SECONDS = 60.0
+LONG_TASKS = "slots are tasks that last as long as the application: does the cluster end long tasks?"
+"""What is asked where Spark ends slots for a reason that is not ours."""
 PATIENCES = 30
 """After so many times the patience without a core for any slot a run ends."""
 
@@ -44,7 +46,7 @@ class Patience:
         if lasted < self.seconds or self._failures == 1:
             return failure
         what = f"{failure.error}; the cluster has failed so for {lasted:.0f} s, and no window ran meanwhile"
-        return replace(failure, error=what, cluster=False)
+        return replace(failure, error=f"{what}; {LONG_TASKS}", cluster=False)
 
     def went_on(self) -> None:
         """A window ran, or containers live elsewhere now: what follows is another matter."""

@@ -8,6 +8,7 @@ from pyspark import TaskContext
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.engine.driver.slots.jobs import SlotJobs
+from ridgeline.engine.driver.slots.spark_slots import SparkSlots
 from ridgeline.stram.slot_resources import Need
 
 pytestmark = pytest.mark.spark
@@ -105,6 +106,21 @@ def test_cancelled_jobs_end(started, wait_until, tmp_path):
     jobs.cancel(0)
     [ended] = wait_until(jobs.take_ended, "the job to end")
     assert ended.error is not None
+
+
+def test_jobs_that_somebody_else_cancels_say_what_may_be_the_reason(
+    started, spark_context, wait_until, tmp_path
+):
+    jobs, _ = started(stay)
+    jobs.start(0)
+    wait_until(lambda: list(tmp_path.glob("for 0-*")), "the task")
+    spark_context.cancelAllJobs()
+    [ended] = wait_until(jobs.take_ended, "the job to end")
+    reason = SparkSlots(spark_context, 0, SystemClock()).reason(ended.error)
+    assert reason.startswith("[SPARK_JOB_CANCELLED] Job ")
+    assert reason.endswith(
+        "; slots are tasks that last as long as the application: does the cluster end long tasks?"
+    )
 
 
 def test_closing_ends_what_does_not_end_by_itself(started, wait_until, tmp_path):

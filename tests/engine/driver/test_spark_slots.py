@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 
 import pytest
 
@@ -132,3 +133,22 @@ def test_an_operator_that_raises_twice_alike_fails_the_application(run_in_slots)
     assert error.failure.tuple == "Number(value=55)"
     assert run.ids == [0, 1, 2, 3, 4]
     assert not run.of_type(SlotLost)
+
+
+def test_a_cluster_that_cancels_the_jobs_of_slots_costs_time_and_no_result(run_in_slots, spark_context):
+    cancelled, stop = [], threading.Event()
+
+    def each(run, _event):
+        lost = len(run.of_type(SlotLost))
+        if cancelled and lost == cancelled[-1]:
+            return
+        if len(cancelled) == 3:
+            stop.set()
+        else:
+            cancelled.append(lost)
+            spark_context.cancelAllJobs()
+
+    run = run_in_slots(two_stages(Sum(), count=1_000_000), each=each, stop=stop)
+    assert len(cancelled) == 3
+    here = run_local(two_stages(Sum(), count=1_000_000), windows=len(run.ids))
+    assert everything(run, "store") == everything(here, "store")

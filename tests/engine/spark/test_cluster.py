@@ -2,10 +2,12 @@
 
 import pytest
 
+from ridgeline import RidgelineError
 from ridgeline.engine.spark.cluster import (
     SOCKET_FOLDER,
     SOCKETS,
     allocation_settings,
+    check_speculation,
     log_settings,
     prints_place,
     slots_to_come,
@@ -91,3 +93,26 @@ def test_where_prints_are():
     assert prints_place("yarn", "application_1_1") == "`yarn logs -applicationId application_1_1`"
     assert "spark-app-selector=spark-1," in prints_place("k8s://https://h:6443", "spark-1")
     assert prints_place("spark://h:7077", "app-1").startswith("the workers' folders `work/app-1/*/stderr`")
+
+
+SPECULATING = {"spark.speculation": "true", "spark.speculation.task.duration.threshold": "60s"}
+
+
+def test_tasks_that_spark_would_copy_are_refused():
+    with pytest.raises(
+        RidgelineError, match=r"threshold=60s` Spark starts long tasks twice; .*; leave the threshold"
+    ):
+        check_speculation("yarn", SPECULATING)
+
+
+@pytest.mark.parametrize(
+    ("master", "settings"),
+    [
+        ("yarn", {}),
+        ("yarn", {"spark.speculation": "true"}),
+        ("yarn", {**SPECULATING, "spark.speculation": "false"}),
+        ("local[4]", SPECULATING),
+    ],
+)
+def test_spark_copies_no_slot_otherwise(master, settings):
+    check_speculation(master, settings)

@@ -1,9 +1,8 @@
 """RDDs of bytes that a Python function runs over, made with few calls to the JVM.
 
-The same objects as PySpark's `mapPartitionsWithIndex` makes, as Java objects: a job of theirs can be given to
-Spark by `collectAsync` without a thread that waits for it. A function is pickled once, however many jobs run
-it: each micro-batch of a query is one. Its records are bytes already, so they are neither batched nor pickled
-a second time.
+The same as PySpark's `mapPartitionsWithIndex` makes, but as Java objects. `collectAsync` starts their jobs
+without a thread that waits. A function is pickled once, however many jobs run it: each micro-batch of a query
+is one. Records are bytes already, so they are neither batched nor pickled a second time.
 """
 
 from __future__ import annotations

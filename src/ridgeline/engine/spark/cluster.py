@@ -7,6 +7,8 @@ import os
 import re
 from collections.abc import Mapping
 
+from ridgeline.api.errors import RidgelineError
+
 SOCKETS = "spark.python.unix.domain.socket.enabled"
 SOCKET_FOLDER = "spark.python.unix.domain.socket.dir"
 _LONGEST_FOLDER = 61
@@ -58,6 +60,27 @@ def log_settings(given: Mapping[str, str], *, submitted: bool) -> dict[str, str]
         return {}
     level = {"spark.log.level": LOG_LEVEL} if submitted else {}
     return {SYNC_LOG_LEVEL: _TRUE, **level}
+
+
+# Speculation ------------------------------------------------------------------------------------------------
+
+_SPECULATION = "spark.speculation"
+_THRESHOLD = "spark.speculation.task.duration.threshold"
+
+
+def check_speculation(master: str, settings: Mapping[str, str]) -> None:
+    """Refuse settings by which Spark starts a copy of each task that takes long, and ends one of both.
+
+    Without a threshold it copies no task that is alone in its stage, as a slot is. Raises RidgelineError.
+    """
+    threshold = settings.get(_THRESHOLD, "")
+    if is_local(master) and not master.startswith("local-cluster"):
+        return  # where Spark copies nothing
+    if settings.get(_SPECULATION, "").lower() == _TRUE and threshold:
+        what = f"with `{_SPECULATION}=true` and `{_THRESHOLD}={threshold}` Spark starts long tasks twice"
+        why = "slots are tasks that last as long as the application"
+        msg = f"{what}; {why}; leave the threshold out, or give `--conf {_SPECULATION}=false`"
+        raise RidgelineError(msg)
 
 
 # Dynamic allocation -----------------------------------------------------------------------------------------

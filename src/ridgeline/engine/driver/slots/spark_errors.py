@@ -34,6 +34,7 @@ _LOST_EXECUTOR = re.compile(
 )
 """What Spark gives up with: a task whose executors were lost, a stage whose input was lost with them."""
 _QUERY = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
+_CANCELLED = "[SPARK_JOB_CANCELLED]"
 _STOPPED = (
     "SparkContext was shut down",
     "stopped SparkContext",
@@ -139,6 +140,11 @@ def is_clusters(text: str) -> bool:
     `text`: the whole of it, as `job_text` gives it.
     """
     return _LOST_EXECUTOR.search(text) is not None
+
+
+def is_cancelled(text: str) -> bool:
+    """True if a job has failed since somebody has cancelled it: a person, or a rule of the cluster."""
+    return _CANCELLED in text
 
 
 def cause(text: str, limit: int = _CAUSE_LIMIT) -> str:

@@ -17,7 +17,15 @@ from ridgeline.api.support.duration import parse_duration
 from ridgeline.engine.driver.slots.feed import Feed, SparkFeed
 from ridgeline.engine.driver.slots.jobs import JobEnded, SlotJobs
 from ridgeline.engine.driver.slots.shared_folder import BlockSharing
-from ridgeline.engine.driver.slots.spark_errors import cause, died, gone, is_own, job_text, stopped_error
+from ridgeline.engine.driver.slots.spark_errors import (
+    cause,
+    died,
+    gone,
+    is_cancelled,
+    is_own,
+    job_text,
+    stopped_error,
+)
 from ridgeline.engine.exchange.limits import Limits
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Network, Peer
@@ -27,7 +35,7 @@ from ridgeline.engine.exchange.tls import Certificate
 from ridgeline.engine.slot import task as slot_task
 from ridgeline.engine.spark.byte_rdds import ByteRdds
 from ridgeline.engine.spark.certificates import make_certificate
-from ridgeline.engine.spark.cluster import is_dynamic, is_local, is_on_request
+from ridgeline.engine.spark.cluster import check_speculation, is_dynamic, is_local, is_on_request
 from ridgeline.engine.spark.cores import (
     count_cores,
     extra_cores,
@@ -40,6 +48,7 @@ from ridgeline.engine.spark.cores import (
 from ridgeline.engine.spark.hosts import offers
 from ridgeline.engine.spark.profiles import check_need, given_by
 from ridgeline.engine.spark.worker_check import WorkerError, explain
+from ridgeline.stram.patience import LONG_TASKS
 from ridgeline.stram.placement import RESERVED_CORES, Offers, count_slots
 from ridgeline.stram.slot_resources import Need
 
@@ -190,6 +199,7 @@ class SparkSlots:
         self._rdds: ByteRdds | None = None
         conf = context.getConf()
         self._settings = dict(conf.getAll())
+        check_speculation(self._master, self._settings)
         self.given = given_by(self._master, self._settings)
         ports = port_range(conf.get(PORTS, ""))
         self.patience_seconds = patience_of(conf)
@@ -374,7 +384,7 @@ class SparkSlots:
             raise lost
         if unable := explain(text, self._master):
             raise WorkerError(unable)
-        return cause(text)
+        return f"{cause(text)}; {LONG_TASKS}" if is_cancelled(text) else cause(text)
 
 
 def port_range(text: str | None) -> tuple[int, int]:
