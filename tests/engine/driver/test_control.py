@@ -36,18 +36,18 @@ class Controlled(Driven):
 def test_no_window_begins_while_the_application_is_paused(seconds):
     driven = Controlled(seconds)
     driven.asks[4] = [Pause()]
-    rest, paused = driven.run.rest, []
+    wait, paused = driven.run.wait_until_due, []
 
-    def resting(*arguments):
+    def waiting(*arguments):
         """The pause: an hour later somebody asks to go on."""
         if driven.run.paused:
             paused.append((driven.run.master.under_way, len(driven.of(WindowPlanned))))
             if len(paused) == 3:
                 driven.clock.advance(3600.0)
                 driven.ask(Resume())
-        rest(*arguments)
+        wait(*arguments)
 
-    driven.run.rest = resting
+    driven.run.wait_until_due = waiting
     assert driven.drive(windows=9) == list(range(9))
     assert [one.state for one in driven.asked] == ["APPLIED", "APPLIED"]
     assert paused == [(0, paused[0][1])] * 3, "what had begun is committed, and nothing begins"

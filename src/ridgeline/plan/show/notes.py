@@ -53,8 +53,17 @@ def find_notes(logical: LogicalPlan, physical: PhysicalPlan) -> tuple[Note, ...]
         Note(rule.operators[0], f"rule {rule.title} is not kept: {reason}")
         for rule, reason in logical.given_up
     ]
+    hosts = [
+        Note(
+            rule.operators[0],
+            f"rule {rule.title} is kept in slots on several hosts{', where these allow it' * rule.relax}",
+        )
+        for rule in logical.affinity
+        if not rule.locality.together
+    ]
     return (
         *relaxed,
+        *hosts,
         *(Note(where, text) for where, text in loop_notes(logical)),
         *(
             Note(where, text)
