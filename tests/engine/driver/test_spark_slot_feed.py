@@ -30,17 +30,18 @@ def command_of(pid):
 
 
 def workers():
-    """The Python workers of this process's Spark: children of its daemon, with which slots would end, too."""
+    """The Python workers of this process's Spark, and their daemons, with which slots would end, too."""
     daemons = b"-m\0ridgeline.engine.spark.daemon"
     found = {one.pid: one.parent for one in descendants(os.getpid()) if daemons in command_of(one.pid)}
-    return [pid for pid, parent in found.items() if parent in found]
+    forked = {pid for pid, parent in found.items() if parent in found}
+    return forked, found.keys() - forked
 
 
 class Killer:
     """Kills a task of the micro-batch, then a slot, then a task, ... in the middle of windows."""
 
     def __init__(self, stop):
-        self.slots, self.killed = [], set()
+        self.slots, self.killed, self.daemons = [], set(), set()
         self._stop = stop
         self._turn = threading.Event()
         self._over = threading.Event()
@@ -63,11 +64,13 @@ class Killer:
             if len(pids) < SLOTS or self.killed & set(pids.values()):
                 continue  # one that has not joined would be taken for a task, and killed again and again
             turn += 1
+            forked, daemons = workers()
+            self.daemons |= daemons
             if turn % 3 == 0:
                 self.slots.append(pids[turn % len(pids)])
                 self._kill(self.slots[-1])
             else:
-                for pid in set(workers()) - set(pids.values()):
+                for pid in forked - set(pids.values()):
                     self._kill(pid)
 
     def _kill(self, pid):
@@ -79,6 +82,7 @@ class Killer:
         self._over.set()
         self._turn.set()
         self._thread.join()
+        self.daemons |= workers()[1]
 
 
 def test_tasks_and_slots_that_are_killed_cost_no_row(spark_context, tmp_path):
@@ -98,6 +102,8 @@ def test_tasks_and_slots_that_are_killed_cost_no_row(spark_context, tmp_path):
     assert run.ids == list(range(len(run.ids)))
     expected = [sum(range(1, ROWS * (window + 1), 2)) for window in run.ids]
     assert [number.value for number in run.collected("store")] == expected
-    assert {event.pid for event in run.of_type(SlotLost)} <= killer.killed
+    lost = [event for event in run.of_type(SlotLost) if event.pid not in killer.killed]
+    # A worker that is killed before it has said its number makes Spark begin a daemon anew: all slots end.
+    assert not lost or len(killer.daemons) > 1, lost
     assert len(killer.slots) >= 2
     assert stop.is_set(), "no task was killed in the middle"

@@ -20,6 +20,7 @@ from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.files.storage import LocalStorage, MemoryStorage
 from ridgeline.engine.state import state_files
+from support.paths import TESTS
 from support.waiting import PATIENCE_SECONDS
 
 KEY = "op/0/1"
@@ -438,7 +439,7 @@ COMMITS = """
 @pytest.mark.slow
 def test_killed_at_any_moment_no_committed_window_is_lost(local, tmp_path):
     here = Path(__file__).parent
-    environment = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{here.parents[1]}"}
+    environment = {**os.environ, "PYTHONPATH": f"{here}{os.pathsep}{TESTS}"}
     committed = 0
     for life in range(6):
         process = subprocess.Popen(
