@@ -66,7 +66,10 @@ class IdleInputs:
         """Take in which operators of a container had no tuples in the last window that they reported."""
         if self._tracked:
             for one in report.operators:
-                (self._idle.add if one.idle else self._idle.discard)(one.window.operator)
+                if one.idle:
+                    self._idle.add(one.window.operator)
+                else:
+                    self._idle.discard(one.window.operator)
 
     def wake(self) -> None:
         """Inputs may have tuples from now on."""

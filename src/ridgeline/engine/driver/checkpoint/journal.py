@@ -22,7 +22,7 @@ from ridgeline.engine.driver.checkpoint import journal_record
 from ridgeline.engine.driver.checkpoint.differences import common, difference, patched
 from ridgeline.engine.driver.checkpoint.journal_record import Place, Record
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
-from ridgeline.engine.driver.checkpoint.sync_marker import SyncMarker, WitnessFile, find_witness
+from ridgeline.engine.driver.checkpoint.sync_marker import SyncMarker, WitnessFile, find_sync_marker
 from ridgeline.engine.files.appended_file import AppendedFile
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage
 from ridgeline.engine.state import state_files
@@ -92,7 +92,7 @@ class Journal:
         """The last committed window, None before the first."""
         self.epoch = 0
         """The greatest epoch of a driver that has written a record."""
-        self.witness = find_witness(storage, run_id)
+        self.witness = find_sync_marker(storage, run_id)
         self._place = self._opened = self._read_last()
 
     @property

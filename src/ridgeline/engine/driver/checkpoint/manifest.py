@@ -112,9 +112,8 @@ class Manifest:
         offsets, kept = picture["offsets"], picture.get("properties", {})
         states = {key: tuple(names) for key, names in picture["states"].items()}
         rewound_to = picture.get("rewound_to")
-        left_out = (
-            0 if rewound_to is None else picture["window_id"] - rewound_to
-        )  # as versions before left it
+        # Earlier versions did not count what a rewind leaves out: it is in the record of the rewind alone.
+        left_out = 0 if rewound_to is None else picture["window_id"] - rewound_to
         return cls(
             **{
                 **picture,

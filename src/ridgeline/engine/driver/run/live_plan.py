@@ -106,16 +106,21 @@ class LivePlan:
         last = checkpoint.last()
         self._begin = NOTHING if last is None else beginning(plan, checkpoint, last, planner)
         self.record = PlanRecord(plan, self._begin.schemas)
-        self.master = Master(
-            plan,
-            epoch=checkpoint.epoch,
-            committed=-1 if last is None else last.window_id,
+        self.master = self._new_master(-1 if last is None else last.window_id)
+        self.repair = StateRepair(plan, checkpoint)
+
+    def _new_master(self, committed: int, follows: Master | None = None) -> Master:
+        """Who decides about the windows of this plan after the one that is committed."""
+        return Master(
+            self.plan,
+            epoch=self._checkpoint.epoch,
+            committed=committed,
             states=self._begin.states,
             finished=self._begin.finished,
-            capacity=executor.capacity,
-            groups=outputs.group_windows,
+            capacity=self._executor.capacity,
+            groups=self._outputs.group_windows,
+            follows=follows,
         )
-        self.repair = StateRepair(plan, checkpoint)
 
     def open(
         self,
@@ -214,16 +219,7 @@ class LivePlan:
             follow(plan)
         self.repair = StateRepair(plan, self._checkpoint)
         self.record = PlanRecord(plan, begin.schemas)
-        self.master = Master(
-            plan,
-            epoch=self._checkpoint.epoch,
-            committed=before.committed,
-            states=begin.states,
-            finished=begin.finished,
-            capacity=self._executor.capacity,
-            groups=self._outputs.group_windows,
-            follows=before,
-        )
+        self.master = self._new_master(before.committed, before)
         moved_states = {one: begin.states[one] for one in begin.moved if one in begin.states}
         _, sizes = self.repair.recover(moved_states)
         self._process(StatesMoved(sizes), RecordingsFound(before.recordings))
