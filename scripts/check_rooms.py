@@ -32,7 +32,6 @@ RESULT_OF_START = ("ridgeline.api.application", "ridgeline.service.handle")
 CLASSES_NOW = {
     "Container": 26,
     "Measurement": 27,
-    "OperatorContext": 26,
     "ProgressFold": 25,
     "Slot": 26,
     "SlotExecutor": 43,

@@ -15,8 +15,8 @@ def test_values_handed_over_are_taken_once_and_in_order():
     )
     context.hand_over(1)
     context.hand_over("b")
-    assert context.take_handed_over() == [1, "b"]
-    assert context.take_handed_over() == []
+    assert context.engine.take_handed_over() == [1, "b"]
+    assert context.engine.take_handed_over() == []
     assert (context.window_id, context.attempt, context.partition, context.partitions) == (-1, 0, 1, 2)
 
 

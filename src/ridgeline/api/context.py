@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -14,6 +15,49 @@ from ridgeline.api.times import EARLIEST, NO_TIME, Microseconds, Times
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(slots=True)
+class EngineSide:
+    """`OperatorContext.engine`: what the engine sets in a context, and what it takes from it in each window.
+
+    No part of the public API: an author uses the methods of the context, which say what the values mean.
+    Times are in microseconds since 1970.
+
+    Attributes:
+        watermark: The operator's watermark.
+        window_time: When the window began, by the driver's clock.
+        record_times: Returns the times of the batch being processed; None in operators without a watermark.
+        on_expected: Called by `expect_outputs`.
+        on_wake: Called by `wake`, in the thread that calls it.
+        awake: `wake` was called, and the operator has not been polled since.
+        handed_over: The values of `hand_over` since the last `take_handed_over`.
+    """
+
+    watermark: int = EARLIEST
+    window_time: int = 0
+    record_times: Callable[[], Times | None] | None = None
+    on_expected: Callable[[str, float], None] | None = None
+    on_wake: Callable[[], None] | None = None
+    awake: bool = False
+    handed_over: list[object] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+    late: int = 0
+
+    def take_handed_over(self) -> list[object]:
+        """The values of `hand_over` since the last call, in order; called at the window's end."""
+        values, self.handed_over = self.handed_over, []
+        return values
+
+    def take_left_out(self) -> list[tuple[str, str]]:
+        """The records and errors of `leave_out` since the last call; called at the window's end."""
+        records, self.left_out = self.left_out, []
+        return records
+
+    def take_late(self) -> int:
+        """The sum of `count_late` since the last call; called at the window's end."""
+        late, self.late = self.late, 0
+        return late
 
 
 class OperatorContext:
@@ -97,23 +141,11 @@ class OperatorContext:
         self.window_id = -1
         self.attempt = 0
         self.container_attempt = ""
-        self._handed_over: list[object] = []
-        self._left_out: list[tuple[str, str]] = []
         self.idle_seconds = 0.0
         """In `handle_idle_time`: seconds until the window's width is over."""
-        self._watermark = EARLIEST
-        self._window_time = 0
         self.watermark_delay = 0
         """Microseconds by which records that the operator emits may be older than its watermark."""
-        self.record_times: Callable[[], Times | None] | None = None
-        """The times of the batch being processed; set by the engine for operators with a watermark."""
-        self.on_expected: Callable[[str, float], None] | None = None
-        """Called by `expect_outputs`; set by the engine."""
-        self.awake = False
-        """`wake` was called and the operator has not been asked since."""
-        self.on_wake: Callable[[], None] | None = None
-        """Called by `wake`, by whatever thread; set by the engine."""
-        self._late = 0
+        self.engine = EngineSide()
 
     @property
     def watermark(self) -> datetime:
@@ -124,16 +156,12 @@ class OperatorContext:
         back, and is the same in an attempt that is made again. About the year 1000 before any record has
         come, about the year 9000 once all inputs have finished. In UTC.
         """
-        return _EPOCH + timedelta(microseconds=self._watermark)
+        return _EPOCH + timedelta(microseconds=self.engine.watermark)
 
     @property
     def watermark_microseconds(self) -> int:
         """`watermark` as microseconds since 1970."""
-        return self._watermark
-
-    def set_watermark(self, microseconds: int) -> None:
-        """Set the watermark; the engine calls it."""
-        self._watermark = microseconds
+        return self.engine.watermark
 
     @property
     def window_time(self) -> datetime:
@@ -141,16 +169,12 @@ class OperatorContext:
 
         It is the same in all partitions, and in an attempt that is made again. It never goes back.
         """
-        return _EPOCH + timedelta(microseconds=self._window_time)
+        return _EPOCH + timedelta(microseconds=self.engine.window_time)
 
     @property
     def window_time_microseconds(self) -> int:
         """`window_time` as microseconds since 1970."""
-        return self._window_time
-
-    def set_window_time(self, microseconds: int) -> None:
-        """Set the window's time; the engine calls it."""
-        self._window_time = microseconds
+        return self.engine.window_time
 
     def batch_times(self) -> Microseconds | None:
         """The times of the records in the batch that `process_batch` gets, in microseconds since 1970.
@@ -158,7 +182,8 @@ class OperatorContext:
         `NO_TIME` of `ridgeline.api.times` for a record that has none. None if no record has one, or if no
         input declares a `lateness`. Do not change the array.
         """
-        times = None if self.record_times is None else self.record_times()
+        record_times = self.engine.record_times
+        times = None if record_times is None else record_times()
         return None if times is None or (times.newest == NO_TIME).all() else times.newest
 
     @property
@@ -172,7 +197,7 @@ class OperatorContext:
 
         It is published if and only if the window is committed. Call it in a window. Raises nothing.
         """
-        self._handed_over.append(value)
+        self.engine.handed_over.append(value)
 
     def leave_out(self, record: str, error: str) -> None:
         """Leave out a record that cannot be read: of an input operator with `leaves_out_records`.
@@ -180,21 +205,7 @@ class OperatorContext:
         It counts as an error of the window, and becomes a dead letter. `record` is shown as it is, shortened.
         Call it in a window, where `attributes["on_error"]` is `SKIP`. Raises nothing.
         """
-        self._left_out.append((record, error))
-
-    def take_left_out(self) -> list[tuple[str, str]]:
-        """The records of `leave_out` since the last call; the engine calls it at the window's end."""
-        records, self._left_out = self._left_out, []
-        return records
-
-    @property
-    def handed_over_count(self) -> int:
-        """How many values were passed to `hand_over` and not yet taken by the engine."""
-        return len(self._handed_over)
-
-    def take_back(self, count: int) -> None:
-        """Drop all values of `hand_over` but the first `count`; the engine calls it for a skipped tuple."""
-        del self._handed_over[count:]
+        self.engine.left_out.append((record, error))
 
     def expect_outputs(self, port: str, remaining: float) -> None:
         """Estimate how many more tuples the running callback emits on an output port.
@@ -203,15 +214,16 @@ class OperatorContext:
         tuple, the batch or the input's window being processed. Tuples emitted afterwards are subtracted; call
         it again for a better estimate. Negative: without end. Costs about a microsecond. Raises nothing.
         """
-        if self.on_expected is not None:
-            self.on_expected(port, remaining)
+        if self.engine.on_expected is not None:
+            self.engine.on_expected(port, remaining)
 
     def wake(self) -> None:
         """Say that the operator has something to emit; see `PushInput.wake`."""
-        if not self.awake:
-            self.awake = True
-            if self.on_wake is not None:
-                self.on_wake()
+        engine = self.engine
+        if not engine.awake:
+            engine.awake = True
+            if engine.on_wake is not None:
+                engine.on_wake()
 
     def count_late(self, records: int = 1) -> None:
         """Count records that came too late, by the watermark, for what they belong to.
@@ -219,14 +231,4 @@ class OperatorContext:
         What is emitted at a port with `late=True` is counted without it. The sum is shown with the
         operator's watermark. Raises nothing.
         """
-        self._late += records
-
-    def take_late(self) -> int:
-        """What `count_late` has counted since the last call; the engine calls it at the window's end."""
-        late, self._late = self._late, 0
-        return late
-
-    def take_handed_over(self) -> list[object]:
-        """The values of `hand_over` since the last call; the engine calls it at the window's end."""
-        values, self._handed_over = self._handed_over, []
-        return values
+        self.engine.late += records

@@ -196,7 +196,7 @@ class Windowed(Operator):
     @input.process_batch
     def add(self, batch: pa.RecordBatch) -> None:
         """Add the records of a batch to their windows; late ones go to `late`."""
-        if self.context.record_times is None:
+        if self.context.engine.record_times is None:
             what = f"`{self.context.name}` puts records into windows by their times, but they have none"
             message = f"{what}; declare `timestamp` and `lateness` at the input operators"
             raise RidgelineError(message)

@@ -147,7 +147,7 @@ class Container:
             keys=operator.keys,
         )
         context.passed_over = spec.passed_over
-        context.on_wake = self._wake
+        context.engine.on_wake = self._wake
         signals, keeps_time = Signals(self._marks, self._ends, self._controls), operator.id in spec.watermarks
         level, inspect = spec.recording_level, self._inspect
         runtime = OperatorRuntime(operator, context, level, inspect, signals, keeps_time=keeps_time)

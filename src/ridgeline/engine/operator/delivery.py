@@ -91,7 +91,7 @@ class Delivery:
         instance, port = self._instance, place[0]
         processing = Processing(lambda: tuples.times, len(tuples))
         if instance.keeps_time:
-            instance.context.record_times = processing.times
+            instance.context.engine.record_times = processing.times
         with inheriting_times(inheriting, processing), instance.running.part(port, len(tuples), None):
             try:
                 handler(tuples.batch)

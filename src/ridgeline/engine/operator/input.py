@@ -109,7 +109,7 @@ def ask(operator: InputOperator, outputs: Iterable[OutputPoint], call: Call, end
     context, outputs = operator.context, tuple(outputs)
     count = 0
     while True:
-        context.awake = False  # what comes from now on wakes it again
+        context.engine.awake = False  # what comes from now on wakes it again
         call("emit_tuples", operator.emit_tuples)
         before, count = count, sum(point.pending for point in outputs)
         if operator.has_finished or count == before:

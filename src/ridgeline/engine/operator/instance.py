@@ -77,7 +77,7 @@ class Instance:
         }
         """By input port: whether it takes batches, and the method."""
         self.running = Running(spec.id, self.operator, self.outputs, context.clock)
-        context.on_expected = self.running.expect
+        context.engine.on_expected = self.running.expect
         self.undeclared = Undeclared(self.operator)
         self.failed = False
         """Whether a callback has raised since it was started."""

@@ -200,12 +200,12 @@ class OperatorRuntime:
         """
         instance, parts, context = self.instance, self._parts, self.context
         context.window_id = request.window_id
-        context.set_window_time(request.time)
+        context.engine.window_time = request.time
         turn = self._begin(request, batches, timeline)
         window = turn.report.window
         window.tuples_in = {port: sum(map(len, runs)) for port, runs in delivered(inputs).items()}
         collect_after(sum(n for port, n in window.tuples_in.items() if not instance.handlers[port][0]))
-        context.take_handed_over()  # what a failed attempt left
+        context.engine.take_handed_over()  # what a failed attempt left
         try:
             for begin in parts.begin:
                 begin(turn)
@@ -235,7 +235,7 @@ class OperatorRuntime:
             for point in self.outputs.values():
                 point.discard()
             instance.undeclared.forget(request.window_id)
-        turn.report.handed_over = context.take_handed_over()
+        turn.report.handed_over = context.engine.take_handed_over()
         for report in parts.report:
             report(turn, emitted)
         self.running.report(window)

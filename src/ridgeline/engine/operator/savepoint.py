@@ -30,7 +30,7 @@ class Savepoint:
 
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
-        self._late = instance.context.take_late()
+        self._late = instance.context.engine.take_late()
         instance.context.count_late(self._late)
         names = instance.undeclared.set_in_window()
         values = vars(instance.operator)
@@ -48,7 +48,7 @@ class Savepoint:
 
     def roll_back(self) -> None:
         """The tuple failed: all is as before."""
-        self._instance.context.take_late()
+        self._instance.context.engine.take_late()
         self._instance.context.count_late(self._late)
         values = vars(self._instance.operator)
         for name in self._instance.undeclared.set_in_window():

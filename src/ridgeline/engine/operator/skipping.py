@@ -205,12 +205,12 @@ class SkippingDelivery(Delivery):
             self._left_out.append(f"{shorten(row)}: {wrong.error}")
 
     def _marks(self) -> Sequence[object]:
-        return [*(point.mark() for point in self._points), self._context.handed_over_count]
+        return [*(point.mark() for point in self._points), len(self._context.engine.handed_over)]
 
     def _roll_back(self, marks: Sequence[Any]) -> None:
         for point, mark in zip(self._points, marks, strict=False):
             point.roll_back(mark)
-        self._context.take_back(marks[-1])
+        del self._context.engine.handed_over[marks[-1] :]
 
 
 class LeftOut(TurnPart):
@@ -228,11 +228,11 @@ class LeftOut(TurnPart):
 
     def begin(self, turn: Turn) -> None:
         """Drop the records that a failed attempt has left out."""
-        self.instance.context.take_left_out()
+        self.instance.context.engine.take_left_out()
 
     def end(self, turn: Turn) -> None:
         """Write the dead letters of the window. Raises OperatorError."""
-        if records := self.instance.context.take_left_out():
+        if records := self.instance.context.engine.take_left_out():
             unread = self.instance.call("emit", self._write, records)
             if not self.instance.skips_tuples:
                 turn.left_out = unread

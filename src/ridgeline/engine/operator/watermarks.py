@@ -46,8 +46,8 @@ class Watermark(TurnPart):
     def begin(self, turn: Turn) -> None:
         """Tuples are judged by the watermark of the window before."""
         context = self.instance.context
-        context.set_watermark(self._cell.get()[0])
-        context.take_late()  # what a failed attempt left
+        context.engine.watermark = self._cell.get()[0]
+        context.engine.take_late()  # what a failed attempt left
         self._ahead = 0
 
     def after_tuples(self, turn: Turn) -> None:
@@ -70,7 +70,7 @@ class Watermark(TurnPart):
         entered, left = self._cell.get()
         _, idle = self._marks.get(self.instance.spec.id, (EARLIEST, False))
         window.watermark = WatermarkReading(entered, left, idle, self._ahead)
-        window.late += self.instance.context.take_late()
+        window.late += self.instance.context.engine.take_late()
 
     def _advance(self, *, ends: bool, gathers: bool) -> None:
         """All tuples of a streaming window have come.
@@ -89,7 +89,7 @@ class Watermark(TurnPart):
             delayed = entered if entered == LATEST else entered - context.watermark_delay
             left = max(left, delayed)
         self._keep(entered, left, idle=idle)
-        context.set_watermark(entered)
+        context.engine.watermark = entered
 
     def _emitted(self, operator: InputOperator, parts: Iterable[Tuples]) -> None:
         """An input operator has emitted this in a window; it may have finished with it, or before.
