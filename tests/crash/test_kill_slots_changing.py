@@ -12,7 +12,7 @@ import pytest
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.measure.events import SlotJoined, SlotLost, WindowCommitted
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram.changes import PlanChange
+from ridgeline.stram.changes import EditPlan
 from ridgeline.testing.collector import collected
 from support.engine.on_spark import run_on_spark
 from support.testing.edited import RandomEdits, application, by_hand, unlike
@@ -88,7 +88,7 @@ def test_changes_with_slots_killed_around_them(spark_context, wait_until, tmp_pa
                 kill = chance.random() < killed
                 if kill and before:
                     kills += watched.kill(chance)
-                asked = watched.run.changes.ask(PlanChange(change), "test")
+                asked = watched.run.changes.ask(EditPlan(change), "test")
                 if kill and not before:
                     time.sleep(chance.uniform(0.0, 0.15))
                     kills += watched.kill(chance)

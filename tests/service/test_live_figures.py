@@ -15,7 +15,7 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.service.export.prometheus import Exposition
 from ridgeline.service.http.server import WebServer
 from ridgeline.service.http.web import create_app
-from ridgeline.stram.changes import PlanChange
+from ridgeline.stram.changes import EditPlan
 from ridgeline.testing import Faults, run_local
 from support.service.live import TUPLES, Audit, application
 from support.service.watched import Client, serving
@@ -222,7 +222,7 @@ def test_random_changes_with_faults_lose_nothing_in_the_figures(seed):
 def test_a_change_that_is_withdrawn_is_reported():
     watch, changes = Watch(lambda: 5.0), Changes()
     changes.withdrawn = lambda asked: watch.observe(changed_event(asked, 5.0, 1))
-    asked = changes.ask(PlanChange((Repartition("sums", 3),), "too slow"), "ann")
+    asked = changes.ask(EditPlan((Repartition("sums", 3),), "too slow"), "ann")
     changes.withdraw(asked.change.number)
     changes.withdraw(asked.change.number)
     (row,) = watch.changes()

@@ -10,7 +10,7 @@ from ridgeline.measure.events import ApplicationPlanned
 from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition
 from ridgeline.service.event_log import read_event_log, replay
 from ridgeline.service.handle import Handle
-from ridgeline.stram.changes import Pause, PlanChange, Resume
+from ridgeline.stram.changes import EditPlan, Pause, Resume
 from support.service.live import TUPLES, application
 from support.waiting import PATIENCE_SECONDS, wait_until
 
@@ -39,7 +39,7 @@ class Changing:
         return asked
 
     def change(self, *edits):
-        window = self.ask(PlanChange(edits)).window
+        window = self.ask(EditPlan(edits)).window
         wait_until(lambda: self.watch.info()["stats"]["recoveryWindowId"] > window + 3, "windows after it")
         self.windows.append(window)
         self.titles.append([row["operator"] for row in self.watch.operators()])

@@ -11,7 +11,7 @@ from ridgeline import Application
 from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator
 from ridgeline.service.event_log import replay
 from ridgeline.sla import error_share, latency, throughput, window_latency
-from ridgeline.stram.changes import Pause, PlanChange, Resume
+from ridgeline.stram.changes import EditPlan, Pause, Resume
 from ridgeline.testing import CollectorSink
 from support.service.live import Audit, Number, Numbers, Sums
 from support.waiting import PATIENCE_SECONDS, wait_until
@@ -56,10 +56,10 @@ def test_promises_are_judged_while_the_plan_changes(spark_context, tmp_path, mon
 
         everything = {**KEPT, "latency_p99:audit": True, "throughput:sums": True}
         wait_until(lambda: verdicts() == everything, "verdicts")
-        ask(PlanChange((RemoveOperator("audit"),)))
+        ask(EditPlan((RemoveOperator("audit"),)))
         wait_until(lambda: verdicts()["latency_p99:audit"] is None, "the operator to be gone")
         ask(
-            PlanChange(
+            EditPlan(
                 (
                     AddOperator("audit", {"class": "support.service.live.Audit"}),
                     AddSink("numbers", "audit.input"),

@@ -13,7 +13,7 @@ from ridgeline import ChangeError
 from ridgeline.operators._sql_engine import QueryError
 from ridgeline.plan.edits import RemoveSink
 from ridgeline.service.queries import Queries, QueryRequest, queries_of, tables_of
-from ridgeline.stram.changes import PlanChange
+from ridgeline.stram.changes import EditPlan
 from support.service.living import living
 from support.waiting import PATIENCE_SECONDS
 
@@ -118,7 +118,7 @@ def test_a_change_may_take_the_stream_away(app, wait_until):
     name, found = tables(app, f"select * from {streams['sums.output']}")
     next(found)
     edits = (RemoveSink(streams["sums.output"], f"{name}.first"),)
-    asked = app.run.changes.ask(PlanChange(edits), "test")
+    asked = app.run.changes.ask(EditPlan(edits), "test")
     assert asked.done.wait(PATIENCE_SECONDS)
     assert asked.state == "APPLIED", asked.reason
     assert name not in names(app)

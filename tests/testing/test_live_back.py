@@ -37,7 +37,7 @@ from ridgeline.plan.edits import (
     SetProperty,
 )
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram.changes import PlanChange
+from ridgeline.stram.changes import EditPlan
 from ridgeline.testing import CollectorSink, LocalRun, SteppingClock, run_local
 from ridgeline.testing.local_executor import LocalExecutor
 
@@ -464,7 +464,7 @@ def test_whoever_waits_for_a_change_is_told_when_the_run_dies(at: int) -> None:
     clock = SteppingClock()
     executor = LocalExecutor(plan, storage, clock, checkpoint.run_id)
     run = ApplicationRun(plan, checkpoint, executor, clock, lambda _name: Any, planner=planner)
-    asked = [run.changes.ask(PlanChange((Repartition("sums", count),)), "test") for count in (4, 5)]
+    asked = [run.changes.ask(EditPlan((Repartition("sums", count),)), "test") for count in (4, 5)]
 
     def go() -> None:
         for window in (5, 6, 7, 8):

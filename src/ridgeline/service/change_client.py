@@ -137,7 +137,7 @@ class ChangeClient:
 
         Returns the first window that has them. Raises as `set_property`.
         """
-        asked = self._ask(asking.PlanChange(_edits(edits), note), timeout)
+        asked = self._ask(asking.EditPlan(_edits(edits), note), timeout)
         return -1 if asked.window is None else asked.window
 
     def dry_run(self, *edits: AnyEdit | Iterable[AnyEdit]) -> PlanDifference:

@@ -12,7 +12,7 @@ from ridgeline.measure.events import ApplicationEnded, RunEvent, WindowCommitted
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.edits import Edit
 from ridgeline.policies.deciding import Deciders
-from ridgeline.stram.changes import PlanChange
+from ridgeline.stram.changes import EditPlan
 
 _log = logging.getLogger(__name__)
 _LEAST_SECONDS = 0.1
@@ -51,7 +51,7 @@ class DecidingThread:
             self._committed.set()
 
     def _ask(self, edits: tuple[Edit, ...], note: str, who: str) -> Asked:
-        return self._run.changes.ask(PlanChange(edits, note), who)
+        return self._run.changes.ask(EditPlan(edits, note), who)
 
     def _decide(self) -> None:
         """Ask the deciders until the run is over; the thread does."""

@@ -21,7 +21,7 @@ from ridgeline.operators.sql_query import MOST_STREAMS, QueryResult, QueryResult
 from ridgeline.plan.change.editing import spec_of_operator
 from ridgeline.plan.edits import AddOperator, AddSink, Edit, RemoveOperator
 from ridgeline.plan.execution import Plan
-from ridgeline.stram.changes import PlanChange
+from ridgeline.stram.changes import EditPlan
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.run.run import ApplicationRun
@@ -110,7 +110,7 @@ class Queries:
         edits += [
             AddSink(streams[one].name, f"{name}.{port}") for one, port in zip(names, _PORTS, strict=False)
         ]
-        asked = run.changes.ask(PlanChange(tuple(edits), f"query: {request.sql[:200]}"), who)
+        asked = run.changes.ask(EditPlan(tuple(edits), f"query: {request.sql[:200]}"), who)
         if not asked.done.wait(timeout):
             run.changes.withdraw(asked.change.number)
             if not asked.done.is_set():
@@ -160,7 +160,7 @@ class Queries:
                 del self._ended[oldest]
                 self._read_at.pop(oldest, None)
             asked = self._going[name] = run.changes.ask(
-                PlanChange((RemoveOperator(name),), why or "the query has ended"), who
+                EditPlan((RemoveOperator(name),), why or "the query has ended"), who
             )
         return asked
 

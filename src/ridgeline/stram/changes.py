@@ -39,7 +39,7 @@ class StopRecording:
 
 
 @dataclass(frozen=True, slots=True)
-class PlanChange:
+class EditPlan:
     """Change the plan: all of the edits at one window boundary, or none of them."""
 
     edits: tuple[Edit, ...]
@@ -90,7 +90,7 @@ class Kill:
 
 
 Control = Pause | Resume | Shutdown | Kill
-What = StartRecording | StopRecording | PlanChange | Control
+What = StartRecording | StopRecording | EditPlan | Control
 
 
 @dataclass(frozen=True, slots=True)

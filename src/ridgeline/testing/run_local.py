@@ -46,7 +46,7 @@ from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.policies.deciding import Deciders
-from ridgeline.stram.changes import PlanChange
+from ridgeline.stram.changes import EditPlan
 from ridgeline.testing.captured import Captured, tap
 from ridgeline.testing.clock import SteppingClock
 from ridgeline.testing.collector import Collector, collected
@@ -336,7 +336,7 @@ class _Run:
         """Ask the next driver, before its first window, for the changes that waited when this one died."""
         result.changes = [asked for asked in result.changes if asked not in lost]
         for number, asked in enumerate(lost):
-            if isinstance(asked.change.what, PlanChange):
+            if isinstance(asked.change.what, EditPlan):
                 self._edits[number - len(lost)] = asked.change.what.edits
 
     def _planned_again(self, result: LocalRun, owned: Checkpoint) -> Plan:
@@ -426,7 +426,7 @@ def _drive(
     while not run.ended and not run.stopping and (end is None or run.next_window < end):
         master = run.master
         due = sorted(one for one in edits if one <= master.next_window)
-        result.changes += [run.changes.ask(PlanChange(edits.pop(one)), "test") for one in due]
+        result.changes += [run.changes.ask(EditPlan(edits.pop(one)), "test") for one in due]
         if deciders:
             deciders.planned(run.plan.logical)
             deciders.look(result.watch.application_figures(keys=run.keys.load))
@@ -450,7 +450,7 @@ def _deciders(run: ApplicationRun, result: LocalRun) -> Deciders:
     """The listeners and policies of an application: they are asked after each commit, in its thread."""
 
     def ask(edits: tuple[Edit, ...], note: str, who: str) -> Asked:
-        return run.changes.ask(PlanChange(edits, note), who)
+        return run.changes.ask(EditPlan(edits, note), who)
 
     logical = run.plan.logical
     deciders = Deciders(logical.listeners, logical.policies, ask, result.watch.observe)

@@ -8,7 +8,7 @@ from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.measure.events import ApplicationChanged
 from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition, SetProperty
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram.changes import Pause, PlanChange, Resume
+from ridgeline.stram.changes import EditPlan, Pause, Resume
 from support.engine.on_spark import run_on_spark
 from support.engine.spark_sources import rate_application
 
@@ -31,10 +31,10 @@ def test_a_plan_changes_between_micro_batches(spark_context, tmp_path):
 
     def each(run, committed):
         if committed.window_id == 1:
-            ask(run, PlanChange((Repartition("numbers", 2),)))
-            ask(run, PlanChange((SetProperty("numbers", "options", {"rowsPerBatch": 7}),)))
-            ask(run, PlanChange((RemoveOperator("numbers"),)))
-            ask(run, PlanChange(edits))
+            ask(run, EditPlan((Repartition("numbers", 2),)))
+            ask(run, EditPlan((SetProperty("numbers", "options", {"rowsPerBatch": 7}),)))
+            ask(run, EditPlan((RemoveOperator("numbers"),)))
+            ask(run, EditPlan(edits))
             ask(run, Pause())
         elif len(asked) == 6 and asked[3].state == "APPLIED" and committed.window_id > asked[3].window + 1:
             stop.set()

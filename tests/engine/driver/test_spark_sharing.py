@@ -14,7 +14,7 @@ from ridgeline.measure.events import SlotJoined, SlotLost
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.spec.partitioners import write_partitioner
-from ridgeline.stram.changes import PlanChange
+from ridgeline.stram.changes import EditPlan
 from ridgeline.testing import CollectorSink
 from support.engine.on_spark import run_on_spark
 from support.plan.shared_words import SHARED, Count, Word, zipf
@@ -55,7 +55,7 @@ def test_counts_are_exact_while_words_are_shared_and_slots_die(spark_context, tm
     def each(run, committed):
         if committed.window_id > 3 and all(one.done.is_set() for one in asked):
             if left:
-                asked.append(run.run.changes.ask(PlanChange((left.pop(0),)), "test"))
+                asked.append(run.run.changes.ask(EditPlan((left.pop(0),)), "test"))
             else:
                 after.append(committed.window_id)
         if len(killed) < min(len(asked), 3):

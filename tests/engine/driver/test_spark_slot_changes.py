@@ -9,7 +9,7 @@ from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.measure.events import SlotJoined, SlotLost
 from ridgeline.plan.edits import AddOperator, AddSink, RemoveOperator, Repartition
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram.changes import PlanChange
+from ridgeline.stram.changes import EditPlan
 from support.engine.decided import APPLIED, UntilDecided, assert_nothing_lost, states
 from support.engine.on_spark import run_on_spark
 from support.engine.staying import staying
@@ -23,7 +23,7 @@ def run(spark_context, tmp_path):
     """`run(app, *changes, **options)`: each change is asked for once the one before is decided."""
 
     def run(app, *changes, each=None, **options):
-        left = [PlanChange(edits) for edits in changes]
+        left = [EditPlan(edits) for edits in changes]
 
         def ask(found, event):
             if not hasattr(found, "asked"):

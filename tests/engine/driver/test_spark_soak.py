@@ -11,7 +11,7 @@ from ridgeline.measure.events import ApplicationChanged
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.planner import plan_application
 from ridgeline.service.queries import Queries, QueryRequest
-from ridgeline.stram.changes import PlanChange, StartRecording, StopRecording
+from ridgeline.stram.changes import EditPlan, StartRecording, StopRecording
 from ridgeline.testing import CollectorSink
 from support.engine.applications import payments_application
 from support.engine.footprint import footprint, growth
@@ -82,7 +82,7 @@ def test_repartitions_leave_nothing(spark_context, tmp_path):
 
     def ask(run):
         partitions = 1 if len(asked) % 2 == 0 else 2
-        asked.append(run.run.changes.ask(PlanChange((Repartition("hold", partitions),)), "test"))
+        asked.append(run.run.changes.ask(EditPlan((Repartition("hold", partitions),)), "test"))
 
     def look(run, event):
         settled = isinstance(event, ApplicationChanged) and event.state != "QUEUED"

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from ridgeline.plan.edits import Repartition
-from ridgeline.stram.changes import PlanChange
+from ridgeline.stram.changes import EditPlan
 from support.measure.outside import Outside, overloaded
 from support.waiting import wait_until
 
@@ -153,7 +153,7 @@ def test_overload_long_windows_and_repartition(spark_context, tmp_path, monkeypa
 
         outside.cost = 0.0014  # too slow for one partition, and fast enough for two
         run.until(lambda look: look.verdict == "falling behind" and look.true > 4 * RATE, "a backlog")
-        asked = handle._running().changes.ask(PlanChange((Repartition("slow", 2),)), "test")
+        asked = handle._running().changes.ask(EditPlan((Repartition("slow", 2),)), "test")
         run.until(lambda _: asked.done.is_set(), "the change")
         assert asked.state == "APPLIED", asked.reason
         outside.repartitioned(2)

@@ -13,7 +13,7 @@ from ridgeline.measure.events import WindowCommitted
 from ridgeline.operators import FileOutput
 from ridgeline.plan.edits import SetProperty
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram.changes import PlanChange
+from ridgeline.stram.changes import EditPlan
 from support.manifests import last_of
 from support.testing.edited import RandomEdits, application
 
@@ -48,7 +48,7 @@ def drive(output, checkpoint, seed):
             for one in asked[-1:]:
                 assert one.state == "APPLIED", one.reason
             if left and event.window_id < WINDOWS - 40:
-                asked.append(runs[0].changes.ask(PlanChange(left.pop(0)), "test"))
+                asked.append(runs[0].changes.ask(EditPlan(left.pop(0)), "test"))
 
     options = Options(master="local[2]", checkpoint=checkpoint)
     launch(

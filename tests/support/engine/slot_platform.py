@@ -23,7 +23,7 @@ from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram.changes import PlanChange
+from ridgeline.stram.changes import EditPlan
 from ridgeline.stram.placement import Offer
 from support.engine.fed_slots import MicroBatches, ProcessFeed
 from support.engine.forked_slots import PROCESSES, no_slot, slot
@@ -251,7 +251,7 @@ def run_in_processes(
         if isinstance(event, WindowCommitted):
             run.claimed.append(run.platform.claimed)
         if isinstance(event, WindowCommitted) and event.window_id in asking:
-            run.asked.append(run.run.changes.ask(PlanChange(tuple(asking.pop(event.window_id))), "test"))
+            run.asked.append(run.run.changes.ask(EditPlan(tuple(asking.pop(event.window_id))), "test"))
         if each and isinstance(event, WindowCommitted):
             each(run, event)
 

@@ -19,7 +19,7 @@ from ridgeline.plan.edits import (
     edit_of,
 )
 from ridgeline.plan.execution import Plan
-from ridgeline.stram.changes import PlanChange
+from ridgeline.stram.changes import EditPlan
 
 if TYPE_CHECKING:
     from support.simulation.driver import DriverProcess
@@ -108,7 +108,7 @@ class Plans:
         """Somebody asks a driver for a change."""
         assert driver.run is not None
         edits = edits_of(number, self.now)
-        self._open.append((driver.run.changes.ask(PlanChange(edits), "somebody"), edits))
+        self._open.append((driver.run.changes.ask(EditPlan(edits), "somebody"), edits))
 
     def begins(self, plan: Plan, last: Manifest | None) -> None:
         """A driver begins with this plan after this window; another driver may have gone on."""

@@ -26,9 +26,9 @@ from ridgeline.service.http.answers import (
 from ridgeline.service.http.edit_requests import edits_of, edits_of_requests
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter, found
 from ridgeline.stram.changes import (
+    EditPlan,
     Kill,
     Pause,
-    PlanChange,
     Resume,
     Shutdown,
     StartRecording,
@@ -345,7 +345,7 @@ def _find(call: Call, find: Callable[[int], Asked]) -> Asked:
 def _change_plan(call: Call, edits: tuple[Edit, ...]) -> ChangeAnswer | DifferenceAnswer:
     """Ask for a change of the plan, or only say what it would do."""
     if not call.get("dryRun"):
-        return _ask(call, PlanChange(edits, _note(call)))
+        return _ask(call, EditPlan(edits, _note(call)))
     run = _run(call)
     difference = _refusing(lambda: run.preview(edits))
     return {
@@ -392,7 +392,7 @@ def _wait(call: Call, asked: Asked, default: int) -> None:
 
 def _row(call: Call, asked: Asked) -> ChangeAnswer:
     what = asked.change.what
-    edits = what.edits if isinstance(what, PlanChange) else ()
+    edits = what.edits if isinstance(what, EditPlan) else ()
     row: Any = {**asked.row(), "edits": _shown(call, edits)}
     return row
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ridgeline.measure.events import ApplicationChanged
 from ridgeline.plan.change.edit_texts import shown_edit
-from ridgeline.stram.changes import Change, PlanChange, What
+from ridgeline.stram.changes import Change, EditPlan, What
 
 QUEUED, APPLIED, REFUSED, WITHDRAWN = "QUEUED", "APPLIED", "REFUSED", "WITHDRAWN"
 ENDED = "the application has ended"
@@ -160,7 +160,7 @@ def changed_event(
 ) -> ApplicationChanged:
     """What is reported of a change. `held_seconds`: so long no window could run for it."""
     change = asked.change
-    edits = map(shown_edit, change.what.edits) if isinstance(change.what, PlanChange) else ()
+    edits = map(shown_edit, change.what.edits) if isinstance(change.what, EditPlan) else ()
     return ApplicationChanged(
         at,
         change.number,

@@ -25,7 +25,7 @@ from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.transition import Transition
-from ridgeline.stram.changes import PlanChange
+from ridgeline.stram.changes import EditPlan
 
 NO_PLANNER = "this run was given a plan, not an application: there is nothing to plan anew"
 
@@ -64,7 +64,7 @@ class Switch:
     published_at: float | None
 
 
-class PlanChanges:
+class ChangePlanner:
     """The changes of the plan that were asked for. The thread of windows calls it; one of its own plans."""
 
     def __init__(
@@ -167,7 +167,7 @@ class PlanChanges:
     def _plan(self, asked: Asked, plan: Plan) -> PlannedChange:
         """Plan a change; in the thread for it. Raises RidgelineError."""
         change = asked.change.what
-        assert isinstance(change, PlanChange)  # noqa: S101  no other is added
+        assert isinstance(change, EditPlan)  # noqa: S101  no other is added
         made = planned(asked, change.edits, plan, self._planner)
         self._check(made.transition)
         return made

@@ -25,7 +25,7 @@ from ridgeline.engine.driver.checkpoint.state_repair import StateRepair
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.outputs import Outputs
 from ridgeline.engine.driver.run.changes import ENDED, Asked, Changes, applied, refused
-from ridgeline.engine.driver.run.changing import PlanChanges, PlannedChange, Switch
+from ridgeline.engine.driver.run.changing import ChangePlanner, PlannedChange, Switch
 from ridgeline.engine.driver.run.reporter import Reporter
 from ridgeline.engine.process.plan_files import PLAN_FILES
 from ridgeline.measure.events import RunEvent
@@ -93,7 +93,7 @@ class LivePlan:
         self._outputs = outputs
         self._reporter = reporter
         self._planner = planner
-        self.changes = PlanChanges(planner, executor, changes, self.refuse, self._check_states)
+        self.changes = ChangePlanner(planner, executor, changes, self.refuse, self._check_states)
         """The changes of the plan that wait."""
         self._followers: Sequence[Callable[[Plan], None]] = ()
         self._process: Callable[..., None]

@@ -11,9 +11,9 @@ from ridgeline.engine.driver.run.reporter import Reporter
 from ridgeline.stram.changes import (
     ChangeAsked,
     Control,
+    EditPlan,
     Kill,
     Pause,
-    PlanChange,
     Resume,
     Shutdown,
     StartRecording,
@@ -45,7 +45,7 @@ class Requests:
         """
         for asked in self.changes.take():
             what = asked.change.what
-            if isinstance(what, PlanChange):
+            if isinstance(what, EditPlan):
                 self._reporter.change(asked)
                 self._live.changes.add(asked)
             elif isinstance(what, StartRecording | StopRecording):
