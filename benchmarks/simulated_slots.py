@@ -1,6 +1,6 @@
 """Slots that are simulated: the driver's half of slots runs as it is, over a network without processes.
 
-What slots do to a window is to answer it. The stand-in reads each message as a slot would, and answers `Run`
+What slots do to a window is to answer it. The stand-in reads each message as a slot would, and answers `RunAttempt`
 with a real report of each container. Its own time is kept apart in `seconds`, so that what is left is the
 driver's.
 """
@@ -19,7 +19,17 @@ from ridgeline.api.support.pickling import dumps
 from ridgeline.engine.driver.slots.jobs import JobEnded
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import STRAM, Event, Opened, Peer, Received
-from ridgeline.engine.slot.messages import End, Ended, FromSlot, Host, Joined, Reported, Run, decode, encode
+from ridgeline.engine.slot.messages import (
+    End,
+    Ended,
+    FromSlot,
+    Host,
+    Joined,
+    Reported,
+    RunAttempt,
+    decode,
+    encode,
+)
 from ridgeline.measure.events import ContainerWindow
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import OperatorReport, WindowReport, WindowRequest
@@ -78,7 +88,7 @@ class SimulatedNetwork:
             match decode(frame):
                 case Host(containers=containers):
                     self._hosted[peer] = containers
-                case Run(request):
+                case RunAttempt(request):
                     self._answer(peer, Reported(dumps(tuple(self._reports(peer, request)))))
                 case End():
                     self._answer(peer, Ended())

@@ -71,7 +71,7 @@ def run(context: typer.Context, settings: RunSettings) -> None:
     ended it, 2 not valid. A second Ctrl-C ends it with 130, a second SIGTERM with 143. If nobody reads its
     output any more it ends with 141.
     """
-    from ridgeline.cli.running.run_command import Run
+    from ridgeline.cli.running.run_command import RunCommand
     from ridgeline.engine.driver.checkpoint.planning import Planner
     from ridgeline.engine.process.log_channel import open_channel
 
@@ -83,7 +83,7 @@ def run(context: typer.Context, settings: RunSettings) -> None:
         known=lambda: application.resolve().properties,
         resume=settings.resume,
     )
-    going = Run(planner, planner.first(settings.options.checkpoint, application.app.name), settings)
+    going = RunCommand(planner, planner.first(settings.options.checkpoint, application.app.name), settings)
     with reporting_errors(going.print_how_to_continue), open_channel(settings.logs.settings()):
         going.run()
 

@@ -15,7 +15,7 @@ _MOST_SHOWN = 5
 """Tuples that a difference keeps of one port in one window."""
 
 
-class Run(Protocol):
+class ComparedRun(Protocol):
     """What is compared: `Captured` in this process, or `Side` of another one; fields as of `Captured`."""
 
     ports: list[Port]
@@ -137,8 +137,8 @@ class Comparison:
 
 
 def compare(
-    a: Run,
-    b: Run,
+    a: ComparedRun,
+    b: ComparedRun,
     *,
     only: Collection[str] = (),
     tolerance: Tolerance = EXACT,
@@ -185,7 +185,7 @@ def compare(
     )
 
 
-def _chosen(a: Run, b: Run, only: Collection[str]) -> set[Port]:
+def _chosen(a: ComparedRun, b: ComparedRun, only: Collection[str]) -> set[Port]:
     """The ports that `only` names. Raises RidgelineError."""
     ports = [*a.ports, *b.ports]
     if not only:
@@ -198,16 +198,16 @@ def _chosen(a: Run, b: Run, only: Collection[str]) -> set[Port]:
     return {port for port in ports if port.operator in only or str(port) in only}
 
 
-def _reads(side: Run, operator: str) -> set[Port]:
+def _reads(side: ComparedRun, operator: str) -> set[Port]:
     return set(side.upstream.get(operator, ()))
 
 
-def _same_bytes(a: Run, b: Run, port: Port, windows: Iterable[int]) -> bool:
+def _same_bytes(a: ComparedRun, b: ComparedRun, port: Port, windows: Iterable[int]) -> bool:
     """True if both sides have the same batches: quicker than to look at each tuple."""
     return all(a.of_window(port, window) == b.of_window(port, window) for window in windows)
 
 
-def _rows(side: Run, port: Port, windows: Iterable[int]) -> list[Row]:
+def _rows(side: ComparedRun, port: Port, windows: Iterable[int]) -> list[Row]:
     return [row for window in windows for row in side.compared(port, window)]
 
 

@@ -254,11 +254,13 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     injector = (
         None if faults is None else FaultInjector(faults, plan, partial(_say, console), changes=bool(changes))
     )
-    local = _Run(planner, storage, clock, console, injector, container_clock, interleave, changes or {})
+    local = _InProcessRun(
+        planner, storage, clock, console, injector, container_clock, interleave, changes or {}
+    )
     return local.run(app.name, windows, capture=capture)
 
 
-class _Run:
+class _InProcessRun:
     """One run in process: of one driver, or of several, each of which goes on after the one before."""
 
     def __init__(

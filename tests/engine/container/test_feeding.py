@@ -17,7 +17,7 @@ from ridgeline.engine.operator.failures import InputLostError
 from ridgeline.engine.process.plan_distribution import PlanFile
 from ridgeline.engine.slot import loop as slot_loop
 from ridgeline.engine.slot.feed_task import Feeder, FeedTask, WholeInput
-from ridgeline.engine.slot.messages import Blocks, Host, Run, Taken, decode, encode
+from ridgeline.engine.slot.messages import Blocks, Host, RunAttempt, Taken, decode, encode
 from ridgeline.engine.slot.slot import Slot
 from ridgeline.plan.protocol import WindowRequest
 from ridgeline.testing import SteppingClock
@@ -80,17 +80,17 @@ def test_each_task_counts_once_however_often_it_is_run(luck: Random):
                 run += 1
                 whole = (attempt == 1 and number == 0) or luck.random() < 0.5
                 queues.append(messages_of(task, run, attempt, whole=whole))
-    queues += [[(0, Run(WindowRequest(0, attempt, 0, states={}), None, {0: tuple(range(TASKS))}))]
+    queues += [[(0, RunAttempt(WindowRequest(0, attempt, 0, states={}), None, {0: tuple(range(TASKS))}))]
                for attempt in (0, 1)]  # fmt: skip
     begun = set()
     while queues:
         queue = luck.choice(queues)
         run, message = queue[0]
-        if isinstance(message, Run) and message.request.attempt and 0 not in begun:
+        if isinstance(message, RunAttempt) and message.request.attempt and 0 not in begun:
             continue  # STRAM begins them in order
         queue.pop(0)
         queues = [queue for queue in queues if queue]
-        if isinstance(message, Run):
+        if isinstance(message, RunAttempt):
             begun.add(message.request.attempt)
             slot.from_stram(message)
         elif message is None:
@@ -109,7 +109,7 @@ def test_each_task_counts_once_however_often_it_is_run(luck: Random):
 
 def test_what_is_not_needed_is_said_so():
     slot, _ = hosting()
-    slot.from_stram(Run(WindowRequest(0, 1, 0, states={}), None, {0: (0,)}))
+    slot.from_stram(RunAttempt(WindowRequest(0, 1, 0, states={}), None, {0: (0,)}))
     assert not slot.from_feeder(1, Fed(0, 0, 0, 0, IPC, (rows(1),)), 8)  # of an attempt that is over
     assert slot.from_feeder(2, Fed(0, 1, 0, 0, IPC, (rows(1),)), 8)
     assert slot.from_feeder(3, Fed(0, 1, 0, 0, IPC, (rows(1),)), 8)
@@ -203,7 +203,7 @@ def test_a_feeder_may_send_rows_only_and_hears_when_all_is_taken(monkeypatch, ro
     slot, containers = hosting()
     wire, feeder = Wire(), Peer(FEEDER, 7)
     loop = slot_loop.SlotLoop(slot, wire, Peer(STRAM))
-    run = Run(WindowRequest(0, 0, 0, states={}), None, {0: (0,)})
+    run = RunAttempt(WindowRequest(0, 0, 0, states={}), None, {0: (0,)})
     wire.events = [Opened(feeder), received(feeder, Fed(0, 0, 0, 0, IPC, (rows(1),)))]
     loop.turn(0.0)
     assert bool(slot.fed_bytes) == bool(room_bytes)

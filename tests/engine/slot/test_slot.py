@@ -26,7 +26,7 @@ from ridgeline.engine.slot.messages import (
     Prepare,
     Prepared,
     Reported,
-    Run,
+    RunAttempt,
     Unreachable,
     decode,
     encode,
@@ -115,7 +115,7 @@ def slot_of(stages, home, sends=ALL, number=0, specs=None):
 
 
 def begin(slot, window_id, attempt=0, *, states=False):
-    slot.from_stram(Run(WindowRequest(window_id, attempt, 0, states={} if states else None)))
+    slot.from_stram(RunAttempt(WindowRequest(window_id, attempt, 0, states={} if states else None)))
 
 
 def work(slot):
@@ -354,7 +354,7 @@ def test_a_lost_line_to_another_slot_is_reported_and_made_again_with_states(loop
     settle()
     settle()
     assert [type(one) for one in messages_of(stram)] == [Joined, Unreachable]
-    stram.send(Peer(1), *encode(Run(WindowRequest(0, 0, 0, states={}))))
+    stram.send(Peer(1), *encode(RunAttempt(WindowRequest(0, 0, 0, states={}))))
     for _ in range(3):
         settle()
     assert [type(one) for one in messages_of(other)] == [Blocks]
@@ -368,7 +368,10 @@ def test_no_container_runs_before_its_partners_are_connected_and_a_busy_one_is_c
     loop = SlotLoop(Slot(1, containers, SteppingClock()), network, stram.me)
     network.connect(stram.me, stram.address)
     peers = {Peer(0): "board:0", Peer(1): "board:1"}
-    for message in (Host("m", PlanFile("p"), "r", 0, (0,), {0: 1, 1: 0}, peers), Run(WindowRequest(0, 0, 0))):
+    for message in (
+        Host("m", PlanFile("p"), "r", 0, (0,), {0: 1, 1: 0}, peers),
+        RunAttempt(WindowRequest(0, 0, 0)),
+    ):
         network.events.append(Received(stram.me, *framed(message)))
     for _ in range(3):
         line = next(line for line in [*board.lines.values(), None] if line is None or Peer(0) in line.ends)
@@ -415,7 +418,7 @@ def test_a_slot_that_stood_still_keeps_its_line_to_one_newer_than_the_host_that_
     settle()
     assert [type(one) for one in newer.poll(0.0)] == [Opened]
     stram.send(Peer(0), *host(1))
-    stram.send(Peer(0), *encode(Run(WindowRequest(0, 1, 0, states={}))))
+    stram.send(Peer(0), *encode(RunAttempt(WindowRequest(0, 1, 0, states={}))))
     settle()
     settle()
     assert containers.ran == [(1, 0, 1)]
@@ -431,10 +434,10 @@ def framed(message):
 
 def test_a_full_line_holds_the_slot_back_and_nothing_is_lost(looped):
     _, stram, other, network, _, settle = looped
-    stram.send(Peer(1), *encode(Run(WindowRequest(0, 0, 0, states={}))))
+    stram.send(Peer(1), *encode(RunAttempt(WindowRequest(0, 0, 0, states={}))))
     network.queued[Peer(0)] = QUEUE_BYTES + 1
     settle()
-    stram.send(Peer(1), *encode(Run(WindowRequest(1, 0, 0, states=None))))
+    stram.send(Peer(1), *encode(RunAttempt(WindowRequest(1, 0, 0, states=None))))
     for _ in range(3):
         settle()
     assert [one.window_id for one in messages_of(other)] == [0]

@@ -23,7 +23,7 @@ from ridgeline.engine.slot.messages import (
     Host,
     Joined,
     Reported,
-    Run,
+    RunAttempt,
     Unreachable,
     decode,
     encode,
@@ -130,7 +130,7 @@ class Driver:
             request = WindowRequest(
                 window_id, attempt, 1, finished=self.finished, states=of_mine if states else None
             )
-            self.network.send(peer, *encode(Run(request)))
+            self.network.send(peer, *encode(RunAttempt(request)))
         return window_id, attempt
 
     def complete(self, key: tuple[int, int]) -> bool:

@@ -24,7 +24,7 @@ from ridgeline.engine.slot.messages import (
     Host,
     Joined,
     Reported,
-    Run,
+    RunAttempt,
     Unreachable,
     decode,
     encode,
@@ -277,5 +277,5 @@ class World:
                     hosted = [number for number, slot in self.home.items() if slot == peer.slot]
                     states = {number: (str(self.states[number]),) for number in hosted}
                 request = WindowRequest(window_id, self.attempts[window_id], 0, states=states)
-                self.network.send(peer, *encode(Run(request)))
+                self.network.send(peer, *encode(RunAttempt(request)))
             first = False

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _WIDE = 160
 
 
-class Run:
+class RunCommand:
     """One run with its view."""
 
     def __init__(self, planner: Planner, plan: Plan, settings: RunSettings) -> None:

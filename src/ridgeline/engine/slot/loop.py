@@ -23,7 +23,7 @@ from ridgeline.engine.slot.messages import (
     FromSlot,
     Host,
     MalformedError,
-    Run,
+    RunAttempt,
     Taken,
     ToSlot,
     Unreachable,
@@ -133,7 +133,9 @@ class SlotLoop:
         self._slot.from_stram(message)
         if isinstance(message, Host):
             self._meet(message)
-        if isinstance(message, Host) or (isinstance(message, Run) and message.request.states is not None):
+        if isinstance(message, Host) or (
+            isinstance(message, RunAttempt) and message.request.states is not None
+        ):
             self._connect()
 
     def _feed(self, feeder: Peer, fed: Fed) -> None:

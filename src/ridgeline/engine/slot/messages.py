@@ -68,7 +68,7 @@ class Prepare:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunAttempt:
     """Run an attempt at a window.
 
     `request.states` are those of the slot's own containers: each container goes to them first, and all
@@ -86,7 +86,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """All windows up to this one are committed. Where a `Run` follows at once it says so instead."""
+    """All windows up to this one are committed. Where a `RunAttempt` follows at once it says so instead."""
 
     window_id: int
 
@@ -96,7 +96,7 @@ class End:
     """Tear all containers down, answer with `Ended` and go."""
 
 
-ToSlot: TypeAlias = Host | Prepare | Run | Committed | End
+ToSlot: TypeAlias = Host | Prepare | RunAttempt | Committed | End
 
 
 # From a slot to STRAM ---------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class Reported:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A container failed in an attempt; it runs nothing more until a `Run` with states.
+    """A container failed in an attempt; it runs nothing more until a `RunAttempt` with states.
 
     `attempt` is -1 if `committed` of the window failed, or `window_id` is -1 too if it could not be made.
     """
@@ -164,7 +164,7 @@ class Unreachable:
     """The connection with another slot is lost, and maybe what was sent on it.
 
     So attempts that are in flight may never end. If the other slot is still there, STRAM begins them again;
-    the next `Run` with states makes both connect again.
+    the next `RunAttempt` with states makes both connect again.
     """
 
     peer: Peer
@@ -227,7 +227,7 @@ class Taken:
 
 AnyMessage: TypeAlias = ToSlot | FromSlot | Between | Fed | Taken
 _KINDS: tuple[type[AnyMessage], ...] = (
-    Host, Run, Committed, End, Joined, Reported, Awake, Heartbeat, Failed, Unreachable,
+    Host, RunAttempt, Committed, End, Joined, Reported, Awake, Heartbeat, Failed, Unreachable,
     Ended, Blocks, Finished, Fed, Taken, Prepare, Prepared,
 )  # fmt: skip
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}

@@ -33,7 +33,7 @@ from ridgeline.engine.slot.messages import (
     Prepare,
     Prepared,
     Reported,
-    Run,
+    RunAttempt,
     ToSlot,
 )
 from ridgeline.engine.slot.wiring import Wiring
@@ -161,7 +161,7 @@ class Slot:
         """The last attempt at each window that is over."""
         self._least = 0
         """Windows before are over for good."""
-        self._begun: dict[int, tuple[_Attempt, Run]] = {}
+        self._begun: dict[int, tuple[_Attempt, RunAttempt]] = {}
         """The attempts under way here, by position."""
         self._count = 0
         """Attempts that STRAM has begun here."""
@@ -169,7 +169,7 @@ class Slot:
         """The position of each container's next attempt; `_NOT_READY` if it has no state to go on with."""
         self._ready: list[_Ready] = []
         self._doomed = math.inf
-        """From this window on nothing can be committed before a `Run` with states."""
+        """From this window on nothing can be committed before a `RunAttempt` with states."""
         self._to_commit: int | None = None
         self._wants_commits = False
         self._to_slots: list[tuple[int, Between]] = []
@@ -224,7 +224,7 @@ class Slot:
     def from_stram(self, message: ToSlot) -> None:
         """Take in what STRAM says."""
         match message:
-            case Run():
+            case RunAttempt():
                 self._begin(message)
                 if message.committed >= 0:
                     self._committed(message.committed)
@@ -248,7 +248,7 @@ class Slot:
             self._end(attempt, producer, tag)
 
     def partner_lost(self) -> None:
-        """What another slot has sent may be lost: no container runs before a `Run` with states.
+        """What another slot has sent may be lost: no container runs before a `RunAttempt` with states.
 
         Else one could run on what comes over the next connection alone.
         """
@@ -294,7 +294,7 @@ class Slot:
         return (attempt for attempts in self._attempts.values() for attempt in attempts.values())
 
     def _host(self, message: Host) -> None:
-        """Host other containers. None of them goes on before a `Run` with states."""
+        """Host other containers. None of them goes on before a `RunAttempt` with states."""
         self._to_stram += self._call_committed()  # some may be gone then
         self._void()
         self._next, self._slots, self._waiting = {}, message.slots, frozenset()
@@ -319,7 +319,7 @@ class Slot:
             failure = hosting_failure(error, message.checkpoint)
         self._to_stram.append(Prepared(message.plan.name, failure))
 
-    def _begin(self, run: Run) -> None:
+    def _begin(self, run: RunAttempt) -> None:
         """STRAM begins an attempt."""
         window_id, number = run.request.window_id, run.request.attempt
         self._count += 1
@@ -361,7 +361,7 @@ class Slot:
         spec = next(iter(self._hosting.specs.values()))
         return self._clock.monotonic() + spec.window_seconds
 
-    def _follows(self, run: Run) -> bool:
+    def _follows(self, run: RunAttempt) -> bool:
         """True if an attempt goes on where the one before it ends, or says where to go on."""
         before = self._begun.get(self._count - 1)
         return run.request.states is not None or before is None or before[0].window_id < run.request.window_id
@@ -444,7 +444,7 @@ class Slot:
                 for container in self._wiring.waiting[group]:
                     self._consider(container, attempt)
 
-    def _run(self, entry: _Ready, attempt: _Attempt, run: Run) -> None:
+    def _run(self, entry: _Ready, attempt: _Attempt, run: RunAttempt) -> None:
         """Run a container, send what it made, and let it go on to its next attempt."""
         container = entry.container
         messages = attempt.inboxes.pop(container, [])

@@ -55,7 +55,7 @@ from ridgeline.engine.slot.messages import (
     Prepare,
     Prepared,
     Reported,
-    Run,
+    RunAttempt,
     Unreachable,
 )
 from ridgeline.measure.events import RunEvent, StateWarning
@@ -133,7 +133,7 @@ class SlotExecutor:
         self._told = self._shared = -1
         """The last window that slots were told of, and the last with blocks by reference to be removed."""
         self._unsaid: int | None = None
-        """The last window that was committed, if slots are not told yet: the next `Run` does."""
+        """The last window that was committed, if slots are not told yet: the next `RunAttempt` does."""
         if self._heartbeat_seconds is not None:
             self._heartbeats.expect(self._heartbeat_seconds)
         hangs = Hangs(plan, run_id, self._process_of)
@@ -399,14 +399,14 @@ class SlotExecutor:
         try:
             fed = self._feeds.prepare(request)
             committed, self._unsaid = self._unsaid, None
-            self._send(group, Run(request, shared, fed, -1 if committed is None else committed))
+            self._send(group, RunAttempt(request, shared, fed, -1 if committed is None else committed))
             if fed:
                 slots = {container: group.way_to(self._home[container]) for container in fed}
                 self._feeds.start(slots, group.secret)
         except FeedError as error:
             self._fail(error.failure)
 
-    def _send(self, group: SlotGroup, run: Run) -> None:
+    def _send(self, group: SlotGroup, run: RunAttempt) -> None:
         """Send an attempt to all slots."""
         request = run.request
         if request.states is None:
@@ -420,7 +420,7 @@ class SlotExecutor:
             group.send(slot, replace(run, request=replace(request, states=states)))
 
     def _say_committed(self) -> None:
-        """Tell the slots of the last commit, if no `Run` did and they have states to go on with."""
+        """Tell the slots of the last commit, if no `RunAttempt` did and they have states to go on with."""
         if self._unsaid is not None and self._group is not None and self._told >= 0:
             self._group.send_all(Committed(self._unsaid))
             self._unsaid = None
