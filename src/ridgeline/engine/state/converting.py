@@ -21,7 +21,7 @@ from ridgeline.api.state import KeyedCell
 from ridgeline.api.support.pickling import Reader, dumps
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.compaction import cells_of, write_cells
-from ridgeline.engine.state.keyed_columns import Column, Leaf, VaryingLeaf, encode, kind_of
+from ridgeline.engine.state.keyed_columns import EntryColumn, Leaf, VaryingLeaf, encode, kind_of
 from ridgeline.engine.state.keyed_hash import hash_many
 from ridgeline.engine.state.keyed_segment import Segment
 from ridgeline.engine.state.keyed_segments import Part, SegmentsChange
@@ -142,7 +142,7 @@ class _Converter:
             self._segments[name] = found
         return found
 
-    def _column(self, column: Column) -> Column:
+    def _column(self, column: EntryColumn) -> EntryColumn:
         """A column with values as the classes of now have them; itself if it has no pickles."""
         if column.kind != "p" or not self._conversion.classes:
             return column

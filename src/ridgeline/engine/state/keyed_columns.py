@@ -179,7 +179,7 @@ class VaryingLeaf(Leaf):
         return self._data[self._bounds[0] : self._bounds[-1]]
 
 
-class Column:
+class EntryColumn:
     """Keys or values of one kind."""
 
     def __init__(self, kind: str, leaves: Sequence[Leaf]) -> None:
@@ -197,7 +197,7 @@ class Column:
         parts = [leaf.many(places).tolist() for leaf in self.leaves]
         return np.fromiter(zip(*parts, strict=True), object, len(places))
 
-    def same(self, places: Places, other: Column, others: Places) -> npt.NDArray[np.bool_]:
+    def same(self, places: Places, other: EntryColumn, others: Places) -> npt.NDArray[np.bool_]:
         """Whether entries at some places equal entries at places of another column of this kind."""
         return np.logical_and.reduce(
             [one.same(places, leaf, others) for one, leaf in zip(self.leaves, other.leaves, strict=True)]
@@ -212,14 +212,14 @@ class Column:
         """What it holds, in bytes."""
         return sum(leaf.size_bytes for leaf in self.leaves)
 
-    def gathered(self, places: Places) -> Column:
+    def gathered(self, places: Places) -> EntryColumn:
         """What stands at some places, as a column."""
-        return Column(self.kind, [leaf.gather([leaf], places) for leaf in self.leaves])
+        return EntryColumn(self.kind, [leaf.gather([leaf], places) for leaf in self.leaves])
 
-    def part(self, start: int, stop: int, kind: str) -> Column:
+    def part(self, start: int, stop: int, kind: str) -> EntryColumn:
         """What stands from `start` to `stop`, as a column of another kind that holds it."""
         if kind == self.kind:
-            return Column(kind, [leaf.part(start, stop) for leaf in self.leaves])
+            return EntryColumn(kind, [leaf.part(start, stop) for leaf in self.leaves])
         nothing = self.kind == NOTHING
         return encode(
             [zero(kind)] * (stop - start) if nothing else self.many(np.arange(start, stop)).tolist(), kind
@@ -231,16 +231,16 @@ def zero(kind: str) -> object:
     return tuple(_ZEROS[code] for code in codes(kind)) if kind.startswith("(") else _ZEROS.get(kind)
 
 
-def encode(values: Sequence[object], kind: str) -> Column:
+def encode(values: Sequence[object], kind: str) -> EntryColumn:
     """A column of values that are of that kind."""
     parts = zip(*values, strict=True) if kind.startswith("(") and values else [values] * len(codes(kind))
-    return Column(kind, [_leaf(code, part) for code, part in zip(codes(kind), parts, strict=True)])
+    return EntryColumn(kind, [_leaf(code, part) for code, part in zip(codes(kind), parts, strict=True)])
 
 
-def numbers(array: Values) -> Column:
+def numbers(array: Values) -> EntryColumn:
     """A column of what an array of int64, float64 or bool holds."""
     [code] = (code for code, dtype in _DTYPES.items() if array.dtype == dtype)
-    return Column(code, [FixedLeaf(array)])
+    return EntryColumn(code, [FixedLeaf(array)])
 
 
 def _leaf(code: str, values: Sequence[Any]) -> Leaf:

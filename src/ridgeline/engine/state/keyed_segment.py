@@ -28,7 +28,7 @@ import numpy.typing as npt
 from ridgeline.api.errors import StateError
 from ridgeline.engine.state import keyed_hash
 from ridgeline.engine.state.keyed_columns import (
-    Column,
+    EntryColumn,
     FixedLeaf,
     Leaf,
     Places,
@@ -151,7 +151,7 @@ class Segment:
 class Wanted:
     """Keys that are looked for, with what finding them in several segments has in common."""
 
-    def __init__(self, keys: Keys | Column, hashes: Hashes | None = None) -> None:
+    def __init__(self, keys: Keys | EntryColumn, hashes: Hashes | None = None) -> None:
         """`hashes` if they are known; a column's must be."""
         self._keys = keys
         self.hashes = keyed_hash.hash_wanted(keys) if hashes is None else hashes  # type: ignore[arg-type]  # no column
@@ -159,21 +159,21 @@ class Wanted:
     @cached_property
     def objects(self) -> Sequence[Any]:
         """The keys, as Python's objects."""
-        if isinstance(self._keys, Column):
+        if isinstance(self._keys, EntryColumn):
             return self._keys.many(np.arange(len(self.hashes))).tolist()
         return self._keys.tolist() if isinstance(self._keys, np.ndarray) else self._keys
 
     @cached_property
-    def column(self) -> Column:
+    def column(self) -> EntryColumn:
         """The keys in a column; one of pickles is empty."""
-        if isinstance(self._keys, Column):
+        if isinstance(self._keys, EntryColumn):
             return self._keys
         if isinstance(self._keys, np.ndarray) and self._keys.dtype == np.int64:
-            return Column("i", [FixedLeaf(self._keys)])
+            return EntryColumn("i", [FixedLeaf(self._keys)])
         kind = kind_of(self.objects)
         return encode(() if kind == "p" else self.objects, kind)
 
-    def equal(self, which: Places, column: Column, places: Places) -> npt.NDArray[np.bool_]:
+    def equal(self, which: Places, column: EntryColumn, places: Places) -> npt.NDArray[np.bool_]:
         """Whether each of those keys is equal to what stands at its place in a column."""
         if column.kind == self.column.kind != "p":
             return column.same(places, self.column, which)
@@ -206,7 +206,7 @@ def file_of(about: dict[str, object], streams: Iterable[Iterable[bytes]]) -> Ite
     yield description + _TAIL.pack(len(description), zlib.crc32(description, checksum), MAGIC)
 
 
-def _column(kind: str, streams: Iterator[memoryview]) -> Column:
+def _column(kind: str, streams: Iterator[memoryview]) -> EntryColumn:
     leaves: list[Leaf] = []
     for code in codes(kind):
         dtype = dtype_of(code)
@@ -214,4 +214,4 @@ def _column(kind: str, streams: Iterator[memoryview]) -> Column:
             leaves.append(VaryingLeaf.over(code, next(streams), next(streams)))
         else:
             leaves.append(FixedLeaf(np.frombuffer(next(streams), dtype)))
-    return Column(kind, leaves)
+    return EntryColumn(kind, leaves)

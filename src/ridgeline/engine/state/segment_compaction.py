@@ -8,7 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ridgeline.engine.state.keyed_columns import Column, FixedLeaf, Leaf, Places, codes, common_kind, dtype_of
+from ridgeline.engine.state.keyed_columns import (
+    EntryColumn,
+    FixedLeaf,
+    Leaf,
+    Places,
+    codes,
+    common_kind,
+    dtype_of,
+)
 from ridgeline.engine.state.keyed_hash import Hashes
 from ridgeline.engine.state.keyed_segment import TOMBSTONE, Segment, bucket_bits, file_of
 
@@ -21,8 +29,8 @@ class Entries(NamedTuple):
 
     hashes: Hashes
     orders: npt.NDArray[np.int64]
-    key_column: Column
-    value_column: Column
+    key_column: EntryColumn
+    value_column: EntryColumn
     size_bytes: int
     own: npt.NDArray[np.bool_] | None = None
 
@@ -100,7 +108,7 @@ class Merge:
         leaves = [
             self._gathered(_Chunk(ranges, everything), leaf) for leaf in _leaves(_key_column, self._key_kind)
         ]
-        keys = Column(self._key_kind, leaves)
+        keys = EntryColumn(self._key_kind, leaves)
         newest = np.ones(len(kept), np.bool_)
         firsts = np.searchsorted(hashes, hashes[later])
         while len(later):
@@ -184,15 +192,15 @@ def _orders(source: Source, start: int, stop: int) -> Leaf:
     return FixedLeaf(source.orders[start:stop])
 
 
-def _key_column(source: Source) -> Column:
+def _key_column(source: Source) -> EntryColumn:
     return source.key_column
 
 
-def _value_column(source: Source) -> Column:
+def _value_column(source: Source) -> EntryColumn:
     return source.value_column
 
 
-def _leaves(column: Callable[[Source], Column], kind: str) -> list[_Part]:
+def _leaves(column: Callable[[Source], EntryColumn], kind: str) -> list[_Part]:
     """The leaves of a column that is made one of that kind."""
 
     def leaf(number: int) -> _Part:

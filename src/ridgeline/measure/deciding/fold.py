@@ -30,7 +30,7 @@ _MOST_PENDING = 256
 Floats = npt.NDArray[np.float64]
 
 
-class Column:
+class SliceColumn:
     """The columns of a slice's sums: what each physical operator did in its windows."""
 
     TUPLES_IN, TUPLES_OUT, COMPUTE, TRANSFER, TURN, QUEUE, ERRORS, LATE, ON_PATH, WINDOWS, CPU = range(11)
@@ -75,14 +75,14 @@ class Slice:
         """Add windows up."""
         figures = np.array([window.figures for window in windows])  # windows, rows, operators
         self.sums += np.nansum([window.counts for window in windows], axis=0)
-        self.sums[:, Column.COMPUTE] += np.nansum(figures[:, 1], axis=0)
-        self.sums[:, Column.TRANSFER] += np.nansum(figures[:, 3], axis=0)
-        self.sums[:, Column.TURN] += np.nansum(figures[:, 4], axis=0)
-        self.sums[:, Column.CPU] += np.nansum(figures[:, 5], axis=0)
+        self.sums[:, SliceColumn.COMPUTE] += np.nansum(figures[:, 1], axis=0)
+        self.sums[:, SliceColumn.TRANSFER] += np.nansum(figures[:, 3], axis=0)
+        self.sums[:, SliceColumn.TURN] += np.nansum(figures[:, 4], axis=0)
+        self.sums[:, SliceColumn.CPU] += np.nansum(figures[:, 5], axis=0)
         places = self.topology.places
         for window in windows:
             for operator in window.path:
-                self.sums[places[operator], Column.ON_PATH] += 1
+                self.sums[places[operator], SliceColumn.ON_PATH] += 1
             for phase, seconds in window.phases:
                 self.blame[phase] = self.blame.get(phase, 0.0) + seconds
             for output, by, seconds in window.held:
@@ -119,13 +119,13 @@ class DecidingFold:
         if present is None or present.topology is not topology or now - present.begin >= _SLICE_SECONDS:
             self._add_up()
             size = len(topology.operators)
-            sums, state = np.zeros((size, Column.COUNT)), np.zeros(size)
+            sums, state = np.zeros((size, SliceColumn.COUNT)), np.zeros(size)
             present = Slice(topology, min(before, now), now, sums, state)
             self._slices.append(present)
             while self._slices[0].end < now - self._kept_seconds:
                 self._slices.popleft()
         present.end = max(present.end, now)
-        counts = np.zeros((len(topology.operators), Column.COUNT))
+        counts = np.zeros((len(topology.operators), SliceColumn.COUNT))
         for place, node in enumerate(topology.operators):
             found = times.operators.get(node.id)
             if found is not None:

@@ -18,7 +18,7 @@ from ridgeline.measure.deciding.figures import (
     SourceFigures,
     Spread,
 )
-from ridgeline.measure.deciding.fold import Column, Floats, Slice
+from ridgeline.measure.deciding.fold import Floats, Slice, SliceColumn
 from ridgeline.measure.deciding.key_load import KeyLoad
 from ridgeline.measure.latency.slack import slack
 from ridgeline.measure.topology import OperatorNode, Topology
@@ -120,9 +120,9 @@ class Period(ApplicationFigures):
         turns: dict[int, float] = {}
         for node in self._now.topology.operators:
             sums = self._sums(node)
-            if windows := sums[Column.WINDOWS]:
-                own[node.id] = float(sums[Column.COMPUTE] + sums[Column.TRANSFER]) / float(windows)
-                turns[node.id] = float(sums[Column.TURN]) / float(windows)
+            if windows := sums[SliceColumn.WINDOWS]:
+                own[node.id] = float(sums[SliceColumn.COMPUTE] + sums[SliceColumn.TRANSFER]) / float(windows)
+                turns[node.id] = float(sums[SliceColumn.TURN]) / float(windows)
         found: dict[str, float] = {}
         for operator, seconds in slack(self._now.topology, own, turns).items():
             node = self._now.topology.by_id[operator]
@@ -132,7 +132,7 @@ class Period(ApplicationFigures):
 
     def _sums(self, node: OperatorNode) -> Floats:
         """What a physical operator did in the period."""
-        found = np.zeros(Column.COUNT)
+        found = np.zeros(SliceColumn.COUNT)
         for one in self._slices:
             place = one.topology.places.get(node.id)
             if place is not None:
@@ -147,9 +147,9 @@ class Period(ApplicationFigures):
     def partition(self, node: OperatorNode) -> PartitionFigures:
         """A partition over the period."""
         sums, there = self._sums(node), self._seconds(node)
-        useful = float(sums[Column.TURN])
-        worked = sums[Column.TUPLES_OUT] if node.kind == "input" else sums[Column.TUPLES_IN]
-        windows = float(sums[Column.WINDOWS])
+        useful = float(sums[SliceColumn.TURN])
+        worked = sums[SliceColumn.TUPLES_OUT] if node.kind == "input" else sums[SliceColumn.TUPLES_IN]
+        windows = float(sums[SliceColumn.WINDOWS])
         host, pid = self._now.processes.get(node.container, _NOWHERE)
         last = next((one for one in reversed(self._slices) if node.id in one.topology.by_id), None)
         return PartitionFigures(
@@ -158,19 +158,19 @@ class Period(ApplicationFigures):
             host=host,
             container=node.container,
             process=pid,
-            tuples_in=int(sums[Column.TUPLES_IN]),
-            tuples_out=int(sums[Column.TUPLES_OUT]),
+            tuples_in=int(sums[SliceColumn.TUPLES_IN]),
+            tuples_out=int(sums[SliceColumn.TUPLES_OUT]),
             useful_seconds=useful,
-            compute_seconds=float(sums[Column.COMPUTE]),
-            cpu_seconds=float(sums[Column.CPU]),
-            transfer_seconds=float(sums[Column.TRANSFER]),
+            compute_seconds=float(sums[SliceColumn.COMPUTE]),
+            cpu_seconds=float(sums[SliceColumn.CPU]),
+            transfer_seconds=float(sums[SliceColumn.TRANSFER]),
             utilization=min(1.0, useful / there) if there > 0 else 0.0,
             true_rate=float(worked) / useful if useful > 0 and worked else None,
-            queue=float(sums[Column.QUEUE]) / windows if windows else None,
-            errors=int(sums[Column.ERRORS]),
-            late_records=int(sums[Column.LATE]),
+            queue=float(sums[SliceColumn.QUEUE]) / windows if windows else None,
+            errors=int(sums[SliceColumn.ERRORS]),
+            late_records=int(sums[SliceColumn.LATE]),
             state_bytes=0 if last is None else int(last.state_bytes[last.topology.places[node.id]]),
-            critical_path_share=float(sums[Column.ON_PATH]) / self.windows if self.windows else 0.0,
+            critical_path_share=float(sums[SliceColumn.ON_PATH]) / self.windows if self.windows else 0.0,
         )
 
     def operator(self, name: str) -> OperatorFigures:
@@ -179,7 +179,7 @@ class Period(ApplicationFigures):
         own = [one for one in nodes if not one.unifier]
         if not own:
             raise KeyError(name)
-        whole, on_path = np.zeros(Column.COUNT), 0.0
+        whole, on_path = np.zeros(SliceColumn.COUNT), 0.0
         unifying = reported = 0.0
         rows: list[Floats] = []
         greatest = np.zeros(5)
@@ -187,8 +187,10 @@ class Period(ApplicationFigures):
             places = [place for place, node in _nodes(one.topology, name) if not node.unifier]
             behind = [place for place, node in _nodes(one.topology, name) if node.unifier]
             whole = whole + one.sums[places].sum(axis=0)
-            on_path += float(one.sums[places, Column.ON_PATH].sum())  # one of them at most is in each window
-            unifying += float(one.sums[behind, Column.TURN].sum())
+            on_path += float(
+                one.sums[places, SliceColumn.ON_PATH].sum()
+            )  # one of them at most is in each window
+            unifying += float(one.sums[behind, SliceColumn.TURN].sum())
             reported += one.count
             if name in one.rows:
                 rows.append(one.rows[name])
@@ -212,10 +214,10 @@ class Period(ApplicationFigures):
             is_input=own[0].kind == "input",
             is_output=own[0].kind == "output",
             stateful=own[0].stateful,
-            tuples_in=int(whole[Column.TUPLES_IN]),
-            tuples_out=int(whole[Column.TUPLES_OUT]),
-            tuples_in_per_second=float(whole[Column.TUPLES_IN]) / seconds if seconds else 0.0,
-            tuples_out_per_second=float(whole[Column.TUPLES_OUT]) / seconds if seconds else 0.0,
+            tuples_in=int(whole[SliceColumn.TUPLES_IN]),
+            tuples_out=int(whole[SliceColumn.TUPLES_OUT]),
+            tuples_in_per_second=float(whole[SliceColumn.TUPLES_IN]) / seconds if seconds else 0.0,
+            tuples_out_per_second=float(whole[SliceColumn.TUPLES_OUT]) / seconds if seconds else 0.0,
             utilization=busiest.utilization,
             true_rate=None if busiest.true_rate is None else busiest.true_rate * len(parts),
             imbalance=max(loads) * len(loads) / sum(loads) if sum(loads) else 1.0,
@@ -225,9 +227,9 @@ class Period(ApplicationFigures):
             transfer=spreads[3],
             cpu=spreads[4],
             record_age=self._now.ages.get(name, Spread()),
-            queue=float(whole[Column.QUEUE]) / self.windows if self.windows else None,
-            errors=int(whole[Column.ERRORS]),
-            late_records=int(whole[Column.LATE]),
+            queue=float(whole[SliceColumn.QUEUE]) / self.windows if self.windows else None,
+            errors=int(whole[SliceColumn.ERRORS]),
+            late_records=int(whole[SliceColumn.LATE]),
             critical_path_share=on_path / self.windows if self.windows else 0.0,
             metrics=self._now.metrics.get(name, {}),
             by_partition=parts,
