@@ -1,8 +1,8 @@
 """Slots that are simulated: the driver's half of slots runs as it is, over a network without processes.
 
-What slots do to a window is to answer it. The stand-in reads each message as a slot would, and answers `RunAttempt`
-with a real report of each container. Its own time is kept apart in `seconds`, so that what is left is the
-driver's.
+What slots do to a window is to answer it. The stand-in reads each message as a slot would, and answers
+`RunAttempt` with a real report of each container. Its own time is kept apart in `seconds`, so that what is
+left is the driver's.
 """
 
 from __future__ import annotations
