@@ -111,7 +111,7 @@ def test_the_tail_of_any_stream(spark_context, partitions):
             handle.tail("value")
         with pytest.raises(ValueError, match="a tail has 1 to 10,000 tuples; got 0"):
             handle.tail("values", n=0)
-        assert handle._run.tails.asked(request := object()) is request, "nobody asks any more"
+        assert handle._run.samples.asked(request := object()) is request, "nobody asks any more"
 
 
 def test_the_users_line_stands_in_the_exception(spark_context):

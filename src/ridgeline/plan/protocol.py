@@ -25,8 +25,8 @@ class WindowRequest:
     `attempt` counts from 0; `epoch` counts the drivers that have owned the checkpoint. `final`: all inputs
     finish in this window, so open application windows end. `finished`: inputs that have finished before; a
     container knows by itself which have since. `states`: the version after window `window_id - 1` of each
-    state; None: containers go on with the states that they hold. `tails`: the output ports whose last tuples
-    the report must hold, and how many. `records`: the ports that are recorded, and the most bytes of each.
+    state; None: containers go on with the states that they hold. `samples`: the output ports whose last
+    tuples the report must hold, and how many. `records`: the ports that are recorded, and the most bytes of each.
     All by physical id; ports also by name. `ends`: when the window's width is over, by the monotonic clock of
     the host that runs it; set there. `time`: when the window was first begun, by the driver's clock, in
     microseconds since 1970. `key_bits`: count how tuples are spread over keys, by so many bits of their
@@ -39,7 +39,7 @@ class WindowRequest:
     final: bool = False
     finished: frozenset[int] = frozenset()
     states: Mapping[int, StateVersion] | None = field(default_factory=dict)
-    tails: Mapping[tuple[int, str], int] = field(default_factory=dict)
+    samples: Mapping[tuple[int, str], int] = field(default_factory=dict)
     records: Mapping[tuple[int, str], int] = field(default_factory=dict)
     ends: float = math.inf
     time: int = 0
@@ -71,7 +71,7 @@ class OperatorReport:
     """What one physical operator sends to STRAM at the end of a window.
 
     `window` and `source` are the events themselves: the container fills them in, STRAM adds `at`. The other
-    fields are for the run: what the operator handed over, the tuples asked for, and how its state changed.
+    fields are for the run: what the operator handed over, the samples, and how its state changed.
     `recorded`: by port, how many tuples, and their file or its name; or why there is none.
     `change` names the change, "" for none. It is added to the state's version, or begins a new one if it
     `replaces` all of the state. `idle`: an input that waits for its tuples had none. `delays`: the tail of a
@@ -85,7 +85,7 @@ class OperatorReport:
     change: str = ""
     replaces: bool = False
     handed_over: list[object] = field(default_factory=list)
-    tails: dict[str, bytes] = field(default_factory=dict)
+    samples: dict[str, bytes] = field(default_factory=dict)
     recorded: dict[str, tuple[int, bytes, str, str]] = field(default_factory=dict)
     idle: bool = False
     delays: bool = False

@@ -213,14 +213,14 @@ class Handle(ChangeClient, MetricTables):
         if self._run is None or not self._thread.is_alive():
             msg = f"`{self.name}` runs no more; ask while it runs, or let a `CollectorSink` keep the tuples"
             raise RuntimeError(msg)
-        question = self._run.tails.ask(ports, n)
+        asked = self._run.samples.ask(ports, n)
         deadline = _CLOCK.monotonic() + timeout
-        while not question.answered.wait(0.05) and self._thread.is_alive() and _CLOCK.monotonic() < deadline:
+        while not asked.answered.wait(0.05) and self._thread.is_alive() and _CLOCK.monotonic() < deadline:
             pass
-        self._run.tails.forget(question)
+        self._run.samples.forget(asked)
         rows = [
             row
-            for found in question.found
+            for found in asked.found
             for batch in pa.ipc.open_stream(found)
             for row in schema.decode(batch)
         ]

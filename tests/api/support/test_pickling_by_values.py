@@ -23,7 +23,7 @@ class Two:
 
 
 @pytest.mark.parametrize(
-    "instance", [One(3), Two(4, "y"), Two(4), WindowRequest(1, 2, 3, states=None, tails={(1, "out"): 3})]
+    "instance", [One(3), Two(4, "y"), Two(4), WindowRequest(1, 2, 3, states=None, samples={(1, "out"): 3})]
 )
 def test_what_is_pickled_by_values_comes_back_without_the_names(instance):
     data = pickle.dumps(instance, 5)

@@ -557,13 +557,13 @@ class Container:
         timeline: Timeline,
     ) -> None:
         """Route what an operator has emitted."""
-        if request.tails:
+        if request.samples:
             asked = {
                 port: count
-                for (operator, port), count in request.tails.items()
+                for (operator, port), count in request.samples.items()
                 if operator == runtime.spec.id
             }
-            ran.report.tails = {
+            ran.report.samples = {
                 port: last_tuples(ran.emitted.get(port, ()), count) for port, count in asked.items()
             }
         began = timeline.now()

@@ -53,8 +53,8 @@ def last_tuples(parts: Sequence[Tuples], count: int) -> bytes:
 
 
 @dataclass(eq=False)
-class Question:
-    """One request for tails: the first committed window in which one of the ports emitted sets `answered`."""
+class SampleRequest:
+    """A request for last tuples: the first committed window in which one of its ports emits sets `answered`."""
 
     ports: frozenset[Port]
     count: int
@@ -62,53 +62,53 @@ class Question:
     found: list[bytes] = field(default_factory=list)
 
 
-class Tails:
-    """The questions that wait for a window.
+class StreamSamples:
+    """The requests for samples that wait for a window that has some.
 
-    Asked from any thread; costs a window nothing while there are none.
+    Any thread asks; a window without requests costs nothing.
     """
 
     def __init__(self) -> None:
-        self._questions: list[Question] = []
+        self._requests: list[SampleRequest] = []
         self._lock = threading.Lock()
 
-    def ask(self, ports: Iterable[Port], count: int) -> Question:
+    def ask(self, ports: Iterable[Port], count: int) -> SampleRequest:
         """From the next attempt at a window on."""
-        question = Question(frozenset(ports), count)
+        sample_request = SampleRequest(frozenset(ports), count)
         with self._lock:
-            self._questions = [*self._questions, question]
-        return question
+            self._requests = [*self._requests, sample_request]
+        return sample_request
 
-    def forget(self, question: Question) -> None:
-        """Nobody waits for it any more."""
+    def forget(self, sample_request: SampleRequest) -> None:
+        """Drop a request: its reader waits no longer."""
         with self._lock:
-            self._questions = [other for other in self._questions if other is not question]
+            self._requests = [other for other in self._requests if other is not sample_request]
 
     def asked(self, request: WindowRequest) -> WindowRequest:
         """The request, with what is to be handed over."""
-        questions = self._questions
-        if not questions:
+        waiting = self._requests
+        if not waiting:
             return request
         wanted: dict[Port, int] = {}
-        for question in questions:
-            for port in question.ports:
-                wanted[port] = max(question.count, wanted.get(port, 0))
-        return replace(request, tails=wanted)
+        for one in waiting:
+            for port in one.ports:
+                wanted[port] = max(one.count, wanted.get(port, 0))
+        return replace(request, samples=wanted)
 
     def take(self, reports: Iterable[WindowReport]) -> None:
         """A window is committed: answer with what its reports hold."""
-        questions = self._questions
-        if not questions:
+        waiting = self._requests
+        if not waiting:
             return
         found: Mapping[Port, bytes] = {
-            (operator.window.operator, port): tail
+            (operator.window.operator, port): sample
             for report in reports
             for operator in report.operators
-            for port, tail in operator.tails.items()
-            if tail
+            for port, sample in operator.samples.items()
+            if sample
         }
-        for question in questions:
-            question.found = [found[port] for port in sorted(question.ports) if port in found]
-            if question.found:
-                self.forget(question)
-                question.answered.set()
+        for one in waiting:
+            one.found = [found[port] for port in sorted(one.ports) if port in found]
+            if one.found:
+                self.forget(one)
+                one.answered.set()

@@ -17,7 +17,7 @@ Handler = Callable[[Any], object]
 """A method that takes a tuple, or a batch, of an input port."""
 
 
-class _Snapshot(NamedTuple):
+class _Position(NamedTuple):
     """Where an operator is in its window.
 
     `part`: the port whose tuples are being processed, their number, and the iterator that yields them one by
@@ -62,7 +62,7 @@ class Running:
 
     def wait(self) -> None:
         """A window has begun in the container; the operator's turn has not come."""
-        self._now = _Snapshot("waiting")
+        self._now = _Position("waiting")
         self._expected: dict[str, tuple[tuple[int, int], float, int]] = {}
         self._end_begun: float | None = None
         """Seconds that had been spent when `end_window` was called."""
@@ -80,7 +80,7 @@ class Running:
         """How many tuples have `arrived` per port."""
         queued = {port: sum(map(len, parts)) for port, parts in inputs.items()}
         runs = [part for parts in inputs.values() for part in parts]
-        self._now = _Snapshot("running", queued, dict.fromkeys(queued, 0), runs=runs)
+        self._now = _Position("running", queued, dict.fromkeys(queued, 0), runs=runs)
 
     def arrived(self, port: str, tuples: Tuples) -> None:
         """One more run of tuples has come, after all before were processed: these need not be kept."""
@@ -103,7 +103,7 @@ class Running:
         """A run of tuples is delivered within the block: one by one by an iterator, or all at once."""
         now = self._now
         part, begun = (port, size, rows), now.begun + 1
-        self._now = _Snapshot(
+        self._now = _Position(
             now.state, now.queued, now.consumed, part, self._pending(), now.runs, begun, now.gone
         )
         return _Part(self, self._clock)
@@ -275,7 +275,7 @@ class _Part(_Callback):
             self._running._delivered()  # noqa: SLF001
 
 
-def _lowest_time(now: _Snapshot, finished: int) -> float | None:
+def _lowest_time(now: _Position, finished: int) -> float | None:
     """The lowest time (seconds since 1970) of records in flight: after `finished` in this batch, or later."""
     times = [run.times for run in now.runs[now.begun :]]
     if now.part is not None and now.runs and (present := now.runs[now.begun - 1].times) is not None:

@@ -5,7 +5,7 @@ An age is a clock's reading less the record's timestamp. How this differs from w
 - The clock is read after the work, once per batch (`sample`). Kafka read it before the work until
   KAFKA-14597, so that its sinks reported no processing time. Here a batch's early records are reported older
   than they were, by at most the batch's time; none is reported younger.
-- Figures are of the last 60 to 61 seconds: slots of one second, each dropped as a whole. Kafka's samples of
+- Figures are of the last 60 to 61 seconds: intervals of one second, dropped as a whole. Kafka's samples of
   30 seconds reach back 60 to 90.
 - After a minute without records there are no figures: None where Kafka says `NaN`. An idle operator has no
   age, not the age 0.
@@ -262,7 +262,7 @@ class AgeTotals:
 
 
 @dataclass(slots=True)
-class _Slot:
+class _Interval:
     """The records of one second; `ahead` are the negative ages, without their sign."""
 
     histogram: Histogram
@@ -280,14 +280,14 @@ class _Series:
 
     def __init__(self) -> None:
         self.level = ""
-        self.slots: dict[int, _Slot] = {}
+        self.intervals: dict[int, _Interval] = {}
         self.recent: Histogram | None = Histogram()
-        """All slots' histograms, merged; None: merge them again."""
+        """All intervals' histograms, merged; None: merge them again."""
         self.counts = np.zeros(len(AGE_BOUNDS_SECONDS) + 1, np.int64)
         self.sum_seconds = 0.0
 
     def add(self, sample: AgeSample, shift: float, second: int) -> None:
-        """Add a sample, all ages later by `shift` seconds, to the slot of `second`."""
+        """Add a sample, all ages later by `shift` seconds, to the interval of `second`."""
         values, counts = _values(sample, shift)
         below = values < 0
         early, early_counts = -values[below], counts[below]
@@ -295,20 +295,20 @@ class _Series:
         values, counts = values[~below], counts[~below]
         ages = Histogram(BITS)
         ages.add(values, counts)
-        slot = self.slots.get(second)
-        if slot is None:
-            slot = self.slots[second] = _Slot(Histogram())
+        interval = self.intervals.get(second)
+        if interval is None:
+            interval = self.intervals[second] = _Interval(Histogram())
         total = sample.total + shift * sample.count
-        slot.histogram.merge(ages)
+        interval.histogram.merge(ages)
         if negative:
-            slot.ahead = slot.ahead or Histogram()
-            slot.ahead.add(early, early_counts)
-        slot.count += sample.count
-        slot.negative += negative
-        slot.minimum = min(slot.minimum, sample.minimum + shift)
-        slot.maximum = max(slot.maximum, sample.maximum + shift)
-        slot.total += total
-        slot.oldest_maximum = max(slot.oldest_maximum, sample.oldest_maximum + shift)
+            interval.ahead = interval.ahead or Histogram()
+            interval.ahead.add(early, early_counts)
+        interval.count += sample.count
+        interval.negative += negative
+        interval.minimum = min(interval.minimum, sample.minimum + shift)
+        interval.maximum = max(interval.maximum, sample.maximum + shift)
+        interval.total += total
+        interval.oldest_maximum = max(interval.oldest_maximum, sample.oldest_maximum + shift)
         if self.recent is not None:
             self.recent.merge(ages)
         self.level = sample.level
@@ -317,32 +317,32 @@ class _Series:
         np.add.at(self.counts, np.searchsorted(AGE_BOUNDS_SECONDS, values), counts)
 
     def merge_recent(self, other: _Series) -> None:
-        """Add the slots of another operator's ages, without its totals."""
+        """Add the intervals of another operator's ages, without its totals."""
         self.level = self.level or other.level
         self.recent = None
-        for second, slot in other.slots.items():
-            own = self.slots.setdefault(second, _Slot(Histogram()))
-            own.histogram.merge(slot.histogram)
-            if slot.ahead is not None:
+        for second, interval in other.intervals.items():
+            own = self.intervals.setdefault(second, _Interval(Histogram()))
+            own.histogram.merge(interval.histogram)
+            if interval.ahead is not None:
                 own.ahead = own.ahead or Histogram()
-                own.ahead.merge(slot.ahead)
-            own.count += slot.count
-            own.negative += slot.negative
-            own.minimum, own.maximum = min(own.minimum, slot.minimum), max(own.maximum, slot.maximum)
-            own.total += slot.total
-            own.oldest_maximum = max(own.oldest_maximum, slot.oldest_maximum)
+                own.ahead.merge(interval.ahead)
+            own.count += interval.count
+            own.negative += interval.negative
+            own.minimum, own.maximum = min(own.minimum, interval.minimum), max(own.maximum, interval.maximum)
+            own.total += interval.total
+            own.oldest_maximum = max(own.oldest_maximum, interval.oldest_maximum)
 
     def forget(self, second: int, seconds: int) -> None:
-        """Drop slots that are further than `seconds` from now.
+        """Drop intervals that are further than `seconds` from now.
 
         These are older ones, and later ones that were made before a clock was set back.
         """
-        for gone in [other for other in self.slots if abs(second - other) > seconds]:
-            slot = self.slots.pop(gone)
-            if self.recent is None or self.recent.full or not self.slots:
-                self.recent = None if self.slots else Histogram()
+        for gone in [other for other in self.intervals if abs(second - other) > seconds]:
+            interval = self.intervals.pop(gone)
+            if self.recent is None or self.recent.full or not self.intervals:
+                self.recent = None if self.intervals else Histogram()
             else:
-                self.recent.subtract(slot.histogram)
+                self.recent.subtract(interval.histogram)
 
 
 def _values(sample: AgeSample, shift: float) -> tuple[Seconds, Integers]:
@@ -363,10 +363,10 @@ class RecordAges:
 
     One thread at a time.
 
-    Memory: per operator and place a slot for each second that had records. It is twice as many for a while
-    after the clock was set back. A slot has a histogram of at most 8 KiB. So it is at most half a MiB, and
-    about 60 KiB for ages within a factor of ten. The histograms' sum is kept, so figures cost the same
-    however many windows there were.
+    Memory: per operator and place an interval for each second that had records. They are twice as many for a
+    while after the clock was set back. An interval has a histogram of at most 8 KiB. So it is at most half a
+    MiB, and about 60 KiB for ages within a factor of ten. The histograms' sum is kept, so figures cost the
+    same however many windows there were.
     """
 
     def __init__(self, window_seconds: float = 60.0) -> None:
@@ -424,28 +424,31 @@ class RecordAges:
         if series is None:
             return None
         series.forget(math.floor(now), self._seconds)
-        slots = series.slots.values()
-        if not slots:
+        intervals = series.intervals.values()
+        if not intervals:
             return None
         if series.recent is None:
             series.recent = Histogram()
-            for slot in slots:
-                series.recent.merge(slot.histogram)
-        count = sum(slot.count for slot in slots)
-        negative = sum(slot.negative for slot in slots)
-        minimum, maximum = min(slot.minimum for slot in slots), max(slot.maximum for slot in slots)
+            for interval in intervals:
+                series.recent.merge(interval.histogram)
+        count = sum(interval.count for interval in intervals)
+        negative = sum(interval.negative for interval in intervals)
+        minimum, maximum = (
+            min(interval.minimum for interval in intervals),
+            max(interval.maximum for interval in intervals),
+        )
         ranks = [nearest_rank(quantile, count) - negative for quantile in QUANTILES]
         found = iter(series.recent.at_ranks([rank for rank in ranks if rank > 0]))
         ahead = Histogram()
-        for slot in slots:
-            if slot.ahead is not None:
-                ahead.merge(slot.ahead)
+        for interval in intervals:
+            if interval.ahead is not None:
+                ahead.merge(interval.ahead)
         below = iter(ahead.at_ranks([1 - rank for rank in ranks if rank <= 0]))
         p50, p90, p99, p999 = (
             min(max(next(found) if rank > 0 else -next(below), minimum), maximum) for rank in ranks
         )
-        average = math.fsum(slot.total for slot in slots) / count
-        oldest_maximum = max(slot.oldest_maximum for slot in slots)
+        average = math.fsum(interval.total for interval in intervals) / count
+        oldest_maximum = max(interval.oldest_maximum for interval in intervals)
         return AgeFigures(
             place,
             series.level,

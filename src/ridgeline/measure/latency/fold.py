@@ -51,7 +51,7 @@ _QUANTILES = (0.5, 0.99)
 
 
 @dataclass(frozen=True, slots=True)
-class _Record:
+class _KeptWindow:
     """One window as compactly as it can be kept. Blame: numbers of the fold's kinds of steps, and seconds."""
 
     window_id: int
@@ -107,7 +107,7 @@ class LatencyFold:
         """
         self._average_windows = average_windows
         self._history = history
-        self._records: dict[int, _Record] = {}
+        self._records: dict[int, _KeptWindow] = {}
         self._paths = PathHistory(history)
         self._histograms: dict[tuple[int, str], Histogram] = {}
         self._logical: dict[str, Histogram] = {}
@@ -192,7 +192,7 @@ class LatencyFold:
         times: WindowTimes,
         latencies: LatencyColumns,
         stages: Stages | None,
-    ) -> _Record:
+    ) -> _KeptWindow:
         """What is kept of a window."""
         critical = critical_path_of(topology, latencies.own.tolist())
         explained = explain(times, critical, latencies.of(critical.path))
@@ -204,7 +204,7 @@ class LatencyFold:
         last = next(reversed(self._records.values()), None)
         if last is not None and last.path_titles == titles and last.path == path:
             path, titles = last.path, last.path_titles  # equal ones in a row are kept once
-        return _Record(
+        return _KeptWindow(
             window_id=times.window_id,
             topology=topology,
             plan_version=times.plan_version,
@@ -346,7 +346,7 @@ class LatencyFold:
             "operators": operators,
         }
 
-    def _find(self, window_id: int | None) -> _Record | None:
+    def _find(self, window_id: int | None) -> _KeptWindow | None:
         """The record of a window, of the last one, or None before the first."""
         if window_id is None:
             return next(reversed(self._records.values()), None)
@@ -360,7 +360,7 @@ class LatencyFold:
             raise KeyError(msg)
         return self._records[window_id]
 
-    def _averages(self, record: _Record) -> LatencyMatrix:
+    def _averages(self, record: _KeptWindow) -> LatencyMatrix:
         """The mean over the windows up to a record's, of each operator over those in which it reported."""
         records = self._until(record)
         rows = [
@@ -372,8 +372,8 @@ class LatencyFold:
         counts = known.sum(axis=0)
         return np.where(counts > 0, np.where(known, figures, 0.0).sum(axis=0) / np.maximum(counts, 1), np.nan)
 
-    def _until(self, record: _Record) -> list[_Record]:
-        found: list[_Record] = []
+    def _until(self, record: _KeptWindow) -> list[_KeptWindow]:
+        found: list[_KeptWindow] = []
         for other in reversed(self._records.values()):
             if other is record or found:
                 found.append(other)
@@ -382,7 +382,7 @@ class LatencyFold:
         return found
 
     def _operators(
-        self, record: _Record, averages: LatencyMatrix, behind: Mapping[int, int]
+        self, record: _KeptWindow, averages: LatencyMatrix, behind: Mapping[int, int]
     ) -> list[OperatorLatencyAnswer]:
         """The rows of `latency`, operator by operator."""
         self._pending.count()
@@ -416,7 +416,7 @@ class LatencyFold:
             )
         return rows
 
-    def _logical_operators(self, record: _Record, averages: LatencyMatrix) -> list[LogicalLatencyAnswer]:
+    def _logical_operators(self, record: _KeptWindow, averages: LatencyMatrix) -> list[LogicalLatencyAnswer]:
         """The latencies of logical operators: in the window, of the averages, and of all windows."""
         topology = record.topology
         means = logical_latencies(topology, _latencies(topology, averages))
@@ -441,7 +441,7 @@ class LatencyFold:
             )
         return rows
 
-    def _blame(self, record: _Record) -> list[BlameStepAnswer]:
+    def _blame(self, record: _KeptWindow) -> list[BlameStepAnswer]:
         steps = zip(record.kinds, record.seconds, strict=True)
         return [
             {"what": self._steps[kind][0], "operator": self._steps[kind][1], "ms": as_ms(seconds)}
@@ -467,7 +467,7 @@ def _nothing_yet() -> CriticalPathAnswer:
     }
 
 
-def _summary(record: _Record) -> WindowSummaryAnswer:
+def _summary(record: _KeptWindow) -> WindowSummaryAnswer:
     """A window in short."""
     return {
         "windowId": record.window_id,
@@ -505,7 +505,7 @@ def _own(topology: Topology, figures: LatencyMatrix) -> dict[int, float]:
     }
 
 
-def _aligned(record: _Record, topology: Topology) -> LatencyMatrix:
+def _aligned(record: _KeptWindow, topology: Topology) -> LatencyMatrix:
     """A record's figures in the columns of another plan."""
     columns = {
         _key(record.topology, node.id): column for column, node in enumerate(record.topology.operators)
@@ -528,6 +528,6 @@ def _latencies(topology: Topology, figures: LatencyMatrix) -> dict[int, Operator
     }
 
 
-def _explained(record: _Record) -> ExplainedAnswer:
+def _explained(record: _KeptWindow) -> ExplainedAnswer:
     latency, path = as_ms(record.latency_seconds), as_ms(record.path_seconds)
     return {"windowLatencyMs": latency, "criticalPathMs": path, "rest": dict(record.rest)}

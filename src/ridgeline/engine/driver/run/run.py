@@ -10,7 +10,7 @@ from typing import Any
 from ridgeline.api.clock import Clock, Timeline
 from ridgeline.api.errors import ChangeError, CheckpointError, OperatorError, RidgelineError, ValidationError
 from ridgeline.api.publisher import Publisher, PublisherContext
-from ridgeline.engine.container.samples import Tails
+from ridgeline.engine.container.samples import StreamSamples
 from ridgeline.engine.driver.checkpoint.compactions import Compactions
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.kept_properties import NOTHING_KEPT
@@ -108,7 +108,7 @@ class ApplicationRun:
         nothing can replace it.
         """
         self.checkpoint = checkpoint
-        self.tails = Tails()
+        self.samples = StreamSamples()
         self.keys = KeyCounting(plan, clock)
         self.recordings = Recordings(plan, checkpoint, clock)
         self.compactions = compactions(plan, checkpoint)
@@ -364,7 +364,7 @@ class ApplicationRun:
                 for published in (*before, window_id):
                     self._executor.committed(published, self.master.states)
                     window = self._windows.pop(published)
-                    self.tails.take(window.reports)
+                    self.samples.take(window.reports)
                     self.keys.take(window.reports)
                     self._unsettled = True
                     seen = self._outputs.take_published() if published == window_id else ()
@@ -419,7 +419,7 @@ class ApplicationRun:
             due = window.began if window.due is None else min(window.due, window.began)
             self._reporter.tell(WindowPlanned(window.began, window_id, self.plan.version, due))
         self._reporter.tell(WindowStarted(window.planned, window_id, attempt))
-        window.launched = self._executor.begin(self.keys.asked(self.tails.asked(request)), window.source)
+        window.launched = self._executor.begin(self.keys.asked(self.samples.asked(request)), window.source)
 
     def _commits(self, commit: Commit) -> bool:
         """Begin to commit windows; False if outputs refuse the first one of a plan: it is given up."""
