@@ -26,10 +26,10 @@ class WindowRequest:
     finish in this window, so open application windows end. `finished`: inputs that have finished before; a
     container knows by itself which have since. `states`: the version after window `window_id - 1` of each
     state; None: containers go on with the states that they hold. `samples`: the output ports whose last
-    tuples the report must hold, and how many. `records`: the ports that are recorded, and the most bytes of each.
-    All by physical id; ports also by name. `ends`: when the window's width is over, by the monotonic clock of
-    the host that runs it; set there. `time`: when the window was first begun, by the driver's clock, in
-    microseconds since 1970. `key_bits`: count how tuples are spread over keys, by so many bits of their
+    tuples the report must hold, and how many. `records`: the ports that are recorded, and the most bytes of
+    each. All by physical id; ports also by name. `ends`: when the window's width is over, by the monotonic
+    clock of the host that runs it; set there. `time`: when the window was first begun, by the driver's clock,
+    in microseconds since 1970. `key_bits`: count how tuples are spread over keys, by so many bits of their
     hashes; 0: do not.
     """
 

@@ -54,7 +54,7 @@ def last_tuples(parts: Sequence[Tuples], count: int) -> bytes:
 
 @dataclass(eq=False)
 class SampleRequest:
-    """A request for last tuples: the first committed window in which one of its ports emits sets `answered`."""
+    """A request for last tuples: the first committed window in which a port of it emits sets `answered`."""
 
     ports: frozenset[Port]
     count: int
