@@ -219,7 +219,7 @@ def test_between_a_plan_and_its_first_commit_counts_stay():
     assert len(hits["partitions"]) == len(keys["partitions"]) == 2
     assert [row["operator"] for row in measurement.watermarks(8.0)["operators"]] == list(IDS[3])
     assert [row["operator"] for row in measurement.latency(8.0)["operators"]] == list(IDS[2])
-    assert measurement.frame(8.0)["windowId"] == 7
+    assert measurement.overview(8.0)["windowId"] == 7
     (source,) = measurement.progress(8.0)["sources"]
     assert source["backlogRecords"] == 1200 - 96
 

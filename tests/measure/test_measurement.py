@@ -26,7 +26,7 @@ def test_nothing_is_known_before_the_plan():
     measurement = Measurement()
     assert measurement.info(5.0) == {"state": "PENDING", "stats": {}}
     assert measurement.operators(5.0) == measurement.containers(5.0) == measurement.windows() == []
-    assert measurement.frame(5.0)["windowId"] is None
+    assert measurement.overview(5.0)["windowId"] is None
 
 
 def test_before_the_first_window_all_is_null_or_zero():
@@ -110,13 +110,13 @@ def test_operators_and_the_application_after_three_windows():
 
 def test_a_window_counts_when_it_is_committed_and_not_before():
     measurement = measured(*windows(2))
-    before = measurement.frame(2.7)
+    before = measurement.overview(2.7)
     for event in [*begin(2), *burst(2)[:-1]]:
         measurement.apply(event)
-        assert measurement.frame(2.7)["operators"][1]["totalTuplesProcessed"] == 20
-        assert measurement.frame(2.7)["latency"] == before["latency"]
+        assert measurement.overview(2.7)["operators"][1]["totalTuplesProcessed"] == 20
+        assert measurement.overview(2.7)["latency"] == before["latency"]
     measurement.apply(committed(2))
-    assert measurement.frame(2.7)["operators"][1]["totalTuplesProcessed"] == 30
+    assert measurement.overview(2.7)["operators"][1]["totalTuplesProcessed"] == 30
 
 
 def test_tasks_that_spark_repeated_are_counted():

@@ -39,14 +39,14 @@ def test_answers_are_those_of_the_measurement_at_the_clocks_time():
         assert watch.throughput() == measurement.throughput(now)
         assert watch.windows(2) == measurement.windows(2)
         assert watch.window(1) == measurement.window(1)
-        assert watch.frame() == measurement.frame(now)
+        assert watch.overview() == measurement.overview(now)
     assert watch.topology == planned().topology
 
 
 def test_every_answer_is_plain_json():
     watch = watched(*windows(2), *begin(2))
     answers = [
-        watch.frame(),
+        watch.overview(),
         watch.containers(),
         watch.streams(),
         watch.throughput(),
@@ -57,19 +57,19 @@ def test_every_answer_is_plain_json():
 
 
 def test_a_frame_is_of_one_moment():
-    frame = watched(*windows(3)).frame()
-    assert frame["at"] == 3.0
+    overview = watched(*windows(3)).overview()
+    assert overview["at"] == 3.0
     assert (
-        frame["windowId"]
-        == frame["latency"]["windowId"]
-        == frame["criticalPath"]["windowId"]
-        == frame["progress"]["windowId"]
+        overview["windowId"]
+        == overview["latency"]["windowId"]
+        == overview["criticalPath"]["windowId"]
+        == overview["progress"]["windowId"]
         == 2
     )
-    assert frame["info"]["stats"]["recoveryWindowId"] == 2
-    assert {row["recoveryWindowId"] for row in frame["operators"]} == {2}
-    assert frame["window"]["windowId"] == 2
-    assert list(frame) == [
+    assert overview["info"]["stats"]["recoveryWindowId"] == 2
+    assert {row["recoveryWindowId"] for row in overview["operators"]} == {2}
+    assert overview["window"]["windowId"] == 2
+    assert list(overview) == [
         "windowId",
         "at",
         "window",
@@ -138,8 +138,8 @@ def test_events_of_several_threads_reach_everybody_in_the_same_order():
 
     def ask():
         while not asked.is_set():
-            frame = watch.frame()
-            assert frame["windowId"] is None or frame["info"]["stats"]["numOperators"] == 3
+            overview = watch.overview()
+            assert overview["windowId"] is None or overview["info"]["stats"]["numOperators"] == 3
 
     threads = [threading.Thread(target=observe, args=(first,)) for first in (0, 1)]
     reader = threading.Thread(target=ask)
@@ -178,7 +178,7 @@ def test_unknown_names_ids_and_windows_are_key_errors():
 
 def test_a_scrape_holds_frame_containers_and_sums():
     scrape = watched(*windows(3)).scrape()
-    assert scrape.frame["windowId"] == 2
+    assert scrape.overview["windowId"] == 2
     assert [container["id"] for container in scrape.containers] == [0, 1, 2]
     assert [(node.title, round(total.compute, 6)) for node, total in scrape.latencies] == [
         ("read", 0.3),

@@ -134,7 +134,7 @@ def test_a_log_that_is_replayed_has_the_same_figures(tmp_path, name):
         straight.apply(event)
     writer.close()
     again = replay(path)
-    assert again.frame(NOW) == straight.frame(NOW)
+    assert again.overview(NOW) == straight.overview(NOW)
     assert again.summary() == straight.summary()
     assert again.changes.rows() == straight.changes.rows()
     assert [row["planVersion"] for row in again.changes.rows()] == [2, 3]
@@ -158,6 +158,6 @@ def test_changes_are_rows():
     }
     assert second["window"] == 8
     watch = told(run())
-    assert watch.frame()["change"] == second
+    assert watch.overview()["change"] == second
     assert watch.changes(1) == [second]
-    assert json.dumps(watch.frame())
+    assert json.dumps(watch.overview())

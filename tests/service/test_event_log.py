@@ -40,7 +40,7 @@ def test_a_replayed_run_has_the_figures_of_the_live_one(tmp_path, run, name):
     assert list(read_event_log(str(tmp_path / name))) == run.events
     now = run.events[-1].at
     assert replayed.at == now
-    assert replayed.frame(now) == run.watch.frame()
+    assert replayed.overview(now) == run.watch.overview()
     assert replayed.windows() == run.watch.windows()
     assert replayed.containers(now) == run.watch.containers()
     assert replayed.throughput(now) == run.watch.throughput()

@@ -175,13 +175,13 @@ def test_many_ask_while_windows_commit():
     def ask(number):
         seen = []
         for _ in range(8):  # while some hundred windows are committed
-            frame = json.loads(json.dumps(watch.frame()))
+            overview = json.loads(json.dumps(watch.overview()))
             ids = {
-                frame["latency"]["windowId"],
-                frame["criticalPath"]["windowId"],
-                *(row["recoveryWindowId"] for row in frame["operators"]),
+                overview["latency"]["windowId"],
+                overview["criticalPath"]["windowId"],
+                *(row["recoveryWindowId"] for row in overview["operators"]),
             }
-            assert ids == {frame["windowId"]}  # no frame is of two windows
+            assert ids == {overview["windowId"]}  # no overview is of two windows
             body = client.ask("/metrics")[2].decode()
             found = {family.name: family for family in parse(body)}
             committed = found["ridgeline_windows_committed"].samples[0].value

@@ -98,7 +98,7 @@ def test_a_log_has_the_same_figures(run):
     for event in run.events:
         straight.apply(event)
         again.apply(from_dict(to_dict(event)))
-    assert again.frame(again.at) == straight.frame(straight.at)
+    assert again.overview(again.at) == straight.overview(straight.at)
     assert again.summary() == straight.summary()
 
 

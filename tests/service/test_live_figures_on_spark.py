@@ -117,7 +117,7 @@ def test_the_log_has_the_same_figures(changed):
     again = replay(changed.log)
     assert again.windows() == changed.watch.windows()
     assert again.summary() == changed.watch.summary()
-    assert again.frame(again.at) == {**changed.watch.frame(), "at": again.at}
+    assert again.overview(again.at) == {**changed.watch.overview(), "at": again.at}
     seen = {}
     for event in read_event_log(changed.log):
         if isinstance(event, ApplicationPlanned):

@@ -214,7 +214,7 @@ def replay(
         typer.Option(min=0, metavar="N", help="Only the window of this id, in full.", show_default=False),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON: the last frame, or the window.")
+        bool, typer.Option("--json", help="Print JSON: the last overview, or the window.")
     ] = False,
 ) -> None:
     """Compute a run's figures again from its event log.

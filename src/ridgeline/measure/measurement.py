@@ -11,9 +11,9 @@ from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.age.fold import AgeFold
 from ridgeline.measure.age.record_age import AgeTotals
 from ridgeline.measure.answers.application import (
-    FrameAnswer,
     InfoAnswer,
     OperatorTotalsAnswer,
+    OverviewAnswer,
     PendingInfoAnswer,
     RunAnswer,
     RunSummaryAnswer,
@@ -593,7 +593,7 @@ class Measurement:
             else frozenset(),
         )
 
-    def frame(self, now: float, *, latencies: bool = True) -> FrameAnswer:
+    def overview(self, now: float, *, latencies: bool = True) -> OverviewAnswer:
         """All that a view shows, as of one moment. `window`: the last one's summary, as in `windows`.
 
         Without `latencies` those of operators are left out, the most of the work.

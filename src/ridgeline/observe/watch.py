@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from ridgeline.measure.age.record_age import AgeTotals
 from ridgeline.measure.answers.application import (
-    FrameAnswer,
     InfoAnswer,
     OperatorTotalsAnswer,
+    OverviewAnswer,
     PendingInfoAnswer,
     RunAnswer,
     RunSummaryAnswer,
@@ -56,7 +56,7 @@ _MOST_WAITING = 256
 class Scrape:
     """All that a metrics system gets, of one moment; its counters count from the start of the run."""
 
-    frame: FrameAnswer
+    overview: OverviewAnswer
     last_window: WindowSummaryAnswer | None
     containers: list[ContainerAnswer]
     latencies: list[tuple[OperatorNode, LatencyTotal]]
@@ -345,10 +345,10 @@ class Watch:
         with self._settled() as figures:
             return figures.window(window_id)
 
-    def frame(self) -> FrameAnswer:
+    def overview(self) -> OverviewAnswer:
         """All that a view shows, of one moment."""
         with self._settled() as figures:
-            return figures.frame(self._now())
+            return figures.overview(self._now())
 
     def scrape(self) -> Scrape:
         """All that metrics are made of, of one moment."""
@@ -356,9 +356,9 @@ class Watch:
             now = self._now()
             latencies, windows = measurement.latency_totals()
             last = next(iter(measurement.windows(1)), None)
-            frame = measurement.frame(now, latencies=False)
+            overview = measurement.overview(now, latencies=False)
             return Scrape(
-                frame,
+                overview,
                 last,
                 measurement.containers(now),
                 latencies,

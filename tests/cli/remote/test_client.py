@@ -115,8 +115,8 @@ def test_another_server(answering):
 def test_events_are_whole_frames_until_the_end(serve, watch):
     client = Client(serve(watch, PLAN).url)
     events = client.events()
-    kind, frame = next(events)
-    assert (kind, frame["windowId"], frame["criticalPath"]) == ("window", 0, watch.critical_path())
+    kind, overview = next(events)
+    assert (kind, overview["windowId"], overview["criticalPath"]) == ("window", 0, watch.critical_path())
     for event in window(PLAN, 1, at=1.0):
         watch.observe(event)
     assert next(events)[1]["windowId"] == 1

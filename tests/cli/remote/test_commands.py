@@ -249,9 +249,9 @@ def test_before_the_first_window(ridgeline_command, serve):
 
 def test_watching_ends_with_the_application(ridgeline_command, running, watch):
     watch.observe(ApplicationEnded(9.0, "finished"))
-    frame, *rest = ridgeline_command("top", "--json").stdout.splitlines()
+    overview, *rest = ridgeline_command("top", "--json").stdout.splitlines()
     assert rest == []
-    assert json.loads(frame)["windowId"] == 2
+    assert json.loads(overview)["windowId"] == 2
     [path] = ridgeline_command("critical-path", "--watch", "--json").stdout.splitlines()
     assert json.loads(path) == watch.critical_path()
     shown = lines(ridgeline_command("top"))

@@ -57,8 +57,8 @@ def test_promises_are_shown_with_since_when(ridgeline_command, running):
     [(False, ["promise latency_p99:store is broken for 2.00 s"]), (True, ["1 promise kept"]), (None, [])],
 )
 def test_the_screen_shows_what_is_broken_and_that_all_is_kept(kept, shown):
-    frame = watch_of(PLAN, [*window(PLAN), changed(0.1, kept, 3.0)]).frame()
-    lines = promise_lines({**frame, "at": frame["promises"][0]["since"] + 2.0})
+    overview = watch_of(PLAN, [*window(PLAN), changed(0.1, kept, 3.0)]).overview()
+    lines = promise_lines({**overview, "at": overview["promises"][0]["since"] + 2.0})
     assert [line.plain for line in lines] == shown
 
 

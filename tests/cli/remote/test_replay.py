@@ -51,11 +51,11 @@ def test_the_tables_of_the_runs_end(ridgeline_command, write_log, name):
 
 
 def test_json_is_the_last_frame(ridgeline_command, write_log):
-    frame = json.loads(ridgeline_command("replay", write_log("run.jsonl"), "--json").stdout)
-    live = watch_of(PLAN, EVENTS[1:], now=1.6).frame()
-    assert frame["windowId"] == 2
+    overview = json.loads(ridgeline_command("replay", write_log("run.jsonl"), "--json").stdout)
+    live = watch_of(PLAN, EVENTS[1:], now=1.6).overview()
+    assert overview["windowId"] == 2
     for name in ("criticalPath", "latency", "recordAge", "progress", "operators"):
-        assert frame[name] == live[name], name
+        assert overview[name] == live[name], name
 
 
 def test_one_window(ridgeline_command, write_log):
@@ -140,8 +140,8 @@ def test_changes_are_shown_and_applied(ridgeline_command, write_log):
     table = [line.split()[:3] for line in lines]
     assert ["count", "2", "144"] in table
     assert ["audit", "gone", "48"] in table
-    frame = json.loads(ridgeline_command("replay", name, "--json").stdout)
-    assert [row["operator"] for row in frame["operators"]] == list(changing.IDS[3])
-    assert frame["change"]["planVersion"] == frame["info"]["planVersion"] == 3
+    overview = json.loads(ridgeline_command("replay", name, "--json").stdout)
+    assert [row["operator"] for row in overview["operators"]] == list(changing.IDS[3])
+    assert overview["change"]["planVersion"] == overview["info"]["planVersion"] == 3
     old = json.loads(ridgeline_command("replay", name, "--window", "5", "--json").stdout)
     assert [row["operator"] for row in old["operators"]] == list(changing.IDS[2])

@@ -9,7 +9,7 @@ from ridgeline.cli.running.long_windows import LongWindows
 from ridgeline.cli.running.view import PlainView
 from ridgeline.cli.settings import RunSettings
 from ridgeline.testing import SteppingClock
-from support.cli import frames
+from support.cli import overviews
 from support.waiting import PATIENCE_SECONDS
 
 
@@ -44,7 +44,7 @@ class Run:
         self.asked += 1
         running = self.began is not None
         return {
-            **frames.running_progress(),
+            **overviews.running_progress(),
             "running": running,
             "elapsedSeconds": self.clock.monotonic() - self.began if running else 0.0,
         }
@@ -105,7 +105,7 @@ def plain_view(clock, progress):
     view.started(
         "/data/state",
         0,
-        metrics=SimpleNamespace(progress=progress, frame=frames.frame, run=lambda: {"last": LAST}),
+        metrics=SimpleNamespace(progress=progress, overview=overviews.overview, run=lambda: {"last": LAST}),
     )
     clock.waits.get(timeout=PATIENCE_SECONDS)
     return view, console.file

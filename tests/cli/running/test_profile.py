@@ -11,7 +11,7 @@ from ridgeline.cli.running import flame_graphs, profile
 from ridgeline.cli.running.flame_graphs import INSTALL, FlameGraphs, find_py_spy
 from ridgeline.cli.running.profile import Profile
 from ridgeline.observe.plan_topology import topology_of
-from support.cli import frames
+from support.cli import overviews
 from support.cli.windows import make_plan, window
 from support.waiting import PATIENCE_SECONDS
 
@@ -28,7 +28,7 @@ def profiled(folder, windows, *, own_host="elsewhere"):
     return [
         line
         for part in made.parts(100)
-        for line in ([part.plain] if isinstance(part, Text) else frames.drawn(part))
+        for line in ([part.plain] if isinstance(part, Text) else overviews.drawn(part))
     ]
 
 

@@ -9,7 +9,7 @@ from ridgeline.cli.running.view import PlainView, View, retry_line, service_line
 from ridgeline.cli.settings import RunSettings
 from ridgeline.measure.events import SlotJoined, SlotLost, SlotSpeculated
 from ridgeline.testing import SteppingClock
-from support.cli.frames import frame, running_progress
+from support.cli.overviews import overview, running_progress
 from support.cli.windows import make_plan, run_window, watch_of, window
 
 SETTINGS = RunSettings.of("app.py", windows=20)
@@ -27,9 +27,9 @@ def run():
     return watch_of(PLAN, [], metrics_recording_level="OFF")
 
 
-def shows(run, frame=frame):
-    """What a view reads: how far the run is, and this frame."""
-    return SimpleNamespace(run=run.run, frame=frame, own_metrics=lambda: {"metrics": []})
+def shows(run, overview=overview):
+    """What a view reads: how far the run is, and this overview."""
+    return SimpleNamespace(run=run.run, overview=overview, own_metrics=lambda: {"metrics": []})
 
 
 def test_plain_lines(run, clock):
@@ -81,7 +81,7 @@ def test_plain_lines_have_the_critical_path_and_the_verdict(clock):
 def test_a_window_in_a_line(run, monkeypatch):
     monkeypatch.setattr("ridgeline.cli.views.verdict.time_of_day", lambda *_: "12:27:20")
     found = run_window(run, PLAN, 1234, 4000, seconds=0.097)
-    assert window_line(found, frame()) == (
+    assert window_line(found, overview()) == (
         "window 1234: 4,000 in, 4,000 out, 97 ms; critical path 46 ms ticks > quote[1] > console; "
         "catching up: 12,300 records, done in 40 s (12:27:20)"
     )
@@ -160,7 +160,7 @@ def test_a_first_window_that_takes_long_shows_its_progress(clock, run):
     live.started(
         "/data/state",
         0,
-        metrics=shows(run, lambda: frame(windowId=None, progress=running_progress())),
+        metrics=shows(run, lambda: overview(windowId=None, progress=running_progress())),
     )
     assert shown(live)[-1] == "  summing 20 of 60, about 40 s left"
 
@@ -219,7 +219,7 @@ def test_slots_that_were_lost_are_counted(clock, run):
 def test_figures_are_read_at_most_twice_a_second(clock, run):
     reads = []
     live = make_live(clock)
-    live.started("/data/state", 0, metrics=shows(run, lambda: reads.append(1) or frame()))
+    live.started("/data/state", 0, metrics=shows(run, lambda: reads.append(1) or overview()))
     for _ in range(4):
         live.render()
         clock.advance(0.25)

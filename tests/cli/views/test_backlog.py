@@ -1,21 +1,21 @@
 import pytest
 
 from ridgeline.cli.views.backlog import sources_table
-from support.cli import frames
+from support.cli import overviews
 
 pytestmark = pytest.mark.usefixtures("utc")
 
 
 def shown(source, width=100):
-    return frames.drawn(sources_table({"sources": [source]}, width, frames.AT), width=width)
+    return overviews.drawn(sources_table({"sources": [source]}, width, overviews.AT), width=width)
 
 
 def test_a_source_that_is_worked_off():
     assert (
-        shown(frames.source())[1]
+        shown(overviews.source())[1]
         == "ticks   12,300 records   30.8 s      400        92  in 40 s (12:27:20)  catching up"
     )
-    assert shown(frames.source(), 60)[0].split() == ["source", "waits", "caught", "up", "verdict"]
+    assert shown(overviews.source(), 60)[0].split() == ["source", "waits", "caught", "up", "verdict"]
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ def test_a_source_that_is_worked_off():
     ],
 )
 def test_what_waits_in_its_unit(backlog, unit, expected):
-    assert expected in shown({**frames.source(), "backlog": backlog, "unit": unit})[1]
+    assert expected in shown({**overviews.source(), "backlog": backlog, "unit": unit})[1]
 
 
 def test_sources_that_say_nothing_are_left_out():
-    unknown = {**frames.source(), "verdict": "unknown", "backlog": {"value": None, "basis": "unknown"}}
+    unknown = {**overviews.source(), "verdict": "unknown", "backlog": {"value": None, "basis": "unknown"}}
     assert sources_table({"sources": [unknown]}, 100, None) is None

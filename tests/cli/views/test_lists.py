@@ -3,7 +3,7 @@
 import pytest
 
 from ridgeline.cli.views.lists import info_lines, operators_list, windows_table
-from support.cli import frames
+from support.cli import overviews
 from support.measure import changing
 from support.measure.story import measured, windows
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("utc")
 
 
 def drawn(*parts, width=160):
-    return frames.drawn(*parts, width=width)
+    return overviews.drawn(*parts, width=width)
 
 
 def test_what_sliders_hold_is_a_column_where_any_holds_something():

@@ -2,13 +2,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ridgeline.cli.views.operators import BAR_WIDTH, bar, rows_of
-from support.cli import frames
+from support.cli import overviews
 
 times = st.floats(0, 1e6)
 
 
 def test_partitions_are_one_row_whose_times_are_the_slowest_ones():
-    quote = rows_of(frames.operators())[1]
+    quote = rows_of(overviews.operators())[1]
     assert (quote.title, quote.partitions, quote.latency_ms, quote.p99_ms) == ("quote", 2, 60.0, 120.0)
     assert quote.parts_ms == (40.0, 15.0, 5.0)
     assert (quote.tuples_in, quote.tuples_out, quote.errors) == (4000.0, 0.5, 7)
@@ -17,7 +17,7 @@ def test_partitions_are_one_row_whose_times_are_the_slowest_ones():
 def test_unifiers_are_a_row_of_their_own():
     titles = ["top", "top.top#unifier[0]", "top.top#unifier[1]"]
     operators = [
-        frames.operator(number, title, "operator", 1.0, (1.0, 0.0, 0.0), (0, 0))
+        overviews.operator(number, title, "operator", 1.0, (1.0, 0.0, 0.0), (0, 0))
         for number, title in enumerate(titles)
     ]
     assert [(row.title, row.partitions) for row in rows_of(operators)] == [("top", 1), ("top.top#unifier", 2)]
@@ -47,5 +47,5 @@ def test_operators_without_a_window_yet_have_no_times():
             "windowsBehind",
         )
     )
-    [row] = rows_of([{**frames.operators()[0], **nothing}])
+    [row] = rows_of([{**overviews.operators()[0], **nothing}])
     assert (row.latency_ms, row.p50_ms, row.parts_ms, row.tuples_in) == (None, None, (0.0, 0.0, 0.0), 0.0)

@@ -8,16 +8,16 @@ from ridgeline.cli.views.path import (
     short_path,
     slack_text,
 )
-from support.cli import frames
+from support.cli import overviews
 
 
 def long_path(count):
     step = {"id": 1, "latencyMs": 1.0, "computeMs": 1.0, "transferMs": 0.0}
-    return {**frames.PATH, "path": [{**step, "operator": f"operator{number}"} for number in range(count)]}
+    return {**overviews.PATH, "path": [{**step, "operator": f"operator{number}"} for number in range(count)]}
 
 
 def test_the_slowest_step_stands_out():
-    text = path_text(frames.PATH, 100)
+    text = path_text(overviews.PATH, 100)
     bold_red = [text.plain[span.start : span.end] for span in text.spans if span.style == "bold red"]
     assert bold_red == ["quote[1]"]
 
@@ -39,24 +39,24 @@ def test_the_costliest_of_a_long_path_stays():
 
 
 def test_the_rest_is_what_the_window_is_made_of_beside_the_path():
-    rest = frames.PATH["explained"]["rest"]
-    assert sum(rest.values()) + frames.PATH["latencyMs"] == frames.PATH["windowLatencyMs"]
-    assert rest_text(frames.PATH, 100).plain == "the rest Spark launch 30 ms, barrier 12 ms, commit 9.0 ms"
+    rest = overviews.PATH["explained"]["rest"]
+    assert sum(rest.values()) + overviews.PATH["latencyMs"] == overviews.PATH["windowLatencyMs"]
+    assert rest_text(overviews.PATH, 100).plain == "the rest Spark launch 30 ms, barrier 12 ms, commit 9.0 ms"
     small = {**rest, "commit": 8.4, "staging": 0.5, "retries": 0.1}
-    text = rest_text({**frames.PATH, "explained": {"rest": small}}, 100).plain
+    text = rest_text({**overviews.PATH, "explained": {"rest": small}}, 100).plain
     assert text == "the rest Spark launch 30 ms, barrier 12 ms, commit 8.4 ms, 2 more 0.6 ms"
-    odd = {**frames.PATH, "explained": {"rest": {"other": -3.0, "commit": 2.0}}}
+    odd = {**overviews.PATH, "explained": {"rest": {"other": -3.0, "commit": 2.0}}}
     assert rest_text(odd, 100).plain == "the rest unexplained -3.0 ms, commit 2.0 ms"
 
 
 def test_the_critical_path_of_the_averages():
-    text = average_path(frames.PATH, {"ticks": 4.0, "quote[1]": 43.0, "console": 3.0}, 100)
+    text = average_path(overviews.PATH, {"ticks": 4.0, "quote[1]": 43.0, "console": 3.0}, 100)
     assert text.plain == "ticks 4.0 ms (100%) > quote[1] 43 ms (96%) > console 3.0 ms (100%) = 50 ms"
 
 
 def test_slack_names_who_is_closest_to_the_path():
-    assert slack_text(frames.PATH, 100).plain == "slack quote[0] 12 ms, sma 36 ms"
-    many = {**frames.PATH, "slack": {f"o{number}": float(number) for number in range(9, 0, -1)}}
+    assert slack_text(overviews.PATH, 100).plain == "slack quote[0] 12 ms, sma 36 ms"
+    many = {**overviews.PATH, "slack": {f"o{number}": float(number) for number in range(9, 0, -1)}}
     assert (
         slack_text(many, 100).plain
         == "slack o1 1.0 ms, o2 2.0 ms, o3 3.0 ms, o4 4.0 ms, o5 5.0 ms and 4 more"
@@ -64,7 +64,7 @@ def test_slack_names_who_is_closest_to_the_path():
 
 
 def test_all_of_the_answer():
-    lines = frames.drawn(*critical_path_parts(frames.PATH, 100))
+    lines = overviews.drawn(*critical_path_parts(overviews.PATH, 100))
     assert lines == [
         "window 1,234",
         "critical path ticks 3.0 ms > quote[1] 41 ms > console 2.0 ms = 46 ms of 97 ms window",
@@ -85,12 +85,12 @@ def test_all_of_the_answer():
 @pytest.mark.parametrize("draw", [path_text, rest_text, slack_text])
 def test_nothing_before_the_first_window(draw):
     nothing = {
-        **frames.PATH,
+        **overviews.PATH,
         "path": [],
         "slack": {},
         "explained": {"rest": {}},
         "average": {"latencyMs": None, "path": []},
     }
     assert not draw(nothing, 100)
-    assert frames.drawn(*critical_path_parts(nothing, 100)) == ["no window is committed yet"]
+    assert overviews.drawn(*critical_path_parts(nothing, 100)) == ["no window is committed yet"]
     assert short_path(nothing) == ""

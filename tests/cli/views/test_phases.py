@@ -1,5 +1,5 @@
 from ridgeline.cli.views.phases import phases_parts, phases_table
-from support.cli import frames
+from support.cli import overviews
 
 
 def row(phase, median, mean, p95, share, first):
@@ -30,7 +30,7 @@ ANSWER = {
 
 
 def lines(answer, width=100):
-    return [line.rstrip() for part in phases_parts(answer, width) for line in frames.drawn(part)]
+    return [line.rstrip() for part in phases_parts(answer, width) for line in overviews.drawn(part)]
 
 
 def test_phases_in_the_order_of_a_window_then_the_whole_and_how_much_of_it_has_a_name():
@@ -53,5 +53,5 @@ def test_a_run_of_one_window():
 
 
 def test_what_does_not_fit_is_left_out():
-    assert frames.drawn(phases_table(ANSWER, 45))[0].split() == ["phase", "median", "mean", "p95", "share"]
-    assert frames.drawn(phases_table(ANSWER, 32))[0].split() == ["phase", "median", "mean", "share"]
+    assert overviews.drawn(phases_table(ANSWER, 45))[0].split() == ["phase", "median", "mean", "p95", "share"]
+    assert overviews.drawn(phases_table(ANSWER, 32))[0].split() == ["phase", "median", "mean", "share"]

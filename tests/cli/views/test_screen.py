@@ -8,13 +8,13 @@ from rich.text import Text
 from ridgeline.cli.views.screen import screen
 from ridgeline.measure.changes import row_of
 from ridgeline.measure.events import ApplicationChanged
-from support.cli import frames
+from support.cli import overviews
 
 pytestmark = pytest.mark.usefixtures("utc")
 
 
 def drawn(width, height=None, **changes):
-    return frames.drawn(*screen(frames.frame(**changes), width, height), width=width)
+    return overviews.drawn(*screen(overviews.overview(**changes), width, height), width=width)
 
 
 def test_at_100():
@@ -66,7 +66,7 @@ def test_no_line_is_wider_than_the_terminal():
 
 
 def test_a_long_window_shows_what_runs():
-    assert drawn(100, progress=frames.running_progress())[-2:] == [
+    assert drawn(100, progress=overviews.running_progress())[-2:] == [
         "window 1,235 runs for 20 s, 33% done, at least 41 s left",
         "  summing 20 of 60, about 40 s left",
     ]
@@ -80,9 +80,9 @@ def test_on_a_low_terminal_the_slowest_operators_stay():
 
 
 def test_what_is_not_known_is_left_out():
-    nothing = {**frames.PATH, "windowLatencyMs": None, "path": [], "explained": None}
+    nothing = {**overviews.PATH, "windowLatencyMs": None, "path": [], "explained": None}
     changes = {"window": None, "criticalPath": nothing, "recordAge": {"operators": []}}
-    lines = drawn(100, **changes, progress={**frames.progress(verdict="unknown"), "sources": []})
+    lines = drawn(100, **changes, progress={**overviews.progress(verdict="unknown"), "sources": []})
     assert lines[:3] == [
         "no verdict yet: how much waits at the sources is not known",
         "window 1,234  latency -  in/s 4,000  out/s 4,000",
@@ -92,13 +92,13 @@ def test_what_is_not_known_is_left_out():
 
 
 def test_all_is_drawn_as_text_that_needs_no_markup():
-    odd = [frames.operator(1, "[bold]x[/]", "input", 1.0, (1.0, 0.0, 0.0), (1.0, 1.0))]
+    odd = [overviews.operator(1, "[bold]x[/]", "input", 1.0, (1.0, 0.0, 0.0), (1.0, 1.0))]
     assert any("[bold]x[/]" in line for line in drawn(100, operators=odd))
-    assert all(isinstance(part, Text) or part.columns for part in screen(frames.frame(), 100))
+    assert all(isinstance(part, Text) or part.columns for part in screen(overviews.overview(), 100))
 
 
 def test_the_newest_change_stands_above_for_a_minute():
-    at = frames.frame()["at"]
+    at = overviews.overview()["at"]
     event = ApplicationChanged(
         at - 59.0, 2, "ann", "", "repartition `quote` to 3", "REFUSED", reason="it slides"
     )
@@ -118,12 +118,12 @@ def metric(name, value, total=None, unit=""):
 
 def test_metrics_of_operators_in_two_lines_at_most():
     few = {"metrics": [metric("open", 3.0), metric("bad", 1.0, 1234.0, "records")]}
-    lines = frames.drawn(*screen(frames.frame(), 100, None, few), width=100)
+    lines = overviews.drawn(*screen(overviews.overview(), 100, None, few), width=100)
     assert "quote.open 3  quote.bad 1,234 records" in lines
     many = {"metrics": [metric(f"m{number}", float(number)) for number in range(50)]}
     for width in (60, 100):
-        lines = frames.drawn(*screen(frames.frame(), width, 20, many), width=width)
+        lines = overviews.drawn(*screen(overviews.overview(), width, 20, many), width=width)
         assert len(lines) <= 20
         assert max(map(len, lines)) <= width
         assert any("more: `ridgeline metrics`" in line for line in lines)
-    assert drawn(100) == frames.drawn(*screen(frames.frame(), 100, None, {"metrics": []}), width=100)
+    assert drawn(100) == overviews.drawn(*screen(overviews.overview(), 100, None, {"metrics": []}), width=100)

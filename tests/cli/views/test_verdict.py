@@ -1,13 +1,13 @@
 import pytest
 
 from ridgeline.cli.views.verdict import verdict_line
-from support.cli import frames
+from support.cli import overviews
 
 pytestmark = pytest.mark.usefixtures("utc")
 
 
-def line(at=frames.AT, **application):
-    return verdict_line(frames.progress(**application), at).plain
+def line(at=overviews.AT, **application):
+    return verdict_line(overviews.progress(**application), at).plain
 
 
 @pytest.mark.parametrize(
@@ -52,15 +52,17 @@ def test_without_the_applications_clock_only_the_time_of_day_is_reported():
 
 
 def test_a_stale_figure_says_how_old_it_is():
-    assert line(verdict="keeping up", asOf=frames.AT - 40.0) == "keeping up: as of 40 s ago"
-    assert line(verdict="keeping up", asOf=frames.AT - 1.0) == "keeping up"
+    assert line(verdict="keeping up", asOf=overviews.AT - 40.0) == "keeping up: as of 40 s ago"
+    assert line(verdict="keeping up", asOf=overviews.AT - 1.0) == "keeping up"
 
 
 def test_a_source_that_does_not_answer_is_named():
-    progress = frames.progress(verdict="unreachable", unreachable=["clicks"])
+    progress = overviews.progress(verdict="unreachable", unreachable=["clicks"])
     progress = {**progress, "sources": [{"operator": "clicks", "problem": "Timed out"}]}
-    assert verdict_line(progress, frames.AT).plain == "unreachable: source clicks does not answer: Timed out"
+    assert (
+        verdict_line(progress, overviews.AT).plain == "unreachable: source clicks does not answer: Timed out"
+    )
 
 
 def test_an_end_on_another_day_has_its_date():
-    assert line(caughtUpAt=frames.AT + 86_400.0).endswith("(2020-09-14 12:26:40)")
+    assert line(caughtUpAt=overviews.AT + 86_400.0).endswith("(2020-09-14 12:26:40)")

@@ -1,7 +1,7 @@
 from typing import Any
 
 from ridgeline.cli.views.watermarks import watermarks_table
-from support.cli import frames
+from support.cli import overviews
 
 
 def row(**more: Any) -> Any:
@@ -20,7 +20,7 @@ def row(**more: Any) -> Any:
 
 
 def shown(*rows: Any) -> str:
-    return "\n".join(frames.drawn(watermarks_table(rows, 120), width=120))
+    return "\n".join(overviews.drawn(watermarks_table(rows, 120), width=120))
 
 
 def test_it_says_who_holds_an_operator_back() -> None:

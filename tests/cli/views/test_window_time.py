@@ -1,7 +1,7 @@
 import pytest
 
 from ridgeline.cli.views.window_time import average_phases, blame_table, window_time_table
-from support.cli import frames
+from support.cli import overviews
 
 WINDOWS = [
     {"phases": {"launch": 30.0, "compute": 40.0, "commit": 5.0}},
@@ -15,7 +15,7 @@ def test_phases_add_up_to_the_mean_latency():
 
 
 def test_the_most_comes_first_and_the_sum_last():
-    assert frames.drawn(window_time_table(WINDOWS, 100)) == [
+    assert overviews.drawn(window_time_table(WINDOWS, 100)) == [
         "what            time  share",
         "compute        50 ms    67%",
         "Spark launch   20 ms    27%",
@@ -30,7 +30,7 @@ def test_small_steps_of_a_blame_chain_are_put_together():
         {"what": "compute", "operator": "a", "ms": 99.0},
         *({"what": "other", "operator": "", "ms": 0.25} for _ in range(4)),
     ]
-    assert frames.drawn(blame_table(blame, 100)) == [
+    assert overviews.drawn(blame_table(blame, 100)) == [
         "what           operator    time  share",
         "compute        a          99 ms    99%",
         "4 small steps            1.0 ms     1%",

@@ -1,4 +1,4 @@
-"""Server-sent events: complete frames, one a window, and nobody waits for a slow client."""
+"""Server-sent events: complete overviews, one a window, and nobody waits for a slow client."""
 
 import json
 import socket
@@ -67,15 +67,15 @@ def listening(client, headers=""):
         events.close()
 
 
-def is_one_window(frame):
-    """True if all parts of a frame are of the same window."""
-    window = frame["windowId"]
+def is_one_window(overview):
+    """True if all parts of an overview are of the same window."""
+    window = overview["windowId"]
     ids = {
-        frame["latency"]["windowId"],
-        frame["criticalPath"]["windowId"],
-        frame["info"]["stats"]["recoveryWindowId"],
+        overview["latency"]["windowId"],
+        overview["criticalPath"]["windowId"],
+        overview["info"]["stats"]["recoveryWindowId"],
     }
-    return ids | {row["recoveryWindowId"] for row in frame["operators"]} == {window}
+    return ids | {row["recoveryWindowId"] for row in overview["operators"]} == {window}
 
 
 def windows_of(rest):
@@ -98,9 +98,9 @@ def test_the_newest_frame_at_once_then_one_a_window_then_the_end():
         assert events.window()["windowId"] == 1
         for window_id, window in enumerate(windows_of(rest), 2):
             feed(watch, now, *window)
-            frame = events.window()
-            assert frame["windowId"] == window_id
-            assert is_one_window(frame)
+            overview = events.window()
+            assert overview["windowId"] == window_id
+            assert is_one_window(overview)
         feed(watch, now, ApplicationEnded(now.seconds, "finished"))
         assert events.next() == {"event": "end", "data": {"state": "FINISHED", "windowId": 4}}
         assert events.over
@@ -111,9 +111,9 @@ def test_in_the_middle_of_a_window_there_is_no_half_of_it():
     third = next(windows_of(rest))
     feed(watch, now, *third[:-1])
     with serving(watch, plan) as client, listening(client) as events:
-        frame = events.window()
-        assert frame["windowId"] == 1
-        assert is_one_window(frame)
+        overview = events.window()
+        assert overview["windowId"] == 1
+        assert is_one_window(overview)
         feed(watch, now, third[-1])
         assert events.window()["windowId"] == 2
 
@@ -177,7 +177,7 @@ def test_what_has_ended_before_it_is_served_has_ended():
 
 
 def test_silence_is_broken_by_comments(monkeypatch):
-    monkeypatch.setattr("ridgeline.service.http.stream.Frames.__init__.__defaults__", (0.01,))
+    monkeypatch.setattr("ridgeline.service.http.stream.OverviewStream.__init__.__defaults__", (0.01,))
     watch, plan, _, _ = watched()
     with serving(watch, plan) as client, listening(client) as events:
         events.window()
@@ -218,10 +218,10 @@ def test_clients_that_are_gone_are_forgotten(wait_until):
     try:
         events = Events("127.0.0.1", server.port)
         events.window()
-        assert app.state.frames.clients == 1
+        assert app.state.overviews.clients == 1
         events.close()
         feed(watch, now, *rest)
-        wait_until(lambda: not app.state.frames.clients, "the service to forget its client")
+        wait_until(lambda: not app.state.overviews.clients, "the service to forget its client")
     finally:
         server.close()
 
@@ -262,22 +262,22 @@ def test_frames_go_on_when_the_plan_changes():
     second = next(number for number, event in enumerate(events) if getattr(event, "plan_version", 0) == 2)
     feed(watch, now, *events[:second])
     with serving(watch, None) as client, listening(client) as listener:
-        frame = listener.window()
-        assert [row["operator"] for row in frame["operators"]] == list(changing.IDS[1])
-        assert (frame["change"]["state"], frame["info"]["planVersion"]) == ("QUEUED", 1)
+        overview = listener.window()
+        assert [row["operator"] for row in overview["operators"]] == list(changing.IDS[1])
+        assert (overview["change"]["state"], overview["info"]["planVersion"]) == ("QUEUED", 1)
         feed(watch, now, events[second])
         with listening(client) as other:  # the plan that runs now, the window before
-            frame = other.window()
-            assert [row["operator"] for row in frame["operators"]] == list(changing.IDS[2])
-            assert [row["operator"] for row in frame["latency"]["operators"]] == list(changing.IDS[1])
-            assert (frame["windowId"], frame["info"]["planVersion"]) == (3, 2)
+            overview = other.window()
+            assert [row["operator"] for row in overview["operators"]] == list(changing.IDS[2])
+            assert [row["operator"] for row in overview["latency"]["operators"]] == list(changing.IDS[1])
+            assert (overview["windowId"], overview["info"]["planVersion"]) == (3, 2)
         number = 4
         for event in events[second + 1 :]:
             feed(watch, now, event)
             if isinstance(event, WindowCommitted):
-                frame = listener.window()
-                assert frame["windowId"] == frame["latency"]["windowId"] == number
-                assert [row["operator"] for row in frame["operators"]] == list(changing.IDS[2])
-                assert {row["recoveryWindowId"] for row in frame["operators"]} == {number}
+                overview = listener.window()
+                assert overview["windowId"] == overview["latency"]["windowId"] == number
+                assert [row["operator"] for row in overview["operators"]] == list(changing.IDS[2])
+                assert {row["recoveryWindowId"] for row in overview["operators"]} == {number}
                 number += 1
-        assert frame["change"]["state"] == "APPLIED"
+        assert overview["change"]["state"] == "APPLIED"

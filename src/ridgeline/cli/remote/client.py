@@ -64,7 +64,7 @@ class Client:
             raise self._failed(address, error) from error
 
     def events(self) -> Iterator[tuple[str, Any]]:
-        """Server-sent events as they come, name and decoded data: `window` with a frame, at last `end`.
+        """Server-sent events as they come, name and decoded data: `window` with an overview, at last `end`.
 
         Ends with the connection.
         """

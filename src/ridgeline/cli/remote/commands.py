@@ -139,7 +139,7 @@ def critical_path(
     client = remote.connect()
     if watch:
         watching.each_window(
-            client, lambda frame: frame["criticalPath"], critical_path_parts, as_json=remote.as_json
+            client, lambda overview: overview["criticalPath"], critical_path_parts, as_json=remote.as_json
         )
         return
     answer = client.get("/criticalPath")
@@ -280,7 +280,7 @@ def windows(
 def top(remote: Nearest) -> None:
     """Watch an application as `ridgeline run` shows it, until Ctrl-C; the application continues.
 
-    With `--json`, or where there is no terminal, it prints a frame or a few lines for every window.
+    With `--json`, or where there is no terminal, it prints an overview or a few lines for every window.
 
     Example: `ridgeline top quotes`
     """

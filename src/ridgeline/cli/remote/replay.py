@@ -71,7 +71,7 @@ def replay(path: str, window_id: int | None, *, as_json: bool) -> None:
         else:
             _print_window(answer, AsOf(measurement).critical_path(window_id))
     elif as_json:
-        print_json(measurement.frame(measurement.at))
+        print_json(measurement.overview(measurement.at))
     else:
         _print_run(measurement)
 

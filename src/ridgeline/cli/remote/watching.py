@@ -20,7 +20,7 @@ from ridgeline.cli.remote.client import Client
 from ridgeline.cli.remote.shared import make_console, print_json
 from ridgeline.cli.views.running import running_lines
 from ridgeline.cli.views.screen import screen
-from ridgeline.measure.answers.application import FrameAnswer
+from ridgeline.measure.answers.application import OverviewAnswer
 
 _SECOND = 1.0
 _LEAVE = "Ctrl-C leaves; the application goes on"
@@ -29,36 +29,36 @@ Draw = Callable[[Any, int], Iterable[RenderableType]]
 
 
 def top(client: Client, *, as_json: bool) -> None:
-    """The screen of `ridgeline run`, from frames as they come; within a long window it asks every second."""
+    """Show the screen of `ridgeline run`, with each overview; within a long window it asks every second."""
     console = make_console()
     name = client.get("/info").get("name") or client.url
     if as_json or not console.is_terminal:
-        each_window(client, lambda frame: frame, _frame_lines, as_json=as_json)
+        each_window(client, lambda overview: overview, _overview_lines, as_json=as_json)
         return
-    frames = _Frames(client)
-    frames.start()
+    overviews = _Overviews(client)
+    overviews.start()
     title = Text.assemble((name, "bold"), (f"  {_LEAVE}", "dim"))
     with _leaving(), Live(title, console=console, refresh_per_second=4, screen=True) as live:
-        while not frames.ended.is_set():
-            with contextlib.suppress(RidgelineError):  # the stream of snapshots reports what happened
-                live.update(Group(title, *_screen(client, frames.newest(), console)))
-            frames.news.wait(_SECOND)
-            frames.news.clear()
-    if frames.ended.is_set():
-        console.print(frames.farewell(name))
+        while not overviews.ended.is_set():
+            with contextlib.suppress(RidgelineError):  # the stream of overviews reports what happened
+                live.update(Group(title, *_screen(client, overviews.newest(), console)))
+            overviews.news.wait(_SECOND)
+            overviews.news.clear()
+    if overviews.ended.is_set():
+        console.print(overviews.farewell(name))
 
 
-def _screen(client: Client, frame: FrameAnswer | None, console: Console) -> list[RenderableType]:
-    """The last frame, with what is known now of the window that runs."""
+def _screen(client: Client, overview: OverviewAnswer | None, console: Console) -> list[RenderableType]:
+    """The last overview, with what is known now of the window that runs."""
     progress = client.get("/progress")
-    if frame is None:
+    if overview is None:
         return [Text("no window is committed yet"), *running_lines(progress)]
-    now: FrameAnswer = {**frame, "progress": progress}
+    now: OverviewAnswer = {**overview, "progress": progress}
     return screen(now, console.width, console.height - 2, client.get("/metrics"))
 
 
 def each_window(client: Client, choose: Callable[[Any], object], draw: Draw, *, as_json: bool) -> None:
-    """Print a part of every frame, or redraw it on a terminal, until the application ends or Ctrl-C."""
+    """Print a part of every overview, or redraw it on a terminal, until the application ends or Ctrl-C."""
     console = make_console()
     with _leaving(), _redrawn(console, as_json=as_json) as show:
         for name, answer in client.events():
@@ -80,37 +80,37 @@ def each_second(client: Client, path: str, draw: Draw, *, as_json: bool) -> None
                 return
 
 
-class _Frames:
-    """Reads frames in a thread of its own; `news` is set with each one, `ended` after the last one."""
+class _Overviews:
+    """Reads overviews in a thread of its own; `news` is set with each one, `ended` after the last one."""
 
     def __init__(self, client: Client) -> None:
         self.news = threading.Event()
         self.ended = threading.Event()
         self._client = client
         self._clock = SystemClock()
-        self._latest: tuple[FrameAnswer, float] | None = None
+        self._latest: tuple[OverviewAnswer, float] | None = None
         self._state = ""
         self._error: RidgelineError | None = None
 
     def start(self) -> None:
         """Begin to read."""
-        threading.Thread(target=self._read, name="ridgeline-frames", daemon=True).start()
+        threading.Thread(target=self._read, name="ridgeline-overviews", daemon=True).start()
 
-    def newest(self) -> FrameAnswer | None:
-        """The newest frame, its `at` moved on to now; None before the first window."""
+    def newest(self) -> OverviewAnswer | None:
+        """The newest overview, its `at` moved on to now; None before the first window."""
         if self._latest is None:
             return None
-        frame, received = self._latest
-        return {**frame, "at": frame["at"] + self._clock.monotonic() - received}
+        overview, received = self._latest
+        return {**overview, "at": overview["at"] + self._clock.monotonic() - received}
 
     def farewell(self, name: str) -> str:
-        """Why there are no more frames."""
+        """Why there are no more overviews."""
         if self._error is not None:
             raise self._error
         return f"{name}: {self._state.lower() or 'the service has closed the connection'}"
 
     def _read(self) -> None:
-        """Read frames into the screen, from a thread of its own, until the application ends."""
+        """Read overviews into the screen, from a thread of its own, until the application ends."""
         try:
             for kind, answer in self._client.events():
                 if kind == "window":
@@ -153,5 +153,5 @@ def _print(console: Console, parts: Iterable[RenderableType]) -> None:
     console.print()
 
 
-def _frame_lines(frame: FrameAnswer, width: int) -> Iterable[RenderableType]:
-    return screen(frame, width)
+def _overview_lines(overview: OverviewAnswer, width: int) -> Iterable[RenderableType]:
+    return screen(overview, width)

@@ -20,7 +20,7 @@ from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.units import duration, plural
 from ridgeline.cli.views.running import running_lines
 from ridgeline.cli.views.screen import screen
-from ridgeline.measure.answers.application import FrameAnswer, RunAnswer
+from ridgeline.measure.answers.application import OverviewAnswer, RunAnswer
 from ridgeline.measure.answers.own_metrics import MetricsAnswer
 
 _SILENCE_SECONDS = 2.0
@@ -86,7 +86,7 @@ class LiveView(View):
         self._started = False
         self._stopping = False
         self._metrics: RunMetrics | None = None
-        self._shown: tuple[FrameAnswer, RunAnswer, MetricsAnswer] | None = None
+        self._shown: tuple[OverviewAnswer, RunAnswer, MetricsAnswer] | None = None
         self._read = float("-inf")
         self._spinner = Spinner("dots", style="cyan")
         self._live = Live(get_renderable=self.render, console=console, refresh_per_second=4, transient=True)
@@ -150,26 +150,26 @@ class LiveView(View):
             parts.append(self._spinner)
             parts += running_lines(shown[0]["progress"]) if shown is not None else []
         else:
-            frame, run, metrics = shown
-            window_seconds = frame["info"]["windowSeconds"] if "id" in frame["info"] else 0.0
+            overview, run, metrics = shown
+            window_seconds = overview["info"]["windowSeconds"] if "id" in overview["info"] else 0.0
             parts += [
                 Text(),
-                *screen(frame, self._console.width, self._console.height - _OWN_LINES, metrics),
+                *screen(overview, self._console.width, self._console.height - _OWN_LINES, metrics),
                 *self._below(run, window_seconds),
-                *_slots_lost(frame),
+                *_slots_lost(overview),
             ]
         if self._stopping:
             progress = shown[0]["progress"] if shown is not None else None
             parts.append(Text(stopping_line(progress), "bold yellow"))
         return parts
 
-    def _read_metrics(self) -> tuple[FrameAnswer, RunAnswer, MetricsAnswer] | None:
+    def _read_metrics(self) -> tuple[OverviewAnswer, RunAnswer, MetricsAnswer] | None:
         """What is shown: read again if it is old enough; None before the run has started."""
         if self._metrics is not None:
             now = self._clock.monotonic()
             if self._shown is None or now - self._read >= _FRAME_SECONDS:
                 asked = self._metrics
-                self._shown, self._read = (asked.frame(), asked.run(), asked.own_metrics()), now
+                self._shown, self._read = (asked.overview(), asked.run(), asked.own_metrics()), now
         return self._shown
 
     def _below(self, run: RunAnswer, window_seconds: float) -> list[RenderableType]:
@@ -191,9 +191,9 @@ class LiveView(View):
         return parts
 
 
-def _slots_lost(frame: FrameAnswer) -> list[RenderableType]:
+def _slots_lost(overview: OverviewAnswer) -> list[RenderableType]:
     """How many slots were lost or late, and how many of the lost are there again; nothing if none was."""
-    stats = frame["info"]["stats"] if "id" in frame["info"] else None
+    stats = overview["info"]["stats"] if "id" in overview["info"] else None
     if stats is None:
         return []
     lost, late = stats["slotsLost"], stats["slotsSpeculated"]

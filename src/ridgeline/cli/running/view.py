@@ -15,7 +15,7 @@ from ridgeline.cli.units import count, duration
 from ridgeline.cli.views.path import short_path
 from ridgeline.cli.views.running import running_line
 from ridgeline.cli.views.verdict import verdict_line
-from ridgeline.measure.answers.application import FrameAnswer, LastWindowAnswer, RunAnswer
+from ridgeline.measure.answers.application import LastWindowAnswer, OverviewAnswer, RunAnswer
 from ridgeline.measure.answers.own_metrics import MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 
@@ -29,7 +29,7 @@ class RunMetrics(Protocol):
     def run(self) -> RunAnswer:
         """How far the run is, as of its last window."""
 
-    def frame(self) -> FrameAnswer:
+    def overview(self) -> OverviewAnswer:
         """All of one moment: what `/events` sends for a window."""
 
     def progress(self) -> ProgressAnswer:
@@ -106,7 +106,7 @@ class PlainView(View):
         if now - self._last >= 1:
             self._last = now
             if self._metrics is not None and (window := self._metrics.run()["last"]) is not None:
-                self._say(window_line(window, self._metrics.frame()))
+                self._say(window_line(window, self._metrics.overview()))
 
     def retried(self, window_id: int, attempt: int, reason: str) -> None:
         """One line."""
@@ -129,15 +129,15 @@ class PlainView(View):
         self._console.print(Text(line), soft_wrap=True)
 
 
-def window_line(window: LastWindowAnswer, frame: FrameAnswer) -> str:
+def window_line(window: LastWindowAnswer, overview: OverviewAnswer) -> str:
     """Tuples, latency, critical path and verdict of a window, in one line."""
     tuples = f"{count(window['tuplesIn'])} in, {count(window['tuplesOut'])} out"
     line = f"window {window['windowId']}: {tuples}, {duration(window['seconds'])}"
-    path = short_path(frame["criticalPath"])
+    path = short_path(overview["criticalPath"])
     if path:
         line += f"; critical path {path}"
-    known = frame["progress"]["application"]["verdict"] != "unknown"
-    return f"{line}; {verdict_line(frame['progress'], frame['at']).plain}" if known else line
+    known = overview["progress"]["application"]["verdict"] != "unknown"
+    return f"{line}; {verdict_line(overview['progress'], overview['at']).plain}" if known else line
 
 
 def stopping_line(progress: ProgressAnswer | None) -> str:

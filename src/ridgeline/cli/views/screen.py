@@ -1,4 +1,4 @@
-"""One frame as a screen: verdict, window, critical path, operators, ages, backlog, what runs."""
+"""One overview as a screen: verdict, window, critical path, operators, ages, backlog, what runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ridgeline.cli.views.own_metrics import metrics_lines
 from ridgeline.cli.views.path import path_text, rest_text
 from ridgeline.cli.views.running import running_lines
 from ridgeline.cli.views.verdict import verdict_line
-from ridgeline.measure.answers.application import FrameAnswer
+from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.own_metrics import MetricsAnswer
 from ridgeline.measure.changes import text_of
 
@@ -28,30 +28,30 @@ _HEAD_LINES = 3  # of the operators' table, its legend and what may come below
 
 
 def screen(
-    frame: FrameAnswer, width: int, height: int | None = None, metrics: MetricsAnswer | None = None
+    overview: OverviewAnswer, width: int, height: int | None = None, metrics: MetricsAnswer | None = None
 ) -> list[RenderableType]:
     """What one looks at while an application runs. Operators get the lines that are left of `height`.
 
     Args:
-        frame: As `/events` sends it.
+        overview: As `/events` sends it.
         width: Columns.
         height: Lines; None: as many as it needs.
         metrics: Those that operators declare, as `/metrics`; None: they are not shown.
     """
-    progress = frame["progress"]
-    paused = "id" in frame["info"] and frame["info"]["state"] == "PAUSED"
-    verdict = Text("paused", "bold cyan") if paused else verdict_line(progress, frame["at"])
-    above: list[Text] = [verdict, window_line(frame, width)]
-    above += [*change_lines(frame), *promise_lines(frame)]
+    progress = overview["progress"]
+    paused = "id" in overview["info"] and overview["info"]["state"] == "PAUSED"
+    verdict = Text("paused", "bold cyan") if paused else verdict_line(progress, overview["at"])
+    above: list[Text] = [verdict, window_line(overview, width)]
+    above += [*change_lines(overview), *promise_lines(overview)]
     above += [
         line
-        for line in (path_text(frame["criticalPath"], width), rest_text(frame["criticalPath"], width))
+        for line in (path_text(overview["criticalPath"], width), rest_text(overview["criticalPath"], width))
         if line
     ]
     own = metrics_lines(metrics, width) if metrics is not None else []
-    below: list[RenderableType] = [*own, *sink_lines(frame["recordAge"])]
+    below: list[RenderableType] = [*own, *sink_lines(overview["recordAge"])]
     lines = len(below) + sum(line.plain.count("\n") for line in own)
-    sources = sources_table(progress, width, frame["at"])
+    sources = sources_table(progress, width, overview["at"])
     if sources is not None:
         below.append(sources)
         lines += sources.row_count + 1
@@ -60,36 +60,36 @@ def screen(
     if height is not None:
         used = sum(1 + line.plain.count("\n") for line in above) + lines + len(running) + _HEAD_LINES
         limit = max(_FEWEST_ROWS, height - used)
-    return [*above, *operators_figures(frame["operators"], width, limit), *below, *running]
+    return [*above, *operators_figures(overview["operators"], width, limit), *below, *running]
 
 
-def promise_lines(frame: FrameAnswer) -> list[Text]:
+def promise_lines(overview: OverviewAnswer) -> list[Text]:
     """The promises that are broken, a line each; in a line that all are kept, or nothing without any."""
-    rows = frame.get("promises", [])
+    rows = overview.get("promises", [])
     broken = [row for row in rows if row["kept"] is False]
     lines = []
     for row in broken:
-        since = duration(max(0.0, frame["at"] - row["since"]))
+        since = duration(max(0.0, overview["at"] - row["since"]))
         lines.append(Text(printable(f"promise {row['promise']} is broken for {since}"), "bold red"))
     if rows and all(row["kept"] for row in rows):
         lines.append(Text(f"{plural(len(rows), 'promise')} kept", "green"))
     return lines
 
 
-def change_lines(frame: FrameAnswer) -> list[Text]:
+def change_lines(overview: OverviewAnswer) -> list[Text]:
     """The newest change, while it waits and for a minute after that; one that was refused in colour."""
-    change = frame.get("change")
-    if change is None or (change["state"] != "QUEUED" and frame["at"] - change["since"] > _NEWS_SECONDS):
+    change = overview.get("change")
+    if change is None or (change["state"] != "QUEUED" and overview["at"] - change["since"] > _NEWS_SECONDS):
         return []
     return [Text(printable(text_of(change)), "yellow" if change["state"] == "REFUSED" else "cyan")]
 
 
-def window_line(frame: Mapping[str, Any], width: int) -> Text:
+def window_line(overview: Mapping[str, Any], width: int) -> Text:
     """The window, its latency and lateness, and tuples per second into and out of the application."""
-    window, operators = frame.get("window") or {}, frame["operators"]
+    window, operators = overview.get("window") or {}, overview["operators"]
     pieces = [
-        _named("window", count(frame["windowId"])),
-        _named("latency", milliseconds(frame["criticalPath"].get("windowLatencyMs"))),
+        _named("window", count(overview["windowId"])),
+        _named("latency", milliseconds(overview["criticalPath"].get("windowLatencyMs"))),
     ]
     if window.get("lateMs") is not None:
         pieces.append(_named("late", milliseconds(window["lateMs"])))

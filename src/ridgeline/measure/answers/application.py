@@ -142,7 +142,7 @@ class RunSummaryAnswer(RunAnswer):
     drops: Annotated[list[str], "The last 5 failures that made `AT_MOST_ONCE` operators lose a window."]
 
 
-class FrameAnswer(TypedDict):
+class OverviewAnswer(TypedDict):
     """All that a view shows, of one moment."""
 
     windowId: Annotated[int | None, "The last committed window."]

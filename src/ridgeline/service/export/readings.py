@@ -68,7 +68,7 @@ class Readings:
         with self._lock:
             scrape = self._watch.scrape()
             found: dict[str, list[Sample]] = {metric.name: [] for metric in METRICS}
-            info = scrape.frame["info"]
+            info = scrape.overview["info"]
             application = info["name"] if "id" in info else ""
             for name, labels, value in self._samples(scrape):
                 if value is not None and (isinstance(value, Distribution) or math.isfinite(value)):
@@ -77,27 +77,27 @@ class Readings:
                 (metric, [((application, *labels), value) for labels, value in samples])
                 for metric, samples in own_metrics(scrape.own_nodes, scrape.own_metrics)
             ]
-        return scrape.frame["at"], [*((BY_NAME[name], samples) for name, samples in found.items()), *own]
+        return scrape.overview["at"], [*((BY_NAME[name], samples) for name, samples in found.items()), *own]
 
     def _samples(self, scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution | None]]:
         """All values by metric, labels without the application's name; None where nothing is known."""
-        frame = scrape.frame
-        info = frame["info"]
+        overview = scrape.overview
+        info = overview["info"]
         yield "build_info", (self._version,), 1
         if "id" not in info:
             return  # nothing is planned yet
-        titles = {row["name"]: _of_row(row) for row in frame["operators"]}
-        yield from _application(info, frame["progress"])
+        titles = {row["name"]: _of_row(row) for row in overview["operators"]}
+        yield from _application(info, overview["progress"])
         yield from _windows(scrape, titles)
-        yield from _critical_path(frame["criticalPath"], titles)
+        yield from _critical_path(overview["criticalPath"], titles)
         yield from self._latencies(scrape)
-        for row in frame["operators"]:
+        for row in overview["operators"]:
             yield from _operator(row, _of_row(row))
         yield from _records(scrape, titles)
         for mark in scrape.watermarks["operators"]:
             yield from _watermark(mark, titles[mark["operator"]])
-        for source in frame["progress"]["sources"]:
-            yield from _source(source, frame["at"])
+        for source in overview["progress"]["sources"]:
+            yield from _source(source, overview["at"])
         yield from _hosts(scrape, info["stats"]["clockSkew"])
         yield "slots_lost_total", (), scrape.slots.lost
         yield "slots_silent_total", (), scrape.slots.silent
@@ -123,8 +123,8 @@ class Readings:
 
     def _latencies(self, scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution]]:
         """Latencies and times of operators since the start. Counters never fall."""
-        spent = {row["id"]: row["secondsSpent"] or 0.0 for row in scrape.frame["progress"]["operators"]}
-        running = scrape.frame["progress"]["running"]
+        spent = {row["id"]: row["secondsSpent"] or 0.0 for row in scrape.overview["progress"]["operators"]}
+        running = scrape.overview["progress"]["running"]
         seen: dict[Labels, float] = {}
         for node, total in scrape.latencies:
             labels = _PARTITION.sub("", node.title), str(node.partition)
@@ -227,7 +227,7 @@ def _records(
             (*titles[node.title], place),
             Distribution(total.counts, total.sum_seconds),
         )
-    for row in scrape.frame["recordAge"]["operators"]:
+    for row in scrape.overview["recordAge"]["operators"]:
         labels = (*titles[row["operator"]], row["at"])
         for statistic, found in (
             ("minimum", row["minMs"]),
@@ -265,7 +265,7 @@ def _hosts(scrape: Scrape, skew: Mapping[str, float]) -> Iterator[tuple[str, Lab
         )
     for host, ms in skew.items():
         yield "clock_skew_seconds", (host,), _seconds(ms)
-    yield "clock_clamps_total", (), scrape.frame["latency"]["clamps"]
+    yield "clock_clamps_total", (), scrape.overview["latency"]["clamps"]
 
 
 def own_metrics(

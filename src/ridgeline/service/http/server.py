@@ -105,7 +105,7 @@ class WebServer:
 
     def close(self) -> None:
         """End all streams and the server, within `CLOSE_SECONDS`. May be called twice."""
-        self._app.state.frames.close()
+        self._app.state.overviews.close()
         self._server.should_exit = True
         self._thread.join(CLOSE_SECONDS)
         self._socket.close()

@@ -1,4 +1,4 @@
-"""Server-sent events: the newest complete frame first, then one a window, as fast as a client reads."""
+"""Server-sent events: the newest complete overview first, then one a window, as fast as a client reads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 KEEP_ALIVE_SECONDS = 15.0
 _OVER = {"FINISHED", "STOPPED", "FAILED"}
 MOST_CLIENTS = 100
-"""Clients at a time, where the service holds twice as many connections; each holds at most one frame."""
+"""Clients at a time, where the service holds twice as many connections; each holds at most one overview."""
 
 
 def most_clients() -> int:
@@ -34,11 +34,11 @@ def most_clients() -> int:
     return min(MOST_CLIENTS, most_connections() // 2)
 
 
-class Frames:
-    """Frames of one application for all clients of its service.
+class OverviewStream:
+    """Overviews of one application for all clients of its service.
 
     The application's thread only sets flags. A client that is slower than the windows gets the newest
-    snapshot when it is ready for one, and never those in between. Snapshots are read under the lock of the
+    overview when it is ready for one, and never those in between. Overviews are read under the lock of the
     watch, so none mixes two windows.
     """
 
@@ -76,7 +76,7 @@ class Frames:
     async def events(self, last_seen: int | None = None) -> AsyncIterator[bytes]:
         """What a client gets, as bytes of server-sent events.
 
-        `last_seen`: the window of the last frame that it has already.
+        `last_seen`: the window of the last overview that it has already.
         """
         with self._client() as news:
             while True:
@@ -127,14 +127,16 @@ class Frames:
                     loop.call_soon_threadsafe(news.set)
 
     def _newest(self) -> tuple[int | None, bytes]:
-        """The newest frame's window and JSON, made once for all clients.
+        """The newest overview's window and JSON, made once for all clients.
 
         The window is None before the first one of this run is committed.
         """
         with self._rendering:
             version = self._version
             if self._rendered[0] != version:
-                frame = self._watch.frame()
-                committed = frame["windowId"] if frame["info"]["stats"].get("windowsCommitted") else None
-                self._rendered = version, committed, to_json(frame)
+                overview = self._watch.overview()
+                committed = (
+                    overview["windowId"] if overview["info"]["stats"].get("windowsCommitted") else None
+                )
+                self._rendered = version, committed, to_json(overview)
             return self._rendered[1:]

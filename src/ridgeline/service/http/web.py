@@ -17,7 +17,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from ridgeline.api.errors import did_you_mean
-from ridgeline.measure.answers.application import FrameAnswer
+from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.observe import identity
 from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
 from ridgeline.service.http.answers import HealthAnswer, IndexAnswer
@@ -28,7 +28,7 @@ from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
 from ridgeline.service.http.guard import Guard
 from ridgeline.service.http.openapi import describe
 from ridgeline.service.http.querying import querying_endpoints
-from ridgeline.service.http.stream import Frames, most_clients
+from ridgeline.service.http.stream import OverviewStream, most_clients
 
 if TYPE_CHECKING:
     from ridgeline.observe.watch import Watch
@@ -42,9 +42,9 @@ StackOf = Callable[[str, int], str | None]
 _EVENTS = Endpoint(
     f"{BASE}/events",
     None,
-    "Server-sent events: the newest frame, then one complete frame a window (`event: window`), at last "
+    "Server-sent events: the newest overview, then one complete overview a window (`event: window`), at last "
     "`event: end`.",
-    FrameAnswer,
+    OverviewAnswer,
     media_type="text/event-stream",
     tag="events",
 )
@@ -59,7 +59,7 @@ _HEALTH = Endpoint(
     tag="info",
     open=True,
 )
-_LAST_EVENT = Parameter("Last-Event-ID", "integer", "the window of the last frame that was read", 0)
+_LAST_EVENT = Parameter("Last-Event-ID", "integer", "the window of the last overview that was read", 0)
 
 
 def create_app(
@@ -73,8 +73,8 @@ def create_app(
     """The web service of one application.
 
     It answers GET and HEAD, and POST where something is asked for. Handlers run in threads, so that a client
-    never holds up another, nor the application. Call `app.state.frames.close()` before ending the server: it
-    ends all streams.
+    never holds up another, nor the application. Call `app.state.overviews.close()` before ending the server:
+    it ends all streams.
 
     Args:
         watch: The figures.
@@ -87,7 +87,7 @@ def create_app(
         stack_of: Where the thread of a process (host, pid) is now, or None if that cannot be had; may take a
             second.
     """
-    frames, exposition = Frames(watch), Exposition(watch)
+    overviews, exposition = OverviewStream(watch), Exposition(watch)
     version = identity.version()
     index = Endpoint("/", lambda call: _index(call, version), "What there is.", IndexAnswer, tag="info")
     described = Endpoint(
@@ -111,7 +111,7 @@ def create_app(
         _EVENTS.parse(request)
         seen = request.headers.get("last-event-id")
         last_seen = _LAST_EVENT.parse(seen) if seen else None
-        return _EventStream(frames, last_seen if isinstance(last_seen, int) else None, headers)
+        return _EventStream(overviews, last_seen if isinstance(last_seen, int) else None, headers)
 
     def metrics(_request: Request) -> Response:
         return Response(exposition.render(), headers={"content-type": MEDIA_TYPE})
@@ -138,20 +138,20 @@ def create_app(
     app.state.write_token = None
     app.state.hosts = None
     app.state.run = None
-    app.state.frames = frames
+    app.state.overviews = overviews
     return app
 
 
 class _EventStream(StreamingResponse):
-    """Frames for one client; 503 if there are as many clients as there may be."""
+    """The overviews for one client; 503 if there are as many clients as there may be."""
 
-    def __init__(self, frames: Frames, last_seen: int | None, headers: Mapping[str, str]) -> None:
-        super().__init__(frames.events(last_seen), headers=headers, media_type=_EVENTS.media_type)
-        self._frames = frames
+    def __init__(self, overviews: OverviewStream, last_seen: int | None, headers: Mapping[str, str]) -> None:
+        super().__init__(overviews.events(last_seen), headers=headers, media_type=_EVENTS.media_type)
+        self._overviews = overviews
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take a place before the first byte, so that a burst of clients cannot take more than there are."""
-        with self._frames.place() as free:
+        with self._overviews.place() as free:
             if free:
                 await super().__call__(scope, receive, send)
                 return

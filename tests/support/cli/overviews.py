@@ -166,7 +166,7 @@ def running_progress():
     }
 
 
-def frame(**changes):
+def overview(**changes):
     return {
         "windowId": 1234,
         "at": AT,
