@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ridgeline.engine.container.container import Container
+from ridgeline.engine.container.states import ContainerStates
 from ridgeline.engine.driver.checkpoint import retention, state_moves
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.journal import Journal
@@ -131,14 +132,14 @@ def commits_before_all_have_reported(patch):
 
 def void_state_kept(patch):
     """A container that has failed takes what it holds for the state that it is to go back to."""
-    restore = Container._restore
+    restore = ContainerStates.restore
 
-    def kept(self, runtime, states):
-        if self._versions[runtime.spec.id] is None and states is not None:
-            self._versions[runtime.spec.id] = states.get(runtime.spec.id, ())
-        return restore(self, runtime, states)
+    def kept(self, spec, runtime, states, window_id):
+        if self.versions[runtime.spec.id] is None and states is not None:
+            self.versions[runtime.spec.id] = states.get(runtime.spec.id, ())
+        return restore(self, spec, runtime, states, window_id)
 
-    patch.setattr(Container, "_restore", kept)
+    patch.setattr(ContainerStates, "restore", kept)
 
 
 def purges_too_much(patch):
@@ -172,20 +173,20 @@ def held_states_survive_a_change(patch):
     change = Container.change
 
     def kept(self, spec):
-        held = dict(self._versions)
+        held = dict(self._states.versions)
         errors = change(self, spec)
-        self._versions.update({one: held[one] for one in held if one in self._operators})
+        self._states.versions.update({one: held[one] for one in held if one in self._operators})
         return errors
 
     patch.setattr(Container, "change", kept)
-    restore = Container._restore
+    restore = ContainerStates.restore
 
-    def believe(self, runtime, states):
-        if states is not None and self._versions.get(runtime.spec.id):
-            self._versions[runtime.spec.id] = states.get(runtime.spec.id, ())
-        return restore(self, runtime, states)
+    def believe(self, spec, runtime, states, window_id):
+        if states is not None and self.versions.get(runtime.spec.id):
+            self.versions[runtime.spec.id] = states.get(runtime.spec.id, ())
+        return restore(self, spec, runtime, states, window_id)
 
-    patch.setattr(Container, "_restore", believe)
+    patch.setattr(ContainerStates, "restore", believe)
 
 
 def taken_back_and_kept(patch):

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -20,52 +21,29 @@ from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import OperatorError, StateError
 from ridgeline.api.operator import SparkSource
-from ridgeline.api.state import ValueCell
-from ridgeline.api.support.loops import delayed_classes, has_delayed
-from ridgeline.api.support.pickling import Classes
 from ridgeline.engine.container.chain import Chain, Ran, Relay, chains
 from ridgeline.engine.container.feeding import FedRows, count_reading
 from ridgeline.engine.container.inbox import receive
 from ridgeline.engine.container.recording import record
-from ridgeline.engine.container.retained import going_on
 from ridgeline.engine.container.samples import last_tuples
-from ridgeline.engine.container.unwritable import unwritable
+from ridgeline.engine.container.states import ContainerStates
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.outgoing import Emitted, Outgoing, Routes
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.files.storage import Storage
 from ridgeline.engine.operator.instance import Inspect
 from ridgeline.engine.operator.runtime import OperatorRuntime
-from ridgeline.engine.operator.signals import (
-    Controls,
-    EndedOperators,
-    Entering,
-    Marks,
-    Signals,
-    controls_to_send,
-    marks_to_send,
-)
+from ridgeline.engine.operator.signals import EndedOperators, Entering, Signals
 from ridgeline.engine.operator.skipping import Skips
 from ridgeline.engine.process.worker_output import CurrentOperator, enter_operator, leave_operator
-from ridgeline.engine.state import state_files, versions
-from ridgeline.engine.state.segment_files import SegmentFiles
-from ridgeline.engine.state.slides import SLIDES, SlidesCell
-from ridgeline.engine.state.undo import Undo
+from ridgeline.engine.state import state_files
 from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow, SourceTaken
-from ridgeline.plan.change.state_shapes import class_names
+from ridgeline.plan.change.succession import can_retain, changed_properties
 from ridgeline.plan.container_spec import ContainerSpec, hears_commits
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
 
 _HOST = socket.gethostname()
-
-
-def _nobody(_request: WindowRequest, _operator: int) -> None:
-    """Does not hear whose turn it is."""
-
-
-def _no_runner() -> None:
-    """Nobody waits for inputs."""
 
 
 class Container:
@@ -86,33 +64,26 @@ class Container:
     ) -> None:
         self._host = host
         self._storage = storage
-        self._files = SegmentFiles(storage, run_id)
         self._run_id = run_id
-        self._epoch = 0
         self._clock = clock
         self._inspect = inspect
-        self._versions: dict[int, StateVersion | None] = {}
-        """What each operator's cells hold, None if unknown: at least the segments and the last name."""
-        self._undo: dict[int, Undo] = {}
+        self._states = ContainerStates(storage, run_id)
         self._held: int | None = None
         """The window after which all operators' cells are, None after a failure."""
         self._finished: frozenset[int] = frozenset()
         """The inputs that have finished up to this window."""
         self._failed = False
         """Whether the last attempt has failed here."""
-        self._untidy: list[BaseException] = []
+        self._teardown_errors: list[BaseException] = []
         """What `deactivate` and `teardown` have raised after failures."""
         self._operators: dict[int, OperatorRuntime] = {}
         self._turns: dict[int, CurrentOperator] = {}
-        self._marks: Marks = {}
-        """The watermarks of the window that runs, of own operators and of those that send to them."""
-        self._ends = EndedOperators(spec.ends)
-        self._controls: Controls = {}
-        """The control tuples of the window that runs, of own operators and of those that send to them."""
+        self._signals = Signals(ends=EndedOperators(spec.ends))
+        """Those of the window that runs, of own operators and of those that send to them."""
         self._now: tuple[int, int, float] | None = None
-        self.on_turn: Callable[[WindowRequest, int], None] = _nobody
+        self.on_turn: Callable[[WindowRequest, int], None] | None = None
         """Called with the operator in turn (physical id) before its callbacks; quick, and raises nothing."""
-        self.on_wake: Callable[[], None] = _no_runner
+        self.on_wake: Callable[[], None] | None = None
         """Called when an input says that it has something to emit, by any thread."""
         self.near: Collection[int] = ()
         """The containers that get tuples as they are, since they live in the same process."""
@@ -122,7 +93,6 @@ class Container:
         """Have the operators of a spec: those that stay, and others made anew."""
         self.spec = spec
         self._routes = Routes(spec)
-        self._read_by_others = {route.source for route in spec.routes if route.container != spec.id}
         self._operators = {one.id: stays.get(one.id) or self._make(one) for one in spec.operators}
         for operator, runtime in self._operators.items():
             entering = map(Entering._make, spec.entering.get(operator, ()))
@@ -148,13 +118,17 @@ class Container:
         )
         context.passed_over = spec.passed_over
         context.engine.on_wake = self._wake
-        signals, keeps_time = Signals(self._marks, self._ends, self._controls), operator.id in spec.watermarks
-        level, inspect = spec.recording_level, self._inspect
-        runtime = OperatorRuntime(operator, context, level, inspect, signals, keeps_time=keeps_time)
+        runtime = OperatorRuntime(
+            operator,
+            context,
+            spec.recording_level,
+            self._inspect,
+            self._signals,
+            keeps_time=operator.id in spec.watermarks,
+        )
         name = operator.title.removesuffix(f"[{operator.partition}]")
         self._turns[operator.id] = CurrentOperator(name, context)
-        self._versions[operator.id] = ()
-        self._undo[operator.id] = Undo(runtime.cells, spec.passed_over)
+        self._states.add(operator.id, runtime.cells, spec.passed_over)
         return runtime
 
     def change(self, spec: ContainerSpec) -> list[BaseException]:
@@ -164,25 +138,25 @@ class Container:
         next request must name the states. Returns what `deactivate` and `teardown` have raised.
         """
         if self._failed:
-            self._let_go()
-        going = going_on(self.spec, spec)
-        errors = self._stop(one for name, one in self._operators.items() if name not in going)
-        stays = {operator: self._operators[operator] for operator in going}
-        for operator in self._operators.keys() - going.keys():
-            for known in (self._turns, self._versions, self._undo):
-                known.pop(operator, None)
+            self._reset_after_failure()
+        retained = retained_operators(self.spec, spec)
+        errors = self._stop(one for name, one in self._operators.items() if name not in retained)
+        stays = {operator: self._operators[operator] for operator in retained}
+        for operator in self._operators.keys() - retained.keys():
+            self._turns.pop(operator, None)
+            self._states.remove(operator)
         self._held = None
-        self._marks.clear()
-        self._controls.clear()
-        self._ends.follow(spec.ends)
+        self._signals.clear()
+        self._signals.ends.follow(spec.ends)
         self._assemble(spec, stays)
-        for operator, properties in going.items():
+        for operator, properties in retained.items():
             if stays[operator].go_on(next(one for one in spec.operators if one.id == operator), properties):
                 errors += self._stop([stays[operator]])
         return errors
 
     def _wake(self) -> None:
-        self.on_wake()
+        if self.on_wake is not None:
+            self.on_wake()
 
     def run(
         self,
@@ -218,10 +192,7 @@ class Container:
         self._held = request.window_id
         if finished := {one.window.operator for one in report.operators if one.window.finished}:
             self._finished |= finished
-        marks = marks_to_send(self._marks, self._read_by_others)
-        over = self._ends.ended & self._read_by_others
-        controls = controls_to_send(self._controls, self._read_by_others)
-        return outgoing.messages(marks, over, controls), report
+        return outgoing.messages(*self._signals.of(self._routes.read_by_others)), report
 
     def _continued(self, request: WindowRequest) -> WindowRequest:
         """Check that it can go on from here; returns the request with all inputs that have finished.
@@ -232,7 +203,7 @@ class Container:
         if request.states is not None:
             self._finished = request.finished
             if self._failed or (held is not None and held >= request.window_id):
-                self._let_go()
+                self._reset_after_failure()
             return request
         if held != request.window_id - 1:
             found = "no state" if held is None else f"the state after window {held}"
@@ -270,22 +241,18 @@ class Container:
         )
         report = WindowReport(window)
         self._now = (request.window_id, request.attempt, began)
-        self._epoch = request.epoch
+        self._states.epoch = request.epoch
         for runtime in self._operators.values():
             runtime.running.wait()
         before = {
-            runtime.spec.id: self._restore(runtime, request.states, request.window_id)
+            runtime.spec.id: self._states.restore(self.spec, runtime, request.states, request.window_id)
             for runtime in self._operators.values()
         }
         window.restored = timeline.now()
         delivered = receive(self.spec, messages, request.window_id)
-        self._marks.clear()
-        self._ends.ended.clear()
-        self._controls.clear()
+        self._signals.clear()
         for message in messages:
-            self._marks.update(message.marks)
-            self._ends.ended.update(message.ended)
-            self._controls.update(message.controls)
+            self._signals.add(message.marks, message.ended, message.controls)
         changes: dict[int, state_files.CellChanges] = {}
         for runtime in self._operators.values():
             runtime.context.container_attempt = f"e{request.epoch}r{request.attempt}{tag}"
@@ -301,7 +268,7 @@ class Container:
                 if not own.dropped:
                     self._route(runtime, request, ran, delivered, outgoing, timeline)
                 routed = timeline.now()
-                self._note_changes(runtime, ran.report, changes)
+                self._states.note_changes(runtime, ran.report, changes)
                 written = timeline.now()
                 own.container, own.host = window.container, window.host
                 own.began, own.ended = ended if ran.began is None else ran.began, written - ran.later
@@ -315,10 +282,9 @@ class Container:
                 ended = own.ended
                 report.operators.append(ran.report)
         window.ran = timeline.now()
-        self._write(request, tag, changes, report)
+        self._states.write(self.spec, self._operators, request, tag, changes, report)
         for operator_report in report.operators:
-            operator = operator_report.window.operator
-            self._versions[operator] = _followed(before[operator], operator_report, request)
+            self._states.follow(before[operator_report.window.operator], operator_report, request)
         window.bytes_out = outgoing.size_bytes
         window.written = timeline.now()
         return report
@@ -353,41 +319,41 @@ class Container:
         present = window_id if self._held is None or states is not None else self._held
         for runtime in self._operators.values():
             if hears_commits(runtime.spec):
-                version = self._versions[runtime.spec.id]
+                version = self._states.versions[runtime.spec.id]
                 if states is not None:
                     version = states.get(runtime.spec.id, ())
                     self._held = None
-                    self._restore(runtime, states, window_id + 1)
+                    self._states.restore(self.spec, runtime, states, window_id + 1)
                 enter_operator(self._turns[runtime.spec.id])
                 try:
                     runtime.committed(window_id, present)
                 finally:
                     leave_operator()
-                self._versions[runtime.spec.id] = version
+                self._states.versions[runtime.spec.id] = version
 
     def close(self) -> None:
         """`deactivate` and `teardown` all operators.
 
         The first OperatorError is raised after all have been torn down, also one of an earlier `teardown`.
         """
-        errors, self._untidy = self._untidy, []
+        errors, self._teardown_errors = self._teardown_errors, []
         errors += self._stop(self._operators.values())
         if errors:
             raise errors[0]
 
-    def _let_go(self) -> None:
+    def _reset_after_failure(self) -> None:
         """It goes back: operators that hold connections begin anew, and so does the one that failed.
 
         What they had sent and received belongs to attempts that are void. `setup` follows once the state is
         restored. What fails in it is reported at the end: nothing is lost by it.
         """
         self._failed = False
-        self._untidy += self._stop(
+        self._teardown_errors += self._stop(
             runtime
             for runtime in self._operators.values()
             if runtime.instance.failed or runtime.instance.holds_connections
         )
-        del self._untidy[1:]  # the first is what is reported
+        del self._teardown_errors[1:]  # the first is what is reported
 
     def _stop(self, runtimes: Iterable[OperatorRuntime]) -> list[BaseException]:
         """`deactivate` and `teardown` some operators, whatever some raise; returns what they did."""
@@ -402,96 +368,12 @@ class Container:
                 leave_operator()
         return errors
 
-    # State --------------------------------------------------------------------------------------------------
-
-    def _restore(
-        self, runtime: OperatorRuntime, states: Mapping[int, StateVersion] | None, window_id: int
-    ) -> StateVersion:
-        """Bring an operator's state to the version before a window; leave it as it is if `states` is None.
-
-        Returns the version, of one that is left at least the segments and the last name.
-        """
-        operator_id = runtime.spec.id
-        held = self._versions[operator_id]
-        wanted = held if states is None else states.get(operator_id, ())
-        self._versions[operator_id] = None  # unknown until the window has ended well
-        if runtime.cells and wanted is not None and held != wanted:
-            undo = self._undo[operator_id]
-            touched = undo.touched_since(window_id, wanted)
-            undo.restoring()
-            owner = self.spec.tails.get(operator_id, runtime.spec)
-            try:
-                versions.restore(self._files, owner, runtime.cells, wanted, held, self._epoch, touched)
-            except StateError as error:
-                error.operator = runtime.spec.title
-                raise
-            undo.restored(wanted, window_id)
-        self._undo[operator_id].begins(wanted or (), window_id)
-        return wanted or ()
-
-    def _note_changes(
-        self,
-        runtime: OperatorRuntime,
-        report: OperatorReport,
-        changes: dict[int, state_files.CellChanges],
-    ) -> None:
-        """Collect what an operator changed, and note what the report says of it."""
-        changed = runtime.instance.changes()
-        if isinstance(held := runtime.cells.get(SLIDES), SlidesCell):
-            report.window.held_bytes = held.size_bytes
-        report.delays = has_delayed(runtime.operator)
-        self._undo[runtime.spec.id].ran(report.window.window_id, changed)
-        if changed:
-            changes[runtime.spec.id] = changed
-            report.replaces = len(changed) == len(runtime.cells) and all(
-                isinstance(cell, ValueCell) for cell in runtime.cells.values()
-            )
-
-    def _write(
-        self,
-        request: WindowRequest,
-        tag: str,
-        changes: Mapping[int, state_files.CellChanges],
-        report: WindowReport,
-    ) -> None:
-        """Hand over what the operators changed, and report its name.
-
-        If it is small it travels in the report, to be written with the commit, else it becomes a state file.
-        """
-        name = state_files.file_name(
-            request.window_id, self.spec.id, request.epoch, request.attempt, f"{self._run_id}-{tag}"
-        )
-        try:
-            sections = {
-                self._operators[operator].spec.state_key: of_operator
-                for operator, of_operator in changes.items()
-            }
-            classes: dict[str, Classes] = {}
-            data, sizes = state_files.encode(name, sections, classes) if sections else (b"", {})
-        except Exception as error:
-            owners = {operator: self._operators[operator].spec for operator in changes}
-            raise unwritable(self.spec.application, owners, changes, request.window_id, error) from error
-        if len(data) > state_files.SMALL_BYTES:
-            state_files.write(self._storage, name, data)
-        elif data:
-            report.small_change = name, data
-        for operator_report in report.operators:
-            operator = operator_report.window.operator
-            if operator in changes:
-                operator_report.change = name
-                found = classes.get(self._operators[operator].spec.state_key, {})
-                operator_report.changed = {
-                    state: class_names(found.get(state, ())) for state in changes[operator]
-                }
-                if delayed := class_names(delayed_classes(self._operators[operator].operator)):
-                    operator_report.changed = {**operator_report.changed, "kept": delayed}
-                operator_report.window.state_bytes = sizes[self._operators[operator].spec.state_key]
-
     # Tuples -------------------------------------------------------------------------------------------------
 
     def _begin_turn(self, request: WindowRequest, runtime: OperatorRuntime) -> None:
         """An operator's callbacks are about to run."""
-        self.on_turn(request, runtime.spec.id)
+        if self.on_turn is not None:
+            self.on_turn(request, runtime.spec.id)
         enter_operator(self._turns[runtime.spec.id])
 
     def _in_turn(
@@ -595,8 +477,8 @@ class Container:
 
     def _start_over(self, runtime: OperatorRuntime, request: WindowRequest) -> None:
         """Bring an operator's state back to the window before."""
-        self._versions[runtime.spec.id] = None
-        self._restore(runtime, request.states, request.window_id)
+        self._states.versions[runtime.spec.id] = None
+        self._states.restore(self.spec, runtime, request.states, request.window_id)
 
 
 def _taken(runtime: OperatorRuntime, delivered: Emitted) -> dict[str, list[Tuples]]:
@@ -604,13 +486,20 @@ def _taken(runtime: OperatorRuntime, delivered: Emitted) -> dict[str, list[Tuple
     return {port: delivered.pop((runtime.spec.id, port), []) for port in runtime.spec.inputs}
 
 
-def _followed(before: StateVersion, report: OperatorReport, request: WindowRequest) -> StateVersion:
-    """The version that a report makes of the one before; of one that was not asked for, what is needed of it.
+def retained_operators(old: ContainerSpec, new: ContainerSpec) -> dict[int, Mapping[str, Any]]:
+    """The operators whose instances serve the new spec as well, each with the properties to set on it.
 
-    A container that goes on window by window would else hold the names of all of them.
+    An operator that gets a watermark, or loses it, is made anew: its state has another shape.
+    So are all where the run was rewound in between.
     """
-    if report.replaces:
-        return (report.change,)
-    if not report.change:
-        return before
-    return (*(state_files.segments_of(before) if request.states is None else before), report.change)
+    before = {one.id: one for one in old.operators}
+    alike = [(one.recording_level, one.window_seconds, one.passed_over) for one in (old, new)]
+    if alike[0] != alike[1]:
+        return {}
+    return {
+        one.id: changed_properties(before[one.id], one)
+        for one in new.operators
+        if one.id in before
+        and can_retain(before[one.id], one)
+        and (one.id in old.watermarks) == (one.id in new.watermarks)
+    }

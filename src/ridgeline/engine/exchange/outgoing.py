@@ -28,6 +28,8 @@ class Routes:
     def __init__(self, spec: ContainerSpec) -> None:
         self.container = spec.id
         self.consumers = spec.consumers
+        self.read_by_others = {route.source for route in spec.routes if route.container != spec.id}
+        """The operators that other containers read."""
         self._ports: dict[tuple[int, str], list[tuple[int, Route]]] = {}
         for number, route in enumerate(spec.routes):
             self._ports.setdefault((route.source, route.source_port), []).append((number, route))

@@ -5,7 +5,8 @@ A container's message has those of its operators that others read.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -77,14 +78,27 @@ class Signals:
     ends: EndedOperators = field(default_factory=lambda: EndedOperators({}))
     controls: Controls = field(default_factory=dict)
 
+    def clear(self) -> None:
+        """Another window begins."""
+        self.marks.clear()
+        self.ends.ended.clear()
+        self.controls.clear()
 
-def marks_to_send(marks: Mapping[int, Mark], operators: Iterable[int]) -> Marks:
-    """The watermarks of those operators of a container that others read."""
-    return {operator: marks[operator] for operator in operators if operator in marks}
+    def add(
+        self,
+        marks: Mapping[int, Mark],
+        ended: Iterable[int],
+        controls: Mapping[tuple[int, str], list[Control]],
+    ) -> None:
+        """Add those that a message from another container has."""
+        self.marks.update(marks)
+        self.ends.ended.update(ended)
+        self.controls.update(controls)
 
-
-def controls_to_send(
-    controls: Mapping[tuple[int, str], list[Control]], operators: Collection[int]
-) -> Controls:
-    """The control tuples of those operators of a container that others read."""
-    return {end: some for end, some in controls.items() if end[0] in operators}
+    def of(self, operators: AbstractSet[int]) -> tuple[Marks, set[int], Controls]:
+        """Those of some operators: watermarks, which of them have ended, control tuples."""
+        return (
+            {operator: self.marks[operator] for operator in operators if operator in self.marks},
+            self.ends.ended & operators,
+            {end: some for end, some in self.controls.items() if end[0] in operators},
+        )

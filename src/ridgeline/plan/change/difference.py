@@ -10,7 +10,7 @@ from typing import Any
 from ridgeline.api.operator import operator_type
 from ridgeline.api.support.masking import mask
 from ridgeline.plan.change.state_moves import StateMove
-from ridgeline.plan.change.succession import changed_properties, goes_on
+from ridgeline.plan.change.succession import can_retain, changed_properties
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan
 from ridgeline.plan.same_values import same_value
@@ -215,7 +215,7 @@ def _sorted_operators(old: Plan, new: Plan) -> dict[str, tuple[int, ...]]:
     before = {one.id: one for one in old.physical.operators}
     after = {one.id: one for one in new.physical.operators}
     stays = [one for one in new.physical.operators if one.id in before]
-    anew = [one.id for one in stays if not goes_on(before[one.id], one)]
+    anew = [one.id for one in stays if not can_retain(before[one.id], one)]
     return {
         "started": tuple(one for one in after if one not in before),
         "stopped": tuple(one for one in before if one not in after),

@@ -94,7 +94,7 @@ def is_same(old: PhysicalOperator, new: PhysicalOperator) -> bool:
     )
 
 
-def goes_on(old: PhysicalOperator, new: PhysicalOperator) -> bool:
+def can_retain(old: PhysicalOperator, new: PhysicalOperator) -> bool:
     """True if the living instance of the old operator serves as the new one, once its properties are set.
 
     So the two are the same, with the same attributes, and the same ports are connected. Else an instance is
