@@ -32,7 +32,6 @@ RESULT_OF_START = ("ridgeline.api.application", "ridgeline.service.handle")
 CLASSES_NOW = {
     "Measurement": 27,
     "ProgressFold": 25,
-    "Slot": 26,
     "SlotExecutor": 43,
     "SlotJobs": 22,
     "Sockets": 27,

@@ -87,7 +87,7 @@ def old_end_window_accepted(patch):
     from_slot = Slot.from_slot
 
     def take(self, message):
-        known = self._attempts.get(message.window_id)
+        known = self._attempts.of_window(message.window_id)
         from_slot(self, replace(message, attempt=max(known)) if known else message)
 
     patch.setattr(Slot, "from_slot", take)

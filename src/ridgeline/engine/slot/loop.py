@@ -85,9 +85,9 @@ class SlotLoop:
         elif self._slot.ready and not self._missing:
             seconds = 0.0
         if seconds > 0:
-            self._slot.rests()
+            self._slot.busy.rest()
         events = self._network.poll(seconds)
-        self._slot.goes_on()
+        self._slot.busy.resume()
         for event in events:
             self._take(event)
         if self._awake:
