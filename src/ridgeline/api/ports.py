@@ -12,7 +12,7 @@ import typing_extensions
 from ridgeline.api.cells.per_instance import PerInstance
 from ridgeline.api.codec import ColumnCodec, FunctionCodec, StreamCodec
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.columns.schema_types import ArrowSchema, Record
+from ridgeline.api.columns.schema_types import ArrowSchema, Struct
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.api.support.handlers import Handlers
@@ -120,8 +120,8 @@ class InputPort(Port, Generic[T]):
     ) -> None: ...
     @overload
     def __init__(
-        self: InputPort[Record],
-        schema: type[Record],
+        self: InputPort[Struct],
+        schema: type[Struct],
         *,
         key: Key | None = None,
         codec: StreamCodec | None = None,
@@ -292,8 +292,8 @@ class OutputPort(Port, Generic[T]):
     ) -> None: ...
     @overload
     def __init__(
-        self: OutputPort[Record],
-        schema: type[Record],
+        self: OutputPort[Struct],
+        schema: type[Struct],
         *,
         unifier: Unifier | type[Unifier] | Literal["self"] | None = None,
         optional: bool | None = None,

@@ -22,8 +22,8 @@ from typing_extensions import TypeVar
 from ridgeline.api import Operator, RidgelineError, SchemaError, SchemaType, StreamCodec, stable_hash
 from ridgeline.api.codec import hash_column
 from ridgeline.api.columns.nan import NAN
-from ridgeline.api.columns.record import record_fields
 from ridgeline.api.columns.schema import is_named_tuple
+from ridgeline.api.columns.struct_types import struct_fields
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import shorten
 from ridgeline.api.partitioner import assign_keys
@@ -57,7 +57,7 @@ class FirstColumnCodec(StreamCodec):
         return stable_hash(
             tuple[0]
             if is_named_tuple(type(tuple))
-            else getattr(tuple, next(iter(record_fields(type(tuple)))))
+            else getattr(tuple, next(iter(struct_fields(type(tuple)))))
         )
 
     def hashes(self, tuples: Tuples) -> npt.NDArray[np.uint64]:

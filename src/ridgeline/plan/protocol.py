@@ -26,7 +26,7 @@ class WindowRequest:
     finish in this window, so open application windows end. `finished`: inputs that have finished before; a
     container knows by itself which have since. `states`: the version after window `window_id - 1` of each
     state; None: containers go on with the states that they hold. `samples`: the output ports whose last
-    tuples the report must hold, and how many. `records`: the ports that are recorded, and the most bytes of
+    tuples the report must hold, and how many. `recording`: the ports that are recorded, and the most bytes of
     each. All by physical id; ports also by name. `ends`: when the window's width is over, by the monotonic
     clock of the host that runs it; set there. `time`: when the window was first begun, by the driver's clock,
     in microseconds since 1970. `key_bits`: count how tuples are spread over keys, by so many bits of their
@@ -40,7 +40,7 @@ class WindowRequest:
     finished: frozenset[int] = frozenset()
     states: Mapping[int, StateVersion] | None = field(default_factory=dict)
     samples: Mapping[tuple[int, str], int] = field(default_factory=dict)
-    records: Mapping[tuple[int, str], int] = field(default_factory=dict)
+    recording: Mapping[tuple[int, str], int] = field(default_factory=dict)
     ends: float = math.inf
     time: int = 0
     key_bits: int = 0

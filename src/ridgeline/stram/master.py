@@ -247,7 +247,7 @@ class Master:
             self._finished,
             states,
             time=window.time,
-            records=self._recorder.records(window.window_id),
+            recording=self._recorder.records(window.window_id),
         )
         return RunWindow(request, window.reason)
 

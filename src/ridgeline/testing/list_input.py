@@ -8,7 +8,7 @@ from typing import Any, Generic
 import pyarrow as pa
 from typing_extensions import TypeVar
 
-from ridgeline.api.columns.schema import Schema, is_named_tuple, is_record, record_fields
+from ridgeline.api.columns.schema import Schema, is_named_tuple, is_struct, struct_fields
 from ridgeline.api.columns.schema_types import SchemaType
 from ridgeline.api.errors import ContainerAbortError, SchemaError, shorten
 from ridgeline.api.operator import InputOperator
@@ -49,8 +49,8 @@ def _maker(schema: Any) -> Callable[[tuple[Any, ...]], Any] | None:
     if is_named_tuple(schema):
         make: Callable[[tuple[Any, ...]], Any] = schema._make
         return make
-    if is_record(schema):
-        names = list(record_fields(schema))
+    if is_struct(schema):
+        names = list(struct_fields(schema))
         return lambda item: schema(**dict(zip(names, item, strict=True)))
     if isinstance(schema, pa.Schema):
         return lambda item: dict(zip(schema.names, item, strict=True))

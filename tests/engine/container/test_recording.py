@@ -32,7 +32,7 @@ SPEC = plan_application(two_stages(Sum())).physical.operators[0]
 
 
 def recorded(schema: Any, rows: list[Any], limit: int = LIMIT) -> Any:
-    request = WindowRequest(7, 0, 1, records={(SPEC.id, "numbers"): limit})
+    request = WindowRequest(7, 0, 1, recording={(SPEC.id, "numbers"): limit})
     files: dict[str, bytes] = {}
     parts = {
         "numbers": [Tuples.of_rows(Schema(schema), rows)],
@@ -80,7 +80,7 @@ def test_any_value_becomes_a_text(value: object) -> None:
     ],
 )
 def test_any_column_is_recorded(kind: pa.DataType) -> None:
-    request = WindowRequest(7, 0, 1, records={(SPEC.id, "numbers"): LIMIT})
+    request = WindowRequest(7, 0, 1, recording={(SPEC.id, "numbers"): LIMIT})
     batch = pa.record_batch([pa.nulls(3, kind)], names=["column"])
     parts = {"numbers": [Tuples.of_batch(Schema(batch.schema), batch)]}
     count, data, _, fault = record(SPEC, request, parts, dict[str, bytes]().__setitem__, "t")["numbers"]
@@ -102,7 +102,7 @@ def test_a_full_disk_is_told_and_does_not_fail_the_window() -> None:
     def full(_name: str, _data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    request = WindowRequest(7, 0, 1, records={(SPEC.id, "numbers"): LIMIT})
+    request = WindowRequest(7, 0, 1, recording={(SPEC.id, "numbers"): LIMIT})
     schema = Schema(pa.schema([("value", pa.int64())]))
     rows = [{"value": number * 7919 % 10_007} for number in range(30_000)]
     [(_, data, file, fault)] = record(

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from ridgeline.api.columns.casting import to_python
 from ridgeline.api.columns.nan import NAN, nan_places
 from ridgeline.api.columns.nulls import check_nulls, is_optional
-from ridgeline.api.columns.record import TIMESTAMP, is_record, record_fields, without_none
 from ridgeline.api.columns.restoring import restorer
+from ridgeline.api.columns.struct_types import TIMESTAMP, is_struct, struct_fields, without_none
 from ridgeline.api.columns.value_arrays import maker
 
 _EXACT: dict[pa.DataType, type] = {
@@ -41,7 +41,7 @@ _TIMES = (_DATES[0] * _DAY, (_DATES[1] + 1) * _DAY - 1)
 
 
 class Column:
-    """A column of one Arrow type and, in a record, of the declared Python type.
+    """A column of one Arrow type and, in a struct, of the declared Python type.
 
     `exact`: the type of values that Arrow returns unchanged; None if there is none. `declared`: the Python
     type, or the Arrow field of a `pyarrow.Schema`. `takes_null`: any value may be null; no need to look.
@@ -166,8 +166,8 @@ def builder(kind: Any) -> Callable[[Any], Any] | None:
     if origin is dict:
         of_key, of_value = (builder(argument) or _as_it_is for argument in arguments)
         return lambda value: None if value is None else {of_key(key): of_value(item) for key, item in value}
-    if is_record(kind):
-        inners = [(name, builder(part) or _as_it_is) for name, part in record_fields(kind).items()]
+    if is_struct(kind):
+        inners = [(name, builder(part) or _as_it_is) for name, part in struct_fields(kind).items()]
         make = restorer(kind)
         return lambda value: None if value is None else make([inner(value[name]) for name, inner in inners])
     return None

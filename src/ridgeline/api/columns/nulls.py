@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ridgeline.api.columns.record import record_fields, without_none
+from ridgeline.api.columns.struct_types import struct_fields, without_none
 
 if TYPE_CHECKING:
     from ridgeline.api.columns.schema import Schema
@@ -110,7 +110,7 @@ def _check_inside(array: pa.Array, kind: Any, name: str, rows: Rows | None) -> N
     inner = kind.type if isinstance(kind, pa.Field) else kind
     if pa.types.is_struct(array.type):
         fields = (
-            {field.name: field for field in inner} if isinstance(inner, pa.DataType) else record_fields(inner)
+            {field.name: field for field in inner} if isinstance(inner, pa.DataType) else struct_fields(inner)
         )
         for number, (part, declared) in enumerate(fields.items()):
             _check(pc.struct_field(array, number), declared, f"{name}.{part}", rows)

@@ -1,4 +1,4 @@
-"""Records made anew from the values of their fields, as pickle does: no constructor of the class runs.
+"""Instances restored from the values of their fields, as pickle does: no constructor of the class runs.
 
 So a tuple comes out of a batch as it went in. `__init__`, `__new__` and `__post_init__` ran where an operator
 made it; they may change values, refuse them, or want arguments that are no fields (`InitVar`).
@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 from typing import Any
 
-from ridgeline.api.columns.record import is_named_tuple, record_fields
+from ridgeline.api.columns.struct_types import is_named_tuple, struct_fields
 
 _HEAP_TYPE = 1 << 9
 """The flag of classes that Python code made (`Py_TPFLAGS_HEAPTYPE`)."""
@@ -48,7 +48,7 @@ def is_plain(kind: Any) -> bool:
 def _twin(kind: Any) -> Any:
     """A dataclass with the same fields, whose `__init__` sets them in any object and does nothing else."""
     own = kind.__setattr__ is not object.__setattr__  # then that of `object` sets fields, as if frozen
-    fields = [(name, Any) for name in record_fields(kind)]
+    fields = [(name, Any) for name in struct_fields(kind)]
     return dataclasses.make_dataclass(f"{kind.__name__}Fields", fields, frozen=own)
 
 

@@ -14,8 +14,8 @@ from ridgeline.api.columns.casting import cast_exactly
 from ridgeline.api.columns.changing_values import is_checked, refuse_changing
 from ridgeline.api.columns.column import Column
 from ridgeline.api.columns.nulls import is_optional
-from ridgeline.api.columns.record import TIMESTAMP, is_named_tuple, is_record, record_fields, to_arrow
 from ridgeline.api.columns.restoring import is_plain, restorer
+from ridgeline.api.columns.struct_types import TIMESTAMP, is_named_tuple, is_struct, struct_fields, to_arrow
 from ridgeline.api.columns.value_arrays import field_getter, refuse_further
 from ridgeline.api.errors import SchemaError, described, shorten
 from ridgeline.api.support.pickling import PICKLES_WITHIN, dumps, loads
@@ -60,7 +60,7 @@ class Schema:
                 msg = f"the schema has the column `{name}` twice; rename one of them"
                 raise SchemaError(msg)
         else:
-            fields = record_fields(declared).items()
+            fields = struct_fields(declared).items()
             self.arrow = pa.schema(
                 [pa.field(name, to_arrow(kind, f"{declared.__name__}.{name}")) for name, kind in fields]
             )
@@ -115,9 +115,9 @@ class Schema:
     def _nulls_for(self, consumer: Schema) -> str | None:
         """The column that may be null, and may not be in a consumer with the same columns; None if none.
 
-        Arrow fields of records may be null, whatever the record declares: what is emitted is checked.
+        Arrow fields of structs may be null, whatever the class declares: what is emitted is checked.
         """
-        declared = {} if isinstance(self.type, pa.Schema) else record_fields(self.type)
+        declared = {} if isinstance(self.type, pa.Schema) else struct_fields(self.type)
         for mine, theirs in zip(self.arrow, consumer.arrow, strict=True):
             may_be = is_optional(declared[mine.name]) if declared else mine.nullable
             if may_be and not theirs.nullable:
@@ -262,7 +262,7 @@ class Schema:
         """The conversion of each column."""
         if self.pickled or isinstance(self.type, pa.Schema):
             return list(map(Column, self.arrow))
-        return list(map(Column, self.arrow, record_fields(self.type).values()))
+        return list(map(Column, self.arrow, struct_fields(self.type).values()))
 
     @cached_property
     def takes_no_null(self) -> bool:
@@ -308,9 +308,9 @@ class Schema:
             raise ValueError(msg)
 
     def _check_dataclasses(self, rows: Sequence[Any], kinds: set[type]) -> None:
-        """Refuse records with other fields than this dataclass, and attributes that have no column."""
+        """Refuse instances with other fields than this dataclass, and attributes that have no column."""
         for kind in kinds:
-            if kind is not self.type and is_record(kind):
+            if kind is not self.type and is_struct(kind):
                 field_getter(kind, self.arrow.names, self.name)  # raises for other fields
             own = rows if len(kinds) == 1 else [row for row in rows if type(row) is kind]
             refuse_further(kind, own, self.arrow.names)
@@ -379,7 +379,7 @@ def _unmarked(schema: pa.Schema) -> pa.Schema:
     return schema.with_metadata({key: value for key, value in schema.metadata.items() if key != _MARK})
 
 
-__all__ = ["PICKLED", "TIMESTAMP", "Schema", "holds_pickles", "is_named_tuple", "is_record", "record_fields"]
+__all__ = ["PICKLED", "TIMESTAMP", "Schema", "holds_pickles", "is_named_tuple", "is_struct", "struct_fields"]
 
 
 def _holds_dictionary(kind: pa.DataType) -> bool:

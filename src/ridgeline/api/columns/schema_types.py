@@ -31,7 +31,7 @@ class _Dataclass(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
 
-Record = TypeVar("Record", bound="tuple[Any, ...] | _Dataclass")
+Struct = TypeVar("Struct", bound="tuple[Any, ...] | _Dataclass")
 """A NamedTuple or a dataclass."""
 
 if TYPE_CHECKING:

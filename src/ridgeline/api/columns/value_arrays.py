@@ -29,8 +29,8 @@ from ridgeline.api.columns.casting import (
     narrow_floats,
 )
 from ridgeline.api.columns.changing_values import double_key
-from ridgeline.api.columns.record import is_named_tuple, record_fields
 from ridgeline.api.columns.restoring import further_attributes
+from ridgeline.api.columns.struct_types import is_named_tuple, struct_fields
 
 Make = Callable[[Sequence[Any]], pa.Array]
 """Makes an array of values. Raises TypeError, ValueError, OverflowError, or what Arrow raises."""
@@ -340,7 +340,7 @@ def _maps(kind: Any) -> Make:
 
 
 def _structs(kind: Any) -> Make:
-    """`maker` of structs: of records and dictionaries with exactly these fields."""
+    """`maker` of structs: of instances and dictionaries with exactly these fields."""
     names = [field.name for field in kind]
     makers = [maker(field.type) for field in kind]
     nothing = (None,) * len(names)
@@ -376,14 +376,14 @@ def _structs(kind: Any) -> Make:
 def field_getter(found: Any, names: Sequence[str], kind: object) -> Callable[[Any], Sequence[object]]:
     """The function that returns the fields of a class's instances, in the order of `names`.
 
-    Raises TypeError for a class that is no record, ValueError for one with other fields.
+    Raises TypeError for a class that is no struct type, ValueError for one with other fields.
     """
     if is_named_tuple(found):
         own = list(found._fields)
         if own == list(names):
             return tuple
     elif isinstance(found, type) and dataclasses.is_dataclass(found):
-        own = list(record_fields(found))
+        own = list(struct_fields(found))
     else:
         msg = f"a {found.__name__} is no {kind}"
         raise TypeError(msg)

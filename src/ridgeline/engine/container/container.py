@@ -424,7 +424,7 @@ class Container:
             report.window.queue = sum(report.window.tuples_in.values())
             report.window.dropped = str(error.failure)
             emitted = {}
-        if request.records:
+        if request.recording:
             tag = runtime.context.container_attempt
             report.recorded = record(runtime.spec, request, {**inputs, **emitted}, self._storage.write, tag)
         return report, emitted

@@ -40,7 +40,7 @@ def record(
     """
     found: dict[str, Recorded] = {}
     for port, taken in parts.items():
-        limit = request.records.get((spec.id, port))
+        limit = request.recording.get((spec.id, port))
         count = sum(map(len, taken))
         if limit is None or not count:
             continue

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ridgeline.api.columns.record import is_record
 from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.struct_types import is_struct
 from ridgeline.api.errors import SchemaError, shorten
 from ridgeline.api.operator import InputOperator, Operator, operator_type
 from ridgeline.api.ports import InputPort
@@ -272,7 +272,7 @@ def _takes(operator: Operator, port: str, schema: Schema, annotated: type) -> bo
         return True
     if _is_kind(dict if isinstance(schema.type, pa.Schema) else schema.type, annotated):
         return True
-    if operator_type(type(operator)).inputs[port].declared is Any and is_record(annotated):
+    if operator_type(type(operator)).inputs[port].declared is Any and is_struct(annotated):
         try:
             return Schema(annotated) == schema  # a port of any stream; this one has the very columns
         except SchemaError:

@@ -21,8 +21,8 @@ from typing_extensions import is_typeddict
 
 from ridgeline.api.cells.keyed_declaration import KeyedState, Lifetimes
 from ridgeline.api.cells.list_state import ListState
-from ridgeline.api.columns.record import is_named_tuple
 from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.struct_types import is_named_tuple
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.state import PLATFORM, Declaration, State
 from ridgeline.api.support.loops import DelayHead, DelayTail

@@ -20,7 +20,7 @@ from typing import Any
 from ridgeline.api.errors import CheckpointError
 from ridgeline.engine.driver.checkpoint import journal_record
 from ridgeline.engine.driver.checkpoint.differences import common, difference, patched
-from ridgeline.engine.driver.checkpoint.journal_record import Place, Record
+from ridgeline.engine.driver.checkpoint.journal_record import JournalRecord, Place
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.sync_marker import SyncMarker, WitnessFile, find_sync_marker
 from ridgeline.engine.files.appended_file import AppendedFile
@@ -59,7 +59,7 @@ class _Chapter:
     """
 
     base: int
-    records: list[Record]
+    records: list[JournalRecord]
     before: Place | None
 
     def pictures(self) -> Iterator[tuple[dict[str, Any] | None, int]]:
@@ -141,7 +141,7 @@ class Journal:
 
     def _chapter(self, number: int, end: Place | None) -> _Chapter:
         """The records from the last picture on. `end`: where the next file says that they end."""
-        records: list[Record] = []
+        records: list[JournalRecord] = []
         while True:
             found = self._records_of(number, end)
             records = found + records
@@ -153,7 +153,7 @@ class Journal:
                 raise self._corrupt(number, "it begins with a change of nothing")
             number, end = before.segment, before
 
-    def _records_of(self, number: int, end: Place | None) -> list[Record]:
+    def _records_of(self, number: int, end: Place | None) -> list[JournalRecord]:
         """The records of a file up to `end`; of the newest file (None) those that are whole."""
         name = state_files.segment_file(number)
         try:

@@ -44,7 +44,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class JournalRecord:
     """A record as it was found. `content`: its JSON. `end`: the place after it."""
 
     content: Any
@@ -75,7 +75,7 @@ def encode(run_id: str, place: Place, data: bytes, content: object) -> tuple[byt
     return record, Place(place.segment, place.offset + len(record), whole)
 
 
-def decode(run_id: str, segment: int, data: bytes, where: str, synced: int = 0) -> Iterator[Record]:
+def decode(run_id: str, segment: int, data: bytes, where: str, synced: int = 0) -> Iterator[JournalRecord]:
     """The records of one file, in order. A torn tail is cut: what was being written when the power failed.
 
     `where` names the file in errors. `synced`: so many bytes were written and synced, so they are not torn;
@@ -101,7 +101,7 @@ def decode(run_id: str, segment: int, data: bytes, where: str, synced: int = 0) 
         raise _corrupt(where, place, "what follows was written and synced, but is gone or damaged")
 
 
-def _decode(run_id: str, place: Place, view: memoryview) -> Record | None:
+def _decode(run_id: str, place: Place, view: memoryview) -> JournalRecord | None:
     """The record at a place, None if there is no whole one."""
     sizes = _sizes(run_id, place, view)
     if sizes is None:
@@ -112,7 +112,7 @@ def _decode(run_id: str, place: Place, view: memoryview) -> Record | None:
     data, text = view[begin:middle], view[middle:end]
     if end > len(view) or _content_checksum(head, place, data, text) != whole:
         return None
-    return Record(json.loads(bytes(text)), Place(place.segment, end, whole))
+    return JournalRecord(json.loads(bytes(text)), Place(place.segment, end, whole))
 
 
 def _sizes(run_id: str, place: Place, view: memoryview) -> tuple[int, int, int, int] | None:

@@ -1,4 +1,4 @@
-"""Records: NamedTuples and dataclasses, their fields, and the fields' Arrow types."""
+"""Struct types: NamedTuples and dataclasses, their fields, and the fields' Arrow types."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ def is_named_tuple(kind: object) -> bool:
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
-def is_record(kind: object) -> bool:
+def is_struct(kind: object) -> bool:
     """True for a NamedTuple or dataclass class."""
     return is_named_tuple(kind) or (isinstance(kind, type) and dataclasses.is_dataclass(kind))
 
 
-def record_fields(kind: Any) -> Mapping[str, object]:
+def struct_fields(kind: Any) -> Mapping[str, object]:
     """Names and types of a NamedTuple's or dataclass's fields, also of those that its constructor lacks.
 
     Raises SchemaError for anything else, or a field without a type.
     """
-    if not is_record(kind):
+    if not is_struct(kind):
         remedy = "give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
         msg = f"{shorten(kind)} cannot be a schema; {remedy}"
         raise SchemaError(msg)
-    return _record_fields(kind)
+    return _struct_fields(kind)
 
 
 @lru_cache(maxsize=1024)
-def _record_fields(kind: Any) -> Mapping[str, object]:
-    """`record_fields` of a class that is a record. Raises SchemaError for a field without a type."""
+def _struct_fields(kind: Any) -> Mapping[str, object]:
+    """`struct_fields` of a NamedTuple or dataclass. Raises SchemaError for a field without a type."""
     names = kind._fields if is_named_tuple(kind) else [field.name for field in dataclasses.fields(kind)]
     try:
         hints = typing.get_type_hints(kind)
@@ -97,7 +97,7 @@ def without_none(kind: Any) -> object:
 def to_arrow(kind: Any, where: str, within: tuple[object, ...] = ()) -> pa.DataType:
     """The Arrow type of a field's Python type. Raises SchemaError if there is none.
 
-    `where`: the field's name, for errors. `within`: the records that contain the field.
+    `where`: the field's name, for errors. `within`: the classes that contain the field.
     """
     kind = without_none(kind)
     if isinstance(kind, pa.DataType):
@@ -113,12 +113,12 @@ def to_arrow(kind: Any, where: str, within: tuple[object, ...] = ()) -> pa.DataT
         what = f"has type `{kind.__name__}`, which contains itself, so it has no column type"
         msg = f"`{where}` {what}; use a port of `object`"
         raise SchemaError(msg)
-    if is_record(kind):
+    if is_struct(kind):
         inside = (*within, kind)
         return pa.struct(
             [
                 pa.field(name, to_arrow(part, f"{where}.{name}", inside))
-                for name, part in record_fields(kind).items()
+                for name, part in struct_fields(kind).items()
             ]
         )
     known = ", ".join(scalar.__name__ for scalar in _SCALARS)
