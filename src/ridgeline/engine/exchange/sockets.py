@@ -12,6 +12,7 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from typing_extensions import Buffer
@@ -29,7 +30,7 @@ from ridgeline.engine.exchange.limits import (
     descriptors_are_few,
     share_of_descriptors,
 )
-from ridgeline.engine.exchange.listening import Listen, Listener, listeners
+from ridgeline.engine.exchange.listening import Listen, Listener, Reception, listeners
 from ridgeline.engine.exchange.network import (
     CUT,
     LATE,
@@ -47,12 +48,16 @@ from ridgeline.engine.exchange.network import (
 )
 from ridgeline.engine.exchange.outbox import Outbox
 from ridgeline.engine.exchange.poller import READ, WRITE, Poller
-from ridgeline.engine.exchange.streams import PlainStream, Stream, TlsStream, idle_seconds, prepare
+from ridgeline.engine.exchange.streams import PlainStream, Stream, TlsStream, prepare
+from ridgeline.engine.exchange.timeouts import (
+    SILENCE_SECONDS,
+    TICK_SECONDS,
+    FarConnections,
+    PolledTime,
+    Unopened,
+)
 
 _SCRATCH_BYTES = 64 << 10
-_TICK_SECONDS = 0.5
-_SILENCE_SECONDS = 1.0
-_ASKED_TWICE = 1.5
 _ACCEPTED_AT_ONCE = 16
 _LIMITS = Limits()
 
@@ -82,18 +87,13 @@ class Sockets:
         self._me = me
         self._secret = secret
         self._clock = clock
-        self._limits = limits
-        self._most_strangers = min(limits.strangers, share_of_descriptors(4))
+        self._limits = replace(limits, strangers=min(limits.strangers, share_of_descriptors(4)))
         self._peers: dict[Peer, Connection | Dialing] = {}
         self._connections: dict[Connection, int] = {}
         """What the selector waits for, for each."""
-        self._strangers: dict[Connection, None] = {}
-        """Who has come in and has not proved anything yet, oldest first."""
-        self._called: dict[Connection | Dialing, None] = {}
-        """Whom this end has connected to, until they are there."""
-        self._far: dict[Connection, None] = {}
-        """Those to peers, by TCP: a network may be cut."""
-        self._next_far_look = 0.0
+        self._unopened = Unopened()
+        self._far = FarConnections(clock, limits.silent_seconds)
+        self._time = PolledTime(clock)
         self._events: list[Event] = []
         self._unread: dict[Connection, None] = {}
         """There is more of them to read, of which the operating system does not know."""
@@ -105,18 +105,10 @@ class Sockets:
         self._asked = False
         """`wake` was called."""
         self._closed = False
-        self._seconds = 0.0
-        """Time as `_look` has it."""
-        self._looked = clock.monotonic()
-        self._next_look = 0.0
-        self._deaf_until: float | None = None
-        """Until when nobody new is let in; None: everybody is."""
-        self._listeners = [*listeners(listen)]
+        found = listeners(listen)  # first: it may raise
         self._caller_context = tls.caller_context()
-        self._listener_context = tls.listener_context(listen.certificate)
         self._poller = Poller()
-        for listener in self._listeners:
-            self._poller.watch(listener.socket, READ, listener)
+        self._reception = Reception(found, listen.certificate, self._poller, clock)
         _networks.add(self)
 
     @property
@@ -127,7 +119,7 @@ class Sockets:
     @property
     def address(self) -> str:
         """As `Network.address`."""
-        return ",".join(str(listener.way) for listener in self._listeners)
+        return self._reception.address
 
     @property
     def refused(self) -> Mapping[str, int]:
@@ -165,7 +157,7 @@ class Sockets:
         """As `Network.connect`."""
         if peer not in self._peers:
             dialing = self._peers[peer] = Dialing(peer, address, self._limits.silent_seconds)
-            self._called[dialing] = None
+            self._unopened.called[dialing] = None
             self._dial(dialing)
 
     def poll(self, seconds: float) -> Sequence[Event]:
@@ -193,11 +185,8 @@ class Sockets:
         if self._closed:
             return
         self._closed = True
-        self._deaf_until = None
-        for listener in self._listeners:
-            self._poller.forget(listener.socket)
-            listener.close()
-        for entry in [*self._strangers, *self._called]:
+        self._reception.close()
+        for entry in self._unopened.all():
             self._remove(entry)
         unfinished = set(self._connections)
         for connection in unfinished:
@@ -227,20 +216,22 @@ class Sockets:
         self._read_noted()
         if self._events or self._asked or self._unread:
             seconds = 0.0
-        elif self._unopened():
-            seconds = min(seconds, _TICK_SECONDS if self._deaf_until is None else PAUSE_SECONDS)
+        elif self._reception.paused:
+            seconds = min(seconds, PAUSE_SECONDS)
+        elif self._unopened:
+            seconds = min(seconds, TICK_SECONDS)
         elif self._far:
-            seconds = min(seconds, _SILENCE_SECONDS)
+            seconds = min(seconds, SILENCE_SECONDS)
         unread, self._unread = self._unread, {}
         self._serve(seconds, unread)
         for connection in unread:
             if connection in self._connections:
                 self._read(connection)
-        if self._unopened():
-            self._resume()
-            self._look()
-        if self._far:
-            self._look_at_far()
+        if self._unopened or self._reception.paused:
+            self._reception.resume()
+            self._end_late()
+        for connection, seconds in self._far.cut():
+            self._lose(connection, CUT, f"its host has acknowledged nothing for {seconds:.0f} s")
 
     def _serve(self, seconds: float, unread: dict[Connection, None]) -> None:
         """Wait at most so long for sockets; those that have something to read are added to `unread`."""
@@ -256,24 +247,8 @@ class Sockets:
                     unread[entry] = None
 
     def silent_seconds(self, peer: Peer) -> float:
-        """As `Network.silent_seconds`: a host is asked whether it is there if nothing else is sent."""
-        entry = self._peers.get(peer)
-        if not isinstance(entry, Connection) or entry not in self._far:
-            return 0.0
-        silent = entry.stream.silence().seconds
-        return silent if silent > _ASKED_TWICE * idle_seconds(self._limits.silent_seconds) else 0.0
-
-    def _look_at_far(self) -> None:
-        """Once a second: end the connections to hosts that acknowledge nothing for long."""
-        now = self._clock.monotonic()
-        if now < self._next_far_look:
-            return
-        self._next_far_look = now + _SILENCE_SECONDS
-        for connection in list(self._far):
-            silence = connection.stream.silence()
-            if silence.unanswered >= self._limits.silent_seconds:
-                what = f"its host has acknowledged nothing for {silence.seconds:.0f} s"
-                self._lose(connection, CUT, what)
+        """As `Network.silent_seconds`."""
+        return self._far.silent_seconds(self._peers.get(peer))
 
     def _read_noted(self) -> None:
         """Look after those whose outbox has something left, or has failed: that shows when they are read."""
@@ -315,15 +290,12 @@ class Sockets:
 
     def _open(self, connection: Connection, peer: Peer) -> None:
         """The handshake of a connection is over; reports it the first time."""
-        if connection in self._strangers or connection in self._called:
-            self._strangers.pop(connection, None)
-            self._called.pop(connection, None)
+        if self._unopened.discard(connection):
             before = self._peers.get(peer)
             if before is not None and before is not connection:
                 self._lose(before, REPLACED)
             self._peers[peer] = connection
-            if connection.stream.is_far:
-                self._far[connection] = None
+            self._far.add(connection)
             self._events.append(Opened(peer))
             connection.outbox.open(connection.stream)
 
@@ -359,7 +331,7 @@ class Sockets:
 
     def _remove(self, entry: Connection | Dialing) -> None:
         """End a connection, or what would become one; it is known no more."""
-        self._called.pop(entry, None)
+        self._unopened.discard(entry)
         if entry.peer is not None and self._peers.get(entry.peer) is entry:
             del self._peers[entry.peer]
         entry.outbox.drop()
@@ -367,8 +339,7 @@ class Sockets:
             self._poller.forget(entry.socket)
             entry.close()
             return
-        self._strangers.pop(entry, None)
-        self._far.pop(entry, None)
+        self._far.discard(entry)
         self._unread.pop(entry, None)
         if self._connections.pop(entry, None) is not None:
             self._poller.forget(entry.stream)
@@ -380,7 +351,7 @@ class Sockets:
         """Take new connections. Where there are too many strangers, the oldest goes."""
         for _ in range(_ACCEPTED_AT_ONCE):
             if self._refusals.too_fast:
-                self._pause()
+                self._reception.pause()
                 return
             try:
                 accepted, address = listener.socket.accept()
@@ -388,12 +359,12 @@ class Sockets:
                 return
             except OSError as error:  # no descriptor is left, or the caller is gone: do not try again at once
                 self._refusals.add(TOO_MANY, str(listener.way), str(error))
-                self._pause()
+                self._reception.pause()
                 return
             few = descriptors_are_few(accepted.fileno())
-            if self._strangers and (few or len(self._strangers) >= self._most_strangers):
-                oldest = next(iter(self._strangers))
-                self._end(oldest, RefusedError(TOO_MANY, "others have come since"))
+            strangers = self._unopened.strangers
+            if strangers and (few or len(strangers) >= self._limits.strangers):
+                self._end(next(iter(strangers)), RefusedError(TOO_MANY, "others have come since"))
             where = f"{address[0]}:{address[1]}" if isinstance(address, tuple) else str(listener.way)
             try:
                 prepare(accepted, self._limits.silent_seconds)
@@ -401,31 +372,15 @@ class Sockets:
                 accepted.close()
                 self._refusals.add(UNAUTHENTICATED, where, str(error))
                 continue
-            stream: Stream = PlainStream(accepted)
-            if listener.certificate is not None:
-                stream = TlsStream(accepted, self._listener_context, listener.certificate.digest)
-            connection = self._begin(stream, Outbox(), where)
-            self._strangers[connection] = None
+            connection = self._begin(self._reception.stream(accepted, listener), Outbox(), where)
+            self._unopened.strangers[connection] = None
             self._write(connection)
-
-    def _pause(self) -> None:
-        """Let nobody new in for a moment; who comes waits at the port."""
-        self._deaf_until = self._clock.monotonic() + PAUSE_SECONDS
-        for listener in self._listeners:
-            self._poller.forget(listener.socket)
-
-    def _resume(self) -> None:
-        """Let others in again, once the pause is over."""
-        if self._deaf_until is not None and self._clock.monotonic() >= self._deaf_until:
-            self._deaf_until = None
-            for listener in self._listeners:
-                self._poller.watch(listener.socket, READ, listener)
 
     def _dial(self, dialing: Dialing, failed: str = "") -> None:
         """Connect to a peer by the next way that it has."""
         self._poller.forget(dialing.socket)
         try:
-            connected = dialing.next(self._seconds, failed)
+            connected = dialing.next(self._time.seconds, failed)
         except UnreachableError as error:
             self._lose(dialing, NOBODY if error.nobody else UNREACHABLE, str(error))
             return
@@ -436,7 +391,7 @@ class Sockets:
 
     def _dialed(self, dialing: Dialing) -> None:
         """The socket of a peer is connected, or it cannot be."""
-        if dialing not in self._called:
+        if dialing not in self._unopened.called:
             return
         self._poller.forget(dialing.socket)
         try:
@@ -444,11 +399,11 @@ class Sockets:
         except OSError as error:
             self._dial(dialing, error.strerror or str(error))
             return
-        del self._called[dialing]
+        self._unopened.discard(dialing)
         stream = TlsStream(connected, self._caller_context) if dialing.tls else PlainStream(connected)
         connection = self._begin(stream, dialing.outbox, dialing.where, dialing.peer)
         self._peers[dialing.peer] = connection
-        self._called[connection] = None
+        self._unopened.called[connection] = None
         self._write(connection)
 
     def _begin(self, stream: Stream, outbox: Outbox, where: str, peer: Peer | None = None) -> Connection:
@@ -461,35 +416,24 @@ class Sockets:
             expected=peer,
             outbox=outbox,
             where=where,
-            since=self._seconds,
+            since=self._time.seconds,
             maximum_bytes=self._limits.frame_bytes,
         )
         self._connections[connection] = READ
         self._poller.watch(stream, READ, connection)
         return connection
 
-    def _unopened(self) -> bool:
-        """True if there is something that `_look` may have to end or to try again."""
-        return bool(self._strangers or self._called or self._deaf_until is not None)
-
-    def _look(self) -> None:
-        """Twice a second: end what takes too long; try again what was not possible.
-
-        While nobody polls, time stands still after a second: what others have sent was not read.
-        """
-        now = self._clock.monotonic()
-        self._seconds += min(now - self._looked, 1.0)
-        self._looked = now
-        if self._seconds < self._next_look:
+    def _end_late(self) -> None:
+        """Twice a second: end what takes too long to open; try again what was not possible."""
+        if not self._time.due():
             return
-        self._next_look = self._seconds + _TICK_SECONDS
-        limits = self._limits
-        for stranger in list(self._strangers):
-            if self._seconds - stranger.since <= limits.handshake_seconds:
+        now, limits = self._time.seconds, self._limits
+        for stranger in list(self._unopened.strangers):
+            if now - stranger.since <= limits.handshake_seconds:
                 break
             self._end(stranger, RefusedError(LATE, f"no proof within {limits.handshake_seconds:g} s"))
-        for entry in list(self._called):
-            passed = self._seconds - entry.since
+        for entry in list(self._unopened.called):
+            passed = now - entry.since
             if isinstance(entry, Connection):
                 if passed > limits.answer_seconds:
                     self._lose(entry, LATE, f"no proof within {limits.answer_seconds:g} s")
