@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ridgeline.measure.metric import Kind, Metric
 from ridgeline.measure.metrics import BY_NAME
+from ridgeline.measure.registry.operators import OPERATOR_METRICS
 
 ALL = 'application="$application"'
 """Chooses the samples of the application."""
@@ -68,6 +69,25 @@ def _quantiles(metric: str, *by: str, legend: str = "") -> tuple[Query, ...]:
 
 _PARTITION = ("operator", "partition")
 _TITLE = "{{operator}}[{{partition}}]"
+_PLACED = {"Queue", "Windows behind", "Rejected records", "Failures and dropped windows", "State"}
+"""Panels below that take lines of the table of operators' metrics."""
+
+
+def _of_table(panel: str, *, operators: bool = False) -> tuple[Query, ...]:
+    """The queries that the table of operators' metrics has for a panel."""
+    return tuple(
+        Query(row.metric.name, _PARTITION, row.graph.legend.format(_TITLE), operators=operators)
+        for row in OPERATOR_METRICS
+        if row.metric is not None and row.graph is not None and row.graph.panel == panel
+    )
+
+
+_PANELS_OF_TABLE = tuple(
+    Panel(title, "timeseries", 8, _of_table(title, operators=True))
+    for title in dict.fromkeys(row.graph.panel for row in OPERATOR_METRICS if row.graph is not None)
+    if title not in _PLACED
+)
+"""Panels that only the table of operators' metrics has."""
 ROWS: dict[str, tuple[Panel, ...]] = {
     "Verdict": (
         Panel("Verdict", "stat", 4, (Query("verdict", legend="{{verdict}}"),), height=6),
@@ -158,15 +178,13 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 ),
             ),
         ),
-        Panel(
-            "Queue", "timeseries", 8, (Query("operator_queue_records", _PARTITION, _TITLE, operators=True),)
-        ),
+        Panel("Queue", "timeseries", 8, _of_table("Queue", operators=True)),
         Panel(
             "Windows behind",
             "timeseries",
             8,
             (
-                Query("operator_windows_behind", _PARTITION, _TITLE, operators=True),
+                *_of_table("Windows behind", operators=True),
                 Query("windows_behind", legend="application"),
             ),
         ),
@@ -174,17 +192,15 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "Rejected records",
             "timeseries",
             8,
-            (Query("operator_records_rejected_total", _PARTITION, _TITLE, operators=True),),
+            _of_table("Rejected records", operators=True),
         ),
         Panel(
             "Failures and dropped windows",
             "timeseries",
             8,
-            (
-                Query("operator_failures_total", _PARTITION, f"{_TITLE} failures", operators=True),
-                Query("operator_windows_dropped_total", _PARTITION, f"{_TITLE} dropped", operators=True),
-            ),
+            _of_table("Failures and dropped windows", operators=True),
         ),
+        *_PANELS_OF_TABLE,
     ),
     "Record age": (
         Panel(
@@ -286,10 +302,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "State",
             "timeseries",
             6,
-            (
-                Query("operator_state_bytes", _PARTITION, _TITLE),
-                Query("operator_held_bytes", _PARTITION, f"slides of {_TITLE}"),
-            ),
+            _of_table("State"),
             stacked=True,
         ),
         Panel(

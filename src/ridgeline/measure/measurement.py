@@ -21,7 +21,6 @@ from ridgeline.measure.answers.application import (
 )
 from ridgeline.measure.answers.operators import (
     ContainerAnswer,
-    Moment,
     OperatorAnswer,
     RecordAgesAnswer,
     StreamAnswer,
@@ -72,9 +71,11 @@ from ridgeline.measure.events import (
 from ridgeline.measure.latency.fold import LatencyFold
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.latency.window import assemble
+from ridgeline.measure.moment import Moment, OperatorMoment
 from ridgeline.measure.own_metrics import OwnMetrics
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
+from ridgeline.measure.registry.operators import COUNTED, LATENCY_METRICS
 from ridgeline.measure.run_counts import RunCounts
 from ridgeline.measure.slot_events import (
     SlotJoined,
@@ -117,7 +118,7 @@ class Measurement:
         self.topology = Topology((), ())
         self.plan: ApplicationPlanned | None = None
         self._clocks = ClockOffsets(own_host=own_host)
-        self._statuses = Statuses()
+        self._statuses = Statuses(COUNTED)
         self._succession = Succession()
         self.counts = RunCounts()
         self.changes = ChangeFold()
@@ -358,7 +359,13 @@ class Measurement:
 
         Raises KeyError for a window that is not kept.
         """
-        return self._latency.latency(window_id, self.windows_behind(now))
+        moment = self._moment(now)
+        metrics = {
+            number: {row.name: row.value(seen) for row in LATENCY_METRICS}
+            for number, status in self._statuses.operators.items()
+            for seen in (self._seen(status, moment),)
+        }
+        return self._latency.latency(window_id, metrics)
 
     def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """Critical path, slack and blame chain of a window (default: the last).
@@ -540,7 +547,10 @@ class Measurement:
         return self._operator(status, self._moment(now, [operator_id], self.latency(now), self._doing(now)))
 
     def _operator(self, status: OperatorStatus, moment: Moment) -> OperatorAnswer:
-        return operator_answer(status, self._statuses.containers[status.node.container], moment)
+        return operator_answer(self._seen(status, moment))
+
+    def _seen(self, status: OperatorStatus, moment: Moment) -> OperatorMoment:
+        return OperatorMoment(status, self._statuses.containers[status.node.container], moment)
 
     def containers(self, now: float) -> list[ContainerAnswer]:
         """All containers."""
@@ -582,7 +592,7 @@ class Measurement:
             over=self._ended is not None,
             current_window=next(iter(self._running), self._committed),
             latencies={row["id"]: row for row in latency["operators"]} if latency is not None else {},
-            behind=self.windows_behind(now) if latency is not None else {},
+            behind=self.windows_behind(now),
             tuples={
                 number: (self._throughput.totals(number), self._throughput.rates(number, now))
                 for number in tuples_of

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections import deque
-from collections.abc import Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ridgeline.measure.events import (
@@ -22,52 +22,43 @@ _FAILED = re.compile(r"operator `([^`]*)` \(partition (\d+)\) of application ") 
 
 
 @dataclass(slots=True)
-class OperatorCounts:
-    """What is counted since the start of the run, of all that had an operator's label and partition."""
-
-    errors: int = 0
-    dropped_windows: int = 0
-    failures: int = 0
-    late: int = 0
-    ahead: int = 0
-
-
-@dataclass(slots=True)
 class OperatorStatus:
     """One physical operator, as of its last committed window.
 
-    `last_window` is None before the first. `begun`: the last window before its first one, None if the run
-    began with it.
+    `begun`: the last window before its first one, None if the run began with it. `counts`: sums since the
+    start of the run, of all that had its label and partition, by name. `last`: None before its first window.
     """
 
     node: OperatorNode
     begun: int | None = None
-    counts: OperatorCounts = field(default_factory=OperatorCounts)
-    last_window: int | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+    last: OperatorWindow | None = None
     error_tuples: tuple[str, ...] = ()
-    state_bytes: int = 0
-    held_bytes: int = 0
-    finished: bool = False
     watermark: WatermarkReading | None = None
     _cpu: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS + 1))
     _queues: deque[int] = field(default_factory=lambda: deque(maxlen=AVERAGE_WINDOWS))
 
-    def add(self, event: OperatorWindow) -> None:
-        """Take in a committed window."""
-        self.last_window = event.window_id
-        counts = self.counts
-        counts.errors += event.errors
+    def add(self, event: OperatorWindow, counted: Mapping[str, Callable[[OperatorWindow], int]]) -> None:
+        """Take in a committed window. `counted`: how much it adds to each of `counts`."""
+        self.last = event
         self.error_tuples = event.error_tuples or self.error_tuples
-        counts.dropped_windows += bool(event.dropped)
-        self.state_bytes = event.state_bytes
-        self.held_bytes = event.held_bytes
-        self.finished = event.finished
         self.watermark = event.watermark or self.watermark
-        counts.late += event.late
-        counts.ahead += event.watermark.ahead if event.watermark is not None else 0
+        for name, amount in counted.items():
+            self.counts[name] += amount(event)
+        self.counts["recordsAhead"] += event.watermark.ahead if event.watermark is not None else 0
         cpu = event.compute_seconds if event.cpu_seconds is None else event.cpu_seconds
         self._cpu.append((event.at, cpu))
         self._queues.append(event.queue)
+
+    @property
+    def last_window(self) -> int | None:
+        """The last window that it has completed; None before its first."""
+        return None if self.last is None else self.last.window_id
+
+    @property
+    def finished(self) -> bool:
+        """True if it has come to the end of its input."""
+        return self.last is not None and self.last.finished
 
     @property
     def done(self) -> int | None:
@@ -114,9 +105,13 @@ class ContainerStatus:
 
 
 class Statuses:
-    """The status of all operators and containers of the present plan."""
+    """The status of all operators and containers of the present plan.
 
-    def __init__(self) -> None:
+    `counted`: how much a window adds to each of an operator's `counts`, by name.
+    """
+
+    def __init__(self, counted: Mapping[str, Callable[[OperatorWindow], int]]) -> None:
+        self._counted = counted
         self.operators: dict[int, OperatorStatus] = {}
         self.containers: dict[int, ContainerStatus] = {}
         self.failed_containers = 0
@@ -183,7 +178,7 @@ class Statuses:
         """An operator's window is committed."""
         operator = self.operators.get(event.operator)
         if operator is not None:
-            operator.add(event)
+            operator.add(event, self._counted)
 
     def retried(self, event: WindowRetried) -> None:
         """An attempt did not count."""
@@ -199,6 +194,6 @@ class Statuses:
         for operator in self.operators.values():
             node = operator.node
             if node.name == name and node.partition == partition and not node.unifier:
-                operator.counts.failures += 1
+                operator.counts["failureCount"] += 1
                 self.failed_containers += 1
                 return

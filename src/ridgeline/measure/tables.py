@@ -9,6 +9,7 @@ an infinite remaining time is an infinite number; null is what is not known.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,10 +22,17 @@ from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAn
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.answers.promises import PromiseAnswer
 from ridgeline.measure.answers.windows import CriticalPathAnswer, LatencyAnswer, WindowSummaryAnswer
+from ridgeline.measure.registry.operators import LATENCY_METRICS
 
 _TEXT, _COUNT, _NUMBER, _YES = pa.string(), pa.int64(), pa.float64(), pa.bool_()
 _TIME = pa.timestamp("us", tz="UTC")
 _Columns = Sequence[tuple[str, str, pa.DataType]]
+
+
+def _snake(name: str) -> str:
+    """A camelCase name in snake_case."""
+    return re.sub("(?=[A-Z])", "_", name).lower()
+
 
 _LATENCY: _Columns = (
     ("operator", "operator", _TEXT),
@@ -38,7 +46,7 @@ _LATENCY: _Columns = (
     ("average_ms", "averageMs", _NUMBER),
     ("p50_ms", "p50Ms", _NUMBER),
     ("p99_ms", "p99Ms", _NUMBER),
-    ("windows_behind", "windowsBehind", _COUNT),
+    *((_snake(row.name), row.name, _COUNT if row.type is int else _NUMBER) for row in LATENCY_METRICS),
     ("estimated", "estimated", _YES),
 )
 _PROMISE: _Columns = (

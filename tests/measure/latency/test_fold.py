@@ -106,7 +106,7 @@ def test_the_critical_path_of_the_figure():
 
 
 def test_the_latency_of_an_operator_with_its_averages_and_percentiles():
-    answer = fed(*({"B": 10 * number} for number in range(1, 21))).latency(behind={2: 4})
+    answer = fed(*({"B": 10 * number} for number in range(1, 21))).latency(metrics={2: {"windowsBehind": 4}})
     assert answer["windowId"] == 19
     assert row(answer, "B") == {
         "operator": "B",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
@@ -13,6 +13,8 @@ from ridgeline.cli.tables import Columns, fitted, flow
 from ridgeline.cli.units import UNKNOWN, count, duration, milliseconds, percentile, rate, time_of_day
 from ridgeline.cli.views.backlog import size
 from ridgeline.measure.answers.application import InfoAnswer
+from ridgeline.measure.operator_metric import Form, TerminalColumn, arranged
+from ridgeline.measure.registry.operators import LATENCY_METRICS, OPERATOR_METRICS
 
 STATES: Mapping[str, str] = {
     "ACTIVE": "green",
@@ -25,6 +27,14 @@ STATES: Mapping[str, str] = {
 }
 
 Rows = Sequence[Mapping[str, Any]]
+_OPERATOR_COLUMNS = arranged(
+    (row.column.title, row.column.after, (row.name, row.column))
+    for row in OPERATOR_METRICS
+    if row.column is not None
+)
+_LATENCY_COLUMNS = [
+    (row.name, row.latency_column) for row in LATENCY_METRICS if row.latency_column is not None
+]
 
 
 def apps_table(apps: Rows, width: int) -> Table:
@@ -86,34 +96,23 @@ def operators_list(operators: Rows, width: int) -> Table:
         "status": [Text(operator["status"], STATES.get(operator["status"], "")) for operator in operators],
         "container": [Text(str(operator["container"])) for operator in operators],
         "host": [Text(operator["host"] or UNKNOWN) for operator in operators],
-        "window": [Text(_number(operator["currentWindowId"])) for operator in operators],
-        "processed": [Text(count(operator["totalTuplesProcessed"])) for operator in operators],
-        "emitted": [Text(count(operator["totalTuplesEmitted"])) for operator in operators],
-        "in/s": [Text(rate(operator["tuplesProcessedPSMA"])) for operator in operators],
-        "out/s": [Text(rate(operator["tuplesEmittedPSMA"])) for operator in operators],
-        "latency": [Text(milliseconds(operator["latencyMA"])) for operator in operators],
-        "cpu": [Text(_percent(operator["cpuPercentageMA"])) for operator in operators],
-        "failures": [
-            Text(count(operator["failureCount"]), "yellow" if operator["failureCount"] else "dim")
-            for operator in operators
-        ],
+        **_metric_columns(operators, _OPERATOR_COLUMNS),
     }
-    if any(operator.get("heldBytes") for operator in operators):
-        columns["held"] = [Text(size(operator["heldBytes"])) for operator in operators]
-    dispensable = (
-        "held",
-        "host",
-        "emitted",
-        "failures",
-        "cpu",
-        "processed",
-        "out/s",
-        "window",
-        "container",
-        "in/s",
-        "latency",
-    )
-    return fitted(columns, width, dispensable, left=("operator", "status", "host"))
+    keep = {"host": 1, "container": 8, **{column.title: column.keep for _, column in _OPERATOR_COLUMNS}}
+    return fitted(columns, width, sorted(keep, key=keep.__getitem__), left=("operator", "status", "host"))
+
+
+def _metric_columns(operators: Rows, shown: Sequence[tuple[str, TerminalColumn]]) -> Columns:
+    """Columns of the table of metrics. `shown`: field of the answer, column."""
+    return {
+        column.title: [
+            Text(_FORMS[column.form](value), ("yellow" if value else "dim") if column.warns else "")
+            for value in values
+        ]
+        for name, column in shown
+        for values in ([operator.get(name) for operator in operators],)
+        if any(values) or not column.unless_zero
+    }
 
 
 def containers_table(containers: Rows, width: int) -> Table:
@@ -168,8 +167,7 @@ def latency_table(latency: Mapping[str, Any], width: int) -> Table:
         columns[title] = [Text(milliseconds(operator.get(name))) for operator in operators]
     for title, name in (("p50", "p50Ms"), ("p99", "p99Ms")):
         columns[title] = [Text(percentile(operator.get(name))) for operator in operators]
-    if any(operator["windowsBehind"] for operator in operators):
-        columns["behind"] = [Text(count(operator["windowsBehind"])) for operator in operators]
+    columns |= _metric_columns(operators, _LATENCY_COLUMNS)
     return fitted(columns, width, ("average", "p50", "transfer", "wait", "cpu", "compute"))
 
 
@@ -202,3 +200,13 @@ def _percent(number: float | None) -> str:
 
 def _ago(seconds: float | None) -> str:
     return UNKNOWN if seconds is None else f"{duration(seconds)} ago"
+
+
+_FORMS: Mapping[Form, Callable[[Any], str]] = {
+    Form.NUMBER: _number,
+    Form.COUNT: count,
+    Form.RATE: rate,
+    Form.MILLISECONDS: milliseconds,
+    Form.PERCENT: _percent,
+    Form.SIZE: size,
+}

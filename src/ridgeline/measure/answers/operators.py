@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Annotated, Any, TypedDict
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
 
 from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.age.record_age import LEVELS, AgeFigures
-from ridgeline.measure.answers.windows import OperatorLatencyAnswer
+from ridgeline.measure.moment import RUNNING, Moment, OperatorMoment
+from ridgeline.measure.operator_metric import answer_type
 from ridgeline.measure.progress.throughput import Rates, Totals
+from ridgeline.measure.registry.operators import OPERATOR_METRICS
 from ridgeline.measure.status import ContainerStatus, OperatorStatus
 from ridgeline.measure.topology import OperatorNode, Topology
 
@@ -24,8 +25,8 @@ class PortAnswer(TypedDict):
     queueSizeMA: Annotated[float | None, "Tuples that waited, averaged; known of a single input port only."]
 
 
-class OperatorAnswer(TypedDict):
-    """A physical operator: a partition, or a unifier."""
+class OperatorPlaceAnswer(TypedDict):
+    """A physical operator: which one it is, where it runs, and whether it does."""
 
     id: Annotated[int, "Id of the physical operator."]
     operator: Annotated[str, "Its title, such as `book[1]`."]
@@ -41,33 +42,30 @@ class OperatorAnswer(TypedDict):
     unifierClass: Annotated[str | None, "Class of the unifier; null for a partition."]
     kind: Annotated[str, "`input`, `operator` or `output`."]
     status: Annotated[str, "`PENDING`, `ACTIVE`, `WAITING`, `DONE`, `SILENT` or `INACTIVE`."]
-    currentWindowId: Annotated[int | None, "The window that it works on, or its last one."]
-    recoveryWindowId: Annotated[int | None, "Its last committed window."]
-    totalTuplesProcessed: Annotated[int, "Tuples in, since the start."]
-    totalTuplesEmitted: Annotated[int, "Tuples out, since the start."]
-    tuplesProcessedPSMA: Annotated[float, "Tuples in per second, averaged."]
-    tuplesEmittedPSMA: Annotated[float, "Tuples out per second, averaged."]
-    cpuPercentageMA: Annotated[
-        float | None, "Processor time per wall time over the last windows, in percent."
-    ]
-    latencyMA: Annotated[float | None, "Mean latency of the last 10 windows, in milliseconds."]
-    latencyMs: Annotated[float | None, "Latency in the last window."]
-    computeMs: Annotated[float | None, "The part of `latencyMs` in callbacks."]
-    cpuMs: Annotated[float | None, "Of `computeMs`, processor time; the rest it slept, or others had it."]
-    waitMs: Annotated[float | None, "The part of `latencyMs` spent waiting."]
-    transferMs: Annotated[float | None, "The part of `latencyMs` in which tuples or state moved."]
-    p50Ms: Annotated[float | None, "Median latency of all windows."]
-    p99Ms: Annotated[float | None, "99th percentile of the latency of all windows."]
-    windowsBehind: Annotated[int, "Windows that are over by the schedule and that it has not completed."]
-    failureCount: Annotated[int, "Failures of it that made a window start again."]
-    lastHeartbeat: Annotated[float | None, "When its container's last heartbeat or report came."]
-    stateBytes: Annotated[int, "Bytes of state that its last window changed."]
-    heldBytes: Annotated[int, "Bytes of tuples that it keeps in memory for sliding application windows."]
-    errors: Annotated[int, "Tuples that it emitted at error ports or left out, since the start."]
-    errorTuples: Annotated[list[str], "The last of them, as text."]
-    lateRecords: Annotated[int, "Records that came too late, since the start; they are no errors."]
-    droppedWindows: Annotated[int, "Windows that it lost, with `AT_MOST_ONCE`."]
-    queueSizeMA: Annotated[float | None, "Tuples that waited when its turn came, averaged."]
+
+
+if TYPE_CHECKING:
+
+    class OperatorMetricsAnswer(TypedDict):
+        """The metrics that our own code reads by name."""
+
+        currentWindowId: int | None
+        recoveryWindowId: int | None
+        tuplesProcessedPSMA: float
+        tuplesEmittedPSMA: float
+        cpuPercentageMA: float | None
+        failureCount: int
+        lastHeartbeat: float | None
+
+else:
+    OperatorMetricsAnswer = answer_type(
+        "OperatorMetricsAnswer", {row.name: (row.type, row.help) for row in OPERATOR_METRICS}
+    )
+
+
+class OperatorAnswer(OperatorPlaceAnswer, OperatorMetricsAnswer):
+    """A physical operator: a partition, or a unifier."""
+
     ports: Annotated[list[PortAnswer], "Its ports."]
 
 
@@ -153,35 +151,14 @@ class StreamAnswer(TypedDict):
     sinks: Annotated[list[PortRefAnswer], "The input ports that read from it."]
 
 
-_RUNNING = {"waiting": "WAITING", "running": "ACTIVE", "done": "DONE"}
 _NAMED = 20  # ids that a message names
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """What answers of one moment share, by operator id.
-
-    The rows of `LatencyFold.latency`, windows behind, tuples, and what each operator is doing.
-
-    `states` are those of the running window, as far as containers have said; `silent` are containers.
-    """
-
-    now: float
-    over: bool
-    current_window: int | None
-    latencies: Mapping[int, OperatorLatencyAnswer] = field(default_factory=dict)
-    behind: Mapping[int, int] = field(default_factory=dict)
-    tuples: Mapping[int, tuple[Totals, Rates]] = field(default_factory=dict)
-    states: Mapping[int, str] = field(default_factory=dict)
-    silent: frozenset[int] = frozenset()
-
-
-def operator_answer(status: OperatorStatus, container: ContainerStatus, moment: Moment) -> OperatorAnswer:
+def operator_answer(seen: OperatorMoment) -> OperatorAnswer:
     """One physical operator."""
+    status, container = seen.status, seen.container
     node = status.node
-    latency = moment.latencies.get(node.id)
-    totals, rates = moment.tuples[node.id]
-    return {
+    place: OperatorPlaceAnswer = {
         "id": node.id,
         "operator": node.title,
         "name": node.title,
@@ -195,36 +172,10 @@ def operator_answer(status: OperatorStatus, container: ContainerStatus, moment: 
         "own": dict(node.own),
         "unifierClass": node.class_name if node.unifier else None,
         "kind": node.kind,
-        "status": _operator_state(status, moment),
-        "currentWindowId": moment.current_window
-        if moment.states.get(node.id) in _RUNNING
-        else status.last_window,
-        "recoveryWindowId": status.last_window,
-        "totalTuplesProcessed": totals.tuples_in,
-        "totalTuplesEmitted": totals.tuples_out,
-        "tuplesProcessedPSMA": rates.tuples_in,
-        "tuplesEmittedPSMA": rates.tuples_out,
-        "cpuPercentageMA": status.cpu_percentage,
-        "latencyMA": latency["averageMs"] if latency else None,
-        "latencyMs": latency["latencyMs"] if latency else None,
-        "computeMs": latency["computeMs"] if latency else None,
-        "cpuMs": latency["cpuMs"] if latency else None,
-        "waitMs": latency["waitMs"] if latency else None,
-        "transferMs": latency["transferMs"] if latency else None,
-        "p50Ms": latency["p50Ms"] if latency else None,
-        "p99Ms": latency["p99Ms"] if latency else None,
-        "windowsBehind": moment.behind[node.id],
-        "failureCount": status.counts.failures,
-        "lastHeartbeat": container.last_seen,
-        "stateBytes": status.state_bytes,
-        "heldBytes": status.held_bytes,
-        "errors": status.counts.errors,
-        "errorTuples": list(status.error_tuples),
-        "lateRecords": status.counts.late,
-        "droppedWindows": status.counts.dropped_windows,
-        "queueSizeMA": status.queue,
-        "ports": _ports(status, totals, rates),
+        "status": _operator_state(status, seen.moment),
     }
+    metrics = {row.name: row.value(seen) for row in OPERATOR_METRICS}
+    return cast("OperatorAnswer", {**place, **metrics, "ports": _ports(status, seen.totals, seen.rates)})
 
 
 def throughput_answer(status: OperatorStatus, moment: Moment) -> OperatorThroughputAnswer:
@@ -317,7 +268,7 @@ def _operator_state(status: OperatorStatus, moment: Moment) -> str:
         return "INACTIVE"
     if status.node.container in moment.silent:
         return "SILENT"
-    return _RUNNING.get(
+    return RUNNING.get(
         moment.states.get(status.node.id, ""), "PENDING" if status.last_window is None else "ACTIVE"
     )
 

@@ -82,8 +82,8 @@ def watermarks_answer(
                 "lagSeconds": now - time / 1e6 if known else None,
                 "heldBackBy": [] if source or time == LATEST else list(holders[node.id]),
                 "idleInputs": list(idle[node.id]),
-                "lateRecords": status.counts.late,
-                "recordsAhead": status.counts.ahead,
+                "lateRecords": status.counts["lateRecords"],
+                "recordsAhead": status.counts["recordsAhead"],
             }
         )
     return {"operators": rows}

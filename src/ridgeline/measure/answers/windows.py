@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
+
+from ridgeline.measure.operator_metric import answer_type
+from ridgeline.measure.registry.operators import LATENCY_METRICS
 
 
 class OperatorTimesAnswer(TypedDict):
@@ -23,10 +26,20 @@ class OperatorTimesAnswer(TypedDict):
     p99Ms: Annotated[float | None, "99th percentile of the latency of all windows."]
 
 
-class OperatorLatencyAnswer(OperatorTimesAnswer):
+if TYPE_CHECKING:
+
+    class LatencyMetricsAnswer(TypedDict):
+        """Metrics of the operator beside its latency, as of now."""
+
+else:
+    LatencyMetricsAnswer = answer_type(
+        "LatencyMetricsAnswer", {row.name: (row.type, row.help) for row in LATENCY_METRICS}
+    )
+
+
+class OperatorLatencyAnswer(OperatorTimesAnswer, LatencyMetricsAnswer):
     """The latency of a physical operator, and how far behind it is."""
 
-    windowsBehind: Annotated[int, "Windows that are over by the schedule and that it has not completed."]
     estimated: Annotated[
         bool, "True if no upstream had reported: then `windowsBehind` times the window's width."
     ]

@@ -6,7 +6,7 @@ import math
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from ridgeline.measure.answers.windows import (
     LatencyAnswer,
     LogicalLatencyAnswer,
     OperatorLatencyAnswer,
+    OperatorTimesAnswer,
     WindowAnswer,
     WindowSummaryAnswer,
 )
@@ -39,6 +40,7 @@ from ridgeline.measure.latency.pending import PendingLatencies
 from ridgeline.measure.latency.slack import slack_of_figures
 from ridgeline.measure.latency.totals import KEPT, LatencyTotals
 from ridgeline.measure.latency.window import Stages, WindowTimes, in_slots, tasks_by_stage
+from ridgeline.measure.registry.operators import LATENCY_METRICS
 from ridgeline.measure.topology import Topology
 
 LatencyMatrix = npt.NDArray[np.float64]
@@ -48,6 +50,7 @@ NaN: the operator did not report.
 """
 SHARE_WINDOWS = 100
 _QUANTILES = (0.5, 0.99)
+_ABSENT = {row.name: row.absent for row in LATENCY_METRICS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,10 +244,12 @@ class LatencyFold:
         record = self._records[next(reversed(self._records))]
         return FoldedWindow(record.topology, record.figures, record.path, record.phases, record.held)
 
-    def latency(self, window_id: int | None = None, behind: Mapping[int, int] | None = None) -> LatencyAnswer:
+    def latency(
+        self, window_id: int | None = None, metrics: Mapping[int, Mapping[str, object]] | None = None
+    ) -> LatencyAnswer:
         """Latencies of all operators in a window (default: the last), with averages and percentiles.
 
-        `behind`: by operator, how many windows it is behind. Raises KeyError for a window that is not kept.
+        `metrics`: by operator, the values of `LATENCY_METRICS`. Raises KeyError if the window is not kept.
         """
         record = self._find(window_id)
         if record is None:
@@ -252,7 +257,7 @@ class LatencyFold:
         averages = self._averages(record)
         return {
             "windowId": record.window_id,
-            "operators": self._operators(record, averages, behind or {}),
+            "operators": self._operators(record, averages, metrics or {}),
             "logical": self._logical_operators(record, averages),
             "clamps": self.clamps,
         }
@@ -382,7 +387,7 @@ class LatencyFold:
         return found
 
     def _operators(
-        self, record: _KeptWindow, averages: LatencyMatrix, behind: Mapping[int, int]
+        self, record: _KeptWindow, averages: LatencyMatrix, metrics: Mapping[int, Mapping[str, object]]
     ) -> list[OperatorLatencyAnswer]:
         """The rows of `latency`, operator by operator."""
         self._pending.count()
@@ -397,23 +402,21 @@ class LatencyFold:
         for node, (latency, compute, wait, transfer, cpu), average, estimated in columns:
             histogram = self._histograms.get(_key(record.topology, node.id))
             p50, p99 = histogram.quantiles(_QUANTILES) if histogram is not None else (None, None)
-            rows.append(
-                {
-                    "operator": node.title,
-                    "id": node.id,
-                    "name": node.name,
-                    "latencyMs": _ms(latency),
-                    "computeMs": _ms(compute),
-                    "cpuMs": _ms(cpu),
-                    "waitMs": _ms(wait),
-                    "transferMs": _ms(transfer),
-                    "averageMs": _ms(average),
-                    "p50Ms": _ms(p50),
-                    "p99Ms": _ms(p99),
-                    "windowsBehind": behind.get(node.id, 0),
-                    "estimated": bool(estimated),
-                }
-            )
+            times: OperatorTimesAnswer = {
+                "operator": node.title,
+                "id": node.id,
+                "name": node.name,
+                "latencyMs": _ms(latency),
+                "computeMs": _ms(compute),
+                "cpuMs": _ms(cpu),
+                "waitMs": _ms(wait),
+                "transferMs": _ms(transfer),
+                "averageMs": _ms(average),
+                "p50Ms": _ms(p50),
+                "p99Ms": _ms(p99),
+            }
+            of_node = metrics.get(node.id, _ABSENT)
+            rows.append(cast("OperatorLatencyAnswer", {**times, **of_node, "estimated": bool(estimated)}))
         return rows
 
     def _logical_operators(self, record: _KeptWindow, averages: LatencyMatrix) -> list[LogicalLatencyAnswer]:

@@ -1,13 +1,25 @@
-"""Metrics of operators, partition by partition."""
+"""Metrics of operators, partition by partition.
+
+To add one, fill in a field of the event `OperatorWindow` and add a row to `OPERATOR_METRICS`.
+"""
 
 from __future__ import annotations
 
 from ridgeline.measure.metric import Kind, Metric
+from ridgeline.measure.operator_metric import (
+    Aggregate,
+    Form,
+    Graph,
+    OperatorMetric,
+    Statistics,
+    TerminalColumn,
+    arranged,
+)
 from ridgeline.measure.registry.labels import LATENCY_BOUNDS_SECONDS, OPERATOR
 
 _PORT = (*OPERATOR, "port")
 
-OPERATORS = (
+_TIMES_AND_RECORDS = (
     Metric(
         "operator_window_latency_seconds",
         Kind.HISTOGRAM,
@@ -73,59 +85,260 @@ OPERATORS = (
         "Compare it with the records in: what an operator drops or multiplies.",
         aliases=("Apex `totalTuplesEmitted`", "Flink `numRecordsOut`", "Bytewax `item_out_count`"),
     ),
-    Metric(
-        "operator_records_rejected_total",
-        Kind.COUNTER,
-        "records",
-        OPERATOR,
-        "Tuples that an operator emitted on its error ports, connected or not.",
-        "Alert on any rate; with `error_tuples_kept` some of them are shown.",
-        aliases=("Kafka Streams `dropped-records-total`",),
+)
+"""Totals by operator and by port, which are folded apart from the rows below."""
+
+OPERATOR_METRICS: tuple[OperatorMetric, ...] = (
+    OperatorMetric(
+        name="currentWindowId",
+        type=int | None,
+        help="The window that it works on, or its last one.",
+        read=lambda seen: seen.current_window,
+        aggregate=Aggregate(Statistics.EXTREMES, "The windows that they work on.", after="recoveryWindowId"),
+        column=TerminalColumn("window", Form.NUMBER, keep=7),
     ),
-    Metric(
-        "operator_windows_dropped_total",
-        Kind.COUNTER,
-        "windows",
-        OPERATOR,
-        "Windows that an operator with `AT_MOST_ONCE` lost since it had failed in them.",
-        "Alert on any rate; the reason is in the driver's log.",
+    OperatorMetric(
+        name="recoveryWindowId",
+        type=int | None,
+        help="Its last committed window.",
+        read=lambda seen: seen.status.last_window,
+        aggregate=Aggregate(Statistics.EXTREMES, "Their last committed windows.", after="lastHeartbeat"),
     ),
-    Metric(
-        "operator_failures_total",
-        Kind.COUNTER,
-        "",
-        OPERATOR,
-        "How often an operator's failure made a window start again.",
-        "Look for its exception in the driver's log.",
-        aliases=("Apex `failureCount`",),
+    OperatorMetric(
+        name="totalTuplesProcessed",
+        type=int,
+        help="Tuples in, since the start.",
+        read=lambda seen: seen.totals.tuples_in,
+        column=TerminalColumn("processed", Form.COUNT, keep=5),
     ),
-    Metric(
-        "operator_windows_behind",
-        Kind.GAUGE,
-        "windows",
-        OPERATOR,
-        "How many windows an operator is behind the newest one that it could work on.",
-        "If it grows, its container hangs: ask for its stack.",
+    OperatorMetric(
+        name="totalTuplesEmitted",
+        type=int,
+        help="Tuples out, since the start.",
+        read=lambda seen: seen.totals.tuples_out,
+        column=TerminalColumn("emitted", Form.COUNT, keep=2),
     ),
-    Metric(
-        "operator_state_bytes",
-        Kind.GAUGE,
-        "bytes",
-        OPERATOR,
-        "Size of an operator's state in the last checkpoint.",
-        "If it grows without end, keys are never forgotten.",
-        aliases=("Flink `lastCheckpointSize`", "Spark `memoryUsedBytes`"),
+    OperatorMetric(
+        name="tuplesProcessedPSMA",
+        type=float,
+        help="Tuples in per second, averaged.",
+        read=lambda seen: seen.rates.tuples_in,
+        aggregate=Aggregate(Statistics.SUM, "Tuples in per second."),
+        column=TerminalColumn("in/s", Form.RATE, keep=9),
     ),
-    Metric(
-        "operator_held_bytes", Kind.GAUGE, "bytes", OPERATOR, "What a slider keeps.", "Aggregate before it."
+    OperatorMetric(
+        name="tuplesEmittedPSMA",
+        type=float,
+        help="Tuples out per second, averaged.",
+        read=lambda seen: seen.rates.tuples_out,
+        aggregate=Aggregate(Statistics.SUM, "Tuples out per second."),
+        column=TerminalColumn("out/s", Form.RATE, keep=6),
     ),
-    Metric(
-        "operator_queue_records",
-        Kind.GAUGE,
-        "records",
-        OPERATOR,
-        "Tuples that waited for an operator when its turn came, averaged over the last windows.",
-        "It grows with the input; compare it among partitions.",
-        aliases=("Apex `queueSizeMA`",),
+    OperatorMetric(
+        name="cpuPercentageMA",
+        type=float | None,
+        help="Processor time per wall time over the last windows, in percent.",
+        read=lambda seen: seen.status.cpu_percentage,
+        aggregate=Aggregate(Statistics.SUM, "Processor time per wall time in percent."),
+        column=TerminalColumn("cpu", Form.PERCENT, keep=4, after="latency"),
+    ),
+    OperatorMetric(
+        name="latencyMA",
+        type=float | None,
+        help="Mean latency of the last 10 windows, in milliseconds.",
+        read=lambda seen: seen.latency.get("averageMs"),
+        aggregate=Aggregate(Statistics.MEAN),
+        column=TerminalColumn("latency", Form.MILLISECONDS, keep=10),
+    ),
+    OperatorMetric(
+        name="latencyMs",
+        type=float | None,
+        help="Latency in the last window.",
+        read=lambda seen: seen.latency.get("latencyMs"),
+    ),
+    OperatorMetric(
+        name="computeMs",
+        type=float | None,
+        help="The part of `latencyMs` in callbacks.",
+        read=lambda seen: seen.latency.get("computeMs"),
+    ),
+    OperatorMetric(
+        name="cpuMs",
+        type=float | None,
+        help="Of `computeMs`, processor time; the rest it slept, or others had it.",
+        read=lambda seen: seen.latency.get("cpuMs"),
+    ),
+    OperatorMetric(
+        name="waitMs",
+        type=float | None,
+        help="The part of `latencyMs` spent waiting.",
+        read=lambda seen: seen.latency.get("waitMs"),
+    ),
+    OperatorMetric(
+        name="transferMs",
+        type=float | None,
+        help="The part of `latencyMs` in which tuples or state moved.",
+        read=lambda seen: seen.latency.get("transferMs"),
+    ),
+    OperatorMetric(
+        name="p50Ms",
+        type=float | None,
+        help="Median latency of all windows.",
+        read=lambda seen: seen.latency.get("p50Ms"),
+    ),
+    OperatorMetric(
+        name="p99Ms",
+        type=float | None,
+        help="99th percentile of the latency of all windows.",
+        read=lambda seen: seen.latency.get("p99Ms"),
+    ),
+    OperatorMetric(
+        name="windowsBehind",
+        type=int,
+        help="Windows that are over by the schedule and that it has not completed.",
+        read=lambda seen: seen.moment.behind.get(seen.status.node.id, 0),
+        metric=Metric(
+            "operator_windows_behind",
+            Kind.GAUGE,
+            "windows",
+            OPERATOR,
+            "How many windows an operator is behind the newest one that it could work on.",
+            "If it grows, its container hangs: ask for its stack.",
+        ),
+        metric_after="operator_failures_total",
+        graph=Graph("Windows behind"),
+        latency_column=TerminalColumn("behind", Form.COUNT, unless_zero=True),
+    ),
+    OperatorMetric(
+        name="failureCount",
+        type=int,
+        help="Failures of it that made a window start again.",
+        read=lambda seen: seen.status.counts["failureCount"],
+        aggregate=Aggregate(Statistics.SUM, "Failures."),
+        metric=Metric(
+            "operator_failures_total",
+            Kind.COUNTER,
+            "",
+            OPERATOR,
+            "How often an operator's failure made a window start again.",
+            "Look for its exception in the driver's log.",
+            aliases=("Apex `failureCount`",),
+        ),
+        metric_after="operator_windows_dropped_total",
+        graph=Graph("Failures and dropped windows", "{} failures"),
+        column=TerminalColumn("failures", Form.COUNT, keep=3, warns=True),
+    ),
+    OperatorMetric(
+        name="lastHeartbeat",
+        type=float | None,
+        help="When its container's last heartbeat or report came.",
+        read=lambda seen: seen.container.last_seen,
+        aggregate=Aggregate(Statistics.EXTREMES, "When their last heartbeats came.", after="stateBytes"),
+    ),
+    OperatorMetric(
+        name="stateBytes",
+        type=int,
+        help="Bytes of state that its last window changed.",
+        last=lambda window: window.state_bytes,
+        aggregate=Aggregate(Statistics.SUM, "Bytes of state that the last window changed."),
+        metric=Metric(
+            "operator_state_bytes",
+            Kind.GAUGE,
+            "bytes",
+            OPERATOR,
+            "Size of an operator's state in the last checkpoint.",
+            "If it grows without end, keys are never forgotten.",
+            aliases=("Flink `lastCheckpointSize`", "Spark `memoryUsedBytes`"),
+        ),
+        metric_after="operator_windows_behind",
+        graph=Graph("State"),
+    ),
+    OperatorMetric(
+        name="heldBytes",
+        type=int,
+        help="Bytes of tuples that it keeps in memory for sliding application windows.",
+        last=lambda window: window.held_bytes,
+        metric=Metric(
+            "operator_held_bytes",
+            Kind.GAUGE,
+            "bytes",
+            OPERATOR,
+            "What a slider keeps.",
+            "Aggregate before it.",
+        ),
+        metric_after="operator_state_bytes",
+        graph=Graph("State", "slides of {}"),
+        column=TerminalColumn("held", Form.SIZE, unless_zero=True),
+    ),
+    OperatorMetric(
+        name="errors",
+        type=int,
+        help="Tuples that it emitted at error ports or left out, since the start.",
+        count=lambda window: window.errors,
+        metric=Metric(
+            "operator_records_rejected_total",
+            Kind.COUNTER,
+            "records",
+            OPERATOR,
+            "Tuples that an operator emitted on its error ports, connected or not.",
+            "Alert on any rate; with `error_tuples_kept` some of them are shown.",
+            aliases=("Kafka Streams `dropped-records-total`",),
+        ),
+        graph=Graph("Rejected records"),
+    ),
+    OperatorMetric(
+        name="errorTuples",
+        type=list[str],
+        help="The last of them, as text.",
+        read=lambda seen: list(seen.status.error_tuples),
+    ),
+    OperatorMetric(
+        name="lateRecords",
+        type=int,
+        help="Records that came too late, since the start; they are no errors.",
+        count=lambda window: window.late,
+    ),
+    OperatorMetric(
+        name="droppedWindows",
+        type=int,
+        help="Windows that it lost, with `AT_MOST_ONCE`.",
+        count=lambda window: bool(window.dropped),
+        metric=Metric(
+            "operator_windows_dropped_total",
+            Kind.COUNTER,
+            "windows",
+            OPERATOR,
+            "Windows that an operator with `AT_MOST_ONCE` lost since it had failed in them.",
+            "Alert on any rate; the reason is in the driver's log.",
+        ),
+        graph=Graph("Failures and dropped windows", "{} dropped"),
+    ),
+    OperatorMetric(
+        name="queueSizeMA",
+        type=float | None,
+        help="Tuples that waited when its turn came, averaged.",
+        read=lambda seen: seen.status.queue,
+        metric=Metric(
+            "operator_queue_records",
+            Kind.GAUGE,
+            "records",
+            OPERATOR,
+            "Tuples that waited for an operator when its turn came, averaged over the last windows.",
+            "It grows with the input; compare it among partitions.",
+            aliases=("Apex `queueSizeMA`",),
+        ),
+        graph=Graph("Queue"),
+    ),
+)
+"""The metrics of a physical operator, in the order of the REST answer's fields."""
+
+COUNTED = {row.name: row.count for row in OPERATOR_METRICS if row.count is not None}
+"""How much each window adds to the rows that are sums since the start."""
+LATENCY_METRICS = tuple(row for row in OPERATOR_METRICS if row.latency_column is not None)
+"""The rows that are in the answer about latencies too, and in its Arrow table."""
+OPERATORS = (
+    *_TIMES_AND_RECORDS,
+    *arranged(
+        (row.metric.name, row.metric_after, row.metric) for row in OPERATOR_METRICS if row.metric is not None
     ),
 )

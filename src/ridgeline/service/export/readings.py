@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.measure.answers.application import InfoAnswer
 from ridgeline.measure.answers.operators import OperatorAnswer
@@ -18,6 +18,7 @@ from ridgeline.measure.answers.windows import CriticalPathAnswer
 from ridgeline.measure.metric import Kind, Metric
 from ridgeline.measure.metrics import BY_NAME, METRICS
 from ridgeline.measure.registry.labels import STATES, VERDICTS
+from ridgeline.measure.registry.operators import OPERATOR_METRICS
 from ridgeline.measure.topology import MetricNode
 from ridgeline.observe import identity
 
@@ -49,6 +50,8 @@ Sample = tuple[Labels, float | Distribution]
 """The values of a metric's labels, `application` first, and the value."""
 
 _PARTITION = re.compile(r"\[\d+\]$")
+_OF_OPERATORS = [(row.metric.name, row.name) for row in OPERATOR_METRICS if row.metric is not None]
+"""Metrics whose value is a field of an operator's answer, and the field."""
 
 
 class Readings:
@@ -208,13 +211,9 @@ def _operator(row: OperatorAnswer, labels: Labels) -> Iterator[tuple[str, Labels
     for port in row["ports"]:
         kind = "in" if port["type"] == "input" else "out"
         yield f"operator_records_{kind}_total", (*labels, port["name"]), port["totalTuples"]
-    yield "operator_records_rejected_total", labels, row["errors"]
-    yield "operator_windows_dropped_total", labels, row["droppedWindows"]
-    yield "operator_failures_total", labels, row["failureCount"]
-    yield "operator_windows_behind", labels, row["windowsBehind"]
-    yield "operator_state_bytes", labels, row["stateBytes"]
-    yield "operator_held_bytes", labels, row["heldBytes"]
-    yield "operator_queue_records", labels, row["queueSizeMA"]
+    values: Mapping[str, Any] = row
+    for metric, name in _OF_OPERATORS:
+        yield metric, labels, values[name]
 
 
 def _records(

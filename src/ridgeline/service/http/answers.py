@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, TypedDict
 
 from ridgeline.measure.answers.operators import ContainerAnswer, OperatorAnswer, PortAnswer, StreamAnswer
 from ridgeline.measure.answers.windows import WindowSummaryAnswer
+from ridgeline.measure.operator_metric import Aggregate, Statistics, answer_type, arranged
+from ridgeline.measure.registry.operators import OPERATOR_METRICS
 
 
 class ErrorAnswer(TypedDict):
@@ -175,19 +178,25 @@ class SumAnswer(MeanAnswer):
     sum: Annotated[float | None, "The sum."]
 
 
-class AggregationAnswer(TypedDict):
-    """The figures of a logical operator's partitions, without unifiers."""
-
-    name: Annotated[str, "Name of the operator."]
-    tuplesProcessedPSMA: Annotated[SumAnswer, "Tuples in per second."]
-    tuplesEmittedPSMA: Annotated[SumAnswer, "Tuples out per second."]
-    cpuPercentageMA: Annotated[SumAnswer, "Processor time per wall time in percent."]
-    latencyMA: Annotated[MeanAnswer, "Mean latency of the last 10 windows, in milliseconds."]
-    failureCount: Annotated[SumAnswer, "Failures."]
-    stateBytes: Annotated[SumAnswer, "Bytes of state that the last window changed."]
-    lastHeartbeat: Annotated[ExtremesAnswer, "When their last heartbeats came."]
-    recoveryWindowId: Annotated[ExtremesAnswer, "Their last committed windows."]
-    currentWindowId: Annotated[ExtremesAnswer, "The windows that they work on."]
+_STATISTICS = {
+    Statistics.EXTREMES: ExtremesAnswer,
+    Statistics.MEAN: MeanAnswer,
+    Statistics.SUM: SumAnswer,
+}
+AGGREGATED: Sequence[tuple[str, Aggregate, str]] = arranged(
+    (row.name, row.aggregate.after, (row.name, row.aggregate, row.aggregate.help or row.help))
+    for row in OPERATOR_METRICS
+    if row.aggregate is not None
+)
+"""The fields of `AggregationAnswer` after its name: name, what is aggregated, description."""
+AggregationAnswer: Any = answer_type(
+    "AggregationAnswer",
+    {
+        "name": (str, "Name of the operator."),
+        **{name: (_STATISTICS[one.statistics], text) for name, one, text in AGGREGATED},
+    },
+)
+AggregationAnswer.__doc__ = "The figures of a logical operator's partitions, without unifiers."
 
 
 class PhysicalPlanAnswer(TypedDict):

@@ -7,17 +7,18 @@ Field names are those of Apache Apex's STRAM web services (`LogicalOperatorInfo`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from ridgeline.api.operator import operator_type
 from ridgeline.measure.answers.application import OperatorTotalsAnswer
 from ridgeline.measure.answers.operators import OperatorAnswer
+from ridgeline.measure.operator_metric import Statistics
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, PortRef, module_of
 from ridgeline.plan.show.to_json import locality_name
 from ridgeline.plan.shown_properties import plain, shown_properties
 from ridgeline.service.http.answers import (
-    AggregationAnswer,
+    AGGREGATED,
     ExtremesAnswer,
     LogicalOperatorAnswer,
     LogicalPlanAnswer,
@@ -139,20 +140,12 @@ def logical_operator(
     }
 
 
-def aggregation(name: str, rows: Iterable[OperatorAnswer]) -> AggregationAnswer:
-    """Minimum, maximum, average and sum of what a logical operator's partitions have, without unifiers."""
+def aggregation(name: str, rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """An `AggregationAnswer`: statistics of what a logical operator's partitions have, without unifiers."""
     own = [row for row in rows if row["logicalName"] == name and not row["unifierClass"]]
     return {
         "name": name,
-        "tuplesProcessedPSMA": _sum(row["tuplesProcessedPSMA"] for row in own),
-        "tuplesEmittedPSMA": _sum(row["tuplesEmittedPSMA"] for row in own),
-        "cpuPercentageMA": _sum(row["cpuPercentageMA"] for row in own),
-        "failureCount": _sum(row["failureCount"] for row in own),
-        "stateBytes": _sum(row["stateBytes"] for row in own),
-        "latencyMA": _mean(row["latencyMA"] for row in own),
-        "lastHeartbeat": _extremes(row["lastHeartbeat"] for row in own),
-        "recoveryWindowId": _extremes(row["recoveryWindowId"] for row in own),
-        "currentWindowId": _extremes(row["currentWindowId"] for row in own),
+        **{field: _STATISTICS[one.statistics](row[field] for row in own) for field, one, _ in AGGREGATED},
     }
 
 
@@ -186,3 +179,10 @@ def _mean(values: Iterable[float | None]) -> MeanAnswer:
 def _sum(values: Iterable[float | None]) -> SumAnswer:
     known = _known(values)
     return {**_mean(known), "sum": sum(known) if known else None}
+
+
+_STATISTICS: Mapping[Statistics, Callable[[Iterable[float | None]], object]] = {
+    Statistics.EXTREMES: _extremes,
+    Statistics.MEAN: _mean,
+    Statistics.SUM: _sum,
+}

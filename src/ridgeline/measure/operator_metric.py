@@ -1,0 +1,146 @@
+"""The row of one metric of a physical operator: its meaning, its value, and where it is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Annotated, Any, TypedDict, TypeVar
+
+from ridgeline.measure.events import OperatorWindow
+from ridgeline.measure.metric import Metric
+from ridgeline.measure.moment import OperatorMoment
+
+T = TypeVar("T")
+
+
+class Form(Enum):
+    """How the terminal writes a value."""
+
+    NUMBER = auto()
+    COUNT = auto()
+    RATE = auto()
+    MILLISECONDS = auto()
+    PERCENT = auto()
+    SIZE = auto()
+
+
+class Statistics(Enum):
+    """How the values of a logical operator's partitions are summed up; each has those before it too."""
+
+    EXTREMES = auto()
+    MEAN = auto()
+    SUM = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalColumn:
+    """A column in the terminal.
+
+    In a narrow terminal `list-operators` leaves out columns with the least `keep` first. `after`: title of
+    the column that it follows. `warns`: a value other than 0 stands out. `unless_zero`: shown only if the
+    value of a row is not 0.
+    """
+
+    title: str
+    form: Form
+    keep: int = 0
+    after: str = ""
+    warns: bool = False
+    unless_zero: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A field of the answer about a logical operator's partitions.
+
+    `help`: its description, if it is not the row's. `after`: name of the row that it follows.
+    """
+
+    statistics: Statistics
+    help: str = ""
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A line in the Grafana dashboard.
+
+    `panel`: title of the panel; one that the dashboard does not have is added to the row `Operators`.
+    `legend`: text of the line; `{}` stands for the operator.
+    """
+
+    panel: str
+    legend: str = "{}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorMetric:
+    """One metric of a physical operator, or a text that belongs to it.
+
+    The value is read in one of three ways:
+    - `last`: from the operator's last committed window; 0 before the first
+    - `count`: the sum over all windows since the start, kept when the plan changes
+    - `read`: from all that is known of the operator
+
+    Where it is shown:
+    - `name`, `type`, `help`: a field of the REST answer about operators, and its description in OpenAPI
+    - `aggregate`: a field of the answer about a logical operator
+    - `metric`: the metric of `/metrics`, OTLP and the page of metrics, whose value is the answer's
+    - `metric_after`: the name of the metric that it follows there
+    - `graph`: a line of that metric in the dashboard
+    - `column`: a column of `ridgeline list-operators`
+    - `latency_column`: a column of `ridgeline latency`, with a field of `/latency` and an Arrow column
+    """
+
+    name: str
+    type: Any
+    help: str
+    last: Callable[[OperatorWindow], Any] | None = None
+    count: Callable[[OperatorWindow], int] | None = None
+    read: Callable[[OperatorMoment], Any] | None = None
+    aggregate: Aggregate | None = None
+    metric: Metric | None = None
+    metric_after: str = ""
+    graph: Graph | None = None
+    column: TerminalColumn | None = None
+    latency_column: TerminalColumn | None = None
+
+    def value(self, seen: OperatorMoment) -> Any:
+        """Its value for an operator."""
+        if self.read is not None:
+            return self.read(seen)
+        if self.last is not None:
+            return 0 if seen.status.last is None else self.last(seen.status.last)
+        return seen.status.counts[self.name]
+
+    @property
+    def absent(self) -> object:
+        """Its value for an operator that the plan does not have any more."""
+        return 0 if self.type is int else None
+
+
+def arranged(entries: Iterable[tuple[str, str, T]]) -> list[T]:
+    """Items in the order in which they are shown.
+
+    `entries`: (name, name of the item that it follows, item); without such a name in the given order.
+    """
+    followers: dict[str, list[tuple[str, T]]] = {}
+    for name, after, item in entries:
+        followers.setdefault(after, []).append((name, item))
+
+    def follow(name: str) -> Iterator[T]:
+        for follower, item in followers.get(name, ()):
+            yield item
+            yield from follow(follower)
+
+    return list(follow(""))
+
+
+def answer_type(name: str, fields: Mapping[str, tuple[Any, str]]) -> Any:
+    """The `TypedDict` of an answer whose fields are rows of a table. `fields`: type and description by name.
+
+    Type checkers cannot see its fields; OpenAPI can.
+    """
+    make: Any = TypedDict
+    return make(name, {field: Annotated[kind, text] for field, (kind, text) in fields.items()})
