@@ -17,17 +17,17 @@ from pathlib import Path
 WORDS = 25
 PAGES = ("README.md", "CONTRIBUTING.md")
 OURS = {
-    "anew": 39,
-    "everybody": 4,
-    "go(es)? on": 111,
-    "hears?|heard": 22,
-    "nobody": 103,
+    "anew": 32,
+    "everybody": 3,
+    "go(es)? on": 81,
+    "hears?|heard": 16,
+    "nobody": 89,
     "put up with": 2,
-    "somebody": 36,
-    "tells?|told": 56,
-    "whoever": 8,
-    "^so (long|many|much)": 43,
-    "^what": 681,
+    "somebody": 34,
+    "tells?|told": 45,
+    "whoever": 6,
+    "^so (long|many|much)": 36,
+    "^what": 526,
 }
 """Words (`^`: that open a sentence) for which the field has better ones, and how often docstrings have them.
 

@@ -1,4 +1,4 @@
-"""What an operator author touches."""
+"""The public API for authors of operators and applications."""
 
 from ridgeline.api.affinity import AffinityRule, AffinityType
 from ridgeline.api.application import Application

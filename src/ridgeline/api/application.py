@@ -64,7 +64,7 @@ class AddedStream:
     persisted: tuple[Any, ...] = ()
     """Those of the `sinks` that only write the stream down."""
     faults: tuple[tuple[str, str], ...] = ()
-    """What is wrong with `persist`, with the remedy each."""
+    """Faults of `persist`: (fault, remedy)."""
 
 
 @dataclass
@@ -309,7 +309,7 @@ class Application:
             reset_changes: Forget the changes of the plan that the checkpoint keeps from runs before.
             drop_state: Operators of the run before whose state is not wanted any more, or single states of
                 theirs: `operator.state`.
-            rename: New names of operators by those of the run before; they go on with their state. So do
+            rename: New names of operators by those of the run before; they keep their state. So do
                 single states: `{"operator.old": "operator.new"}`.
             from_window: Start again from this window, which the checkpoint keeps. Outputs take back what
                 came after it.
@@ -345,7 +345,7 @@ class Application:
         return handle
 
     def _refuse_if_running(self, method: str) -> None:
-        """Raise ChangeError while a run that `start` began goes on: it would not notice."""
+        """Raise ChangeError while a run that `start` began is running: it would not notice."""
         handle = _RUNNING[self]() if self in _RUNNING else None
         if handle is not None and handle.is_running:
             what = f"`{method}` was called on application `{self.name}`, which runs; it would change nothing"

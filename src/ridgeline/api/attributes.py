@@ -15,7 +15,7 @@ from ridgeline.api.support.attribute import Attribute, Scope
 
 
 class ProcessingMode(enum.StrEnum):
-    """What happens to a window in which an operator fails.
+    """How a window is handled in which an operator fails.
 
     Example:
         >>> from ridgeline import Application, ProcessingMode
@@ -31,7 +31,7 @@ class ProcessingMode(enum.StrEnum):
 
 
 class OnError(enum.StrEnum):
-    """What happens to a tuple on which an operator fails.
+    """How a tuple is handled on which an operator fails.
 
     STOP: the application fails. SKIP: the tuple is left out. RETRY: the tuple is tried again.
 
@@ -50,7 +50,7 @@ class OnError(enum.StrEnum):
 class RecordingLevel(enum.StrEnum):
     """How much is measured; the levels are named as Kafka's.
 
-    OFF: nothing while a window runs. INFO: what everybody needs. TRACE: also what costs more.
+    OFF: nothing while a window runs. INFO: the usual metrics. TRACE: also those that cost more.
 
     Example:
         >>> from ridgeline import Application, RecordingLevel

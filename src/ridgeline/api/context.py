@@ -1,4 +1,4 @@
-"""What an operator knows about where and when it runs."""
+"""The context of a running operator: where and when it runs."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class OperatorContext:
 
     @property
     def processing_mode(self) -> ProcessingMode:
-        """What happens to a window in which the operator fails."""
+        """How a window is handled in which the operator fails."""
         mode: ProcessingMode = self.attributes.get("processing_mode", ProcessingMode.AT_LEAST_ONCE)
         return mode
 
@@ -228,7 +228,7 @@ class OperatorContext:
     def count_late(self, records: int = 1) -> None:
         """Count records that came too late, by the watermark, for what they belong to.
 
-        What is emitted at a port with `late=True` is counted without it. The sum is shown with the
+        Tuples emitted at a port with `late=True` are counted without it. The sum is shown with the
         operator's watermark. Raises nothing.
         """
         self.engine.late += records

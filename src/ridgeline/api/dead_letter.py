@@ -1,4 +1,4 @@
-"""What becomes of a tuple that was left out: a class that any output operator can take."""
+"""The dead letter of a tuple that was left out: a class that any output operator can take."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class ChangeError(RidgelineError):
 
 
 class ApplicationKilledError(RidgelineError):
-    """Somebody has killed the application: nothing of the windows under way counts."""
+    """The application was killed on request: nothing of the windows under way counts."""
 
 
 class CheckpointError(RidgelineError):
@@ -257,7 +257,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name that is most like a name, None if none is.
 
-    What `difflib.get_close_matches` finds, in a tenth of its time where most names are unlike.
+    Finds the same as `difflib.get_close_matches`, in a tenth of its time where most names are unlike.
 
     >>> nearest("partitons", ["partitions", "parts"]), nearest("x", ["partitions"])
     ('partitions', None)
@@ -301,8 +301,8 @@ def shorten(value: object, limit: int = 200) -> str:
 def capped(text: str, limit: int = TEXT_LIMIT) -> str:
     """The text in at most `limit` (at least 80) characters.
 
-    Of a longer text the head and the tail, with the number of characters left out between them. What cannot
-    be encoded (half of a surrogate pair) is written as an escape.
+    Of a longer text the head and the tail, with the number of characters left out between them. Characters
+    that cannot be encoded (half of a surrogate pair) are written as escapes.
     """
     if len(text) <= limit:
         whole = _encodable(text)

@@ -28,7 +28,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class MetricOptions:
-    """What a declaration of a metric says; `metric` has the arguments. `method`: it is a method's."""
+    """The arguments of a declared metric; see `metric`. `method`: a method returns the value."""
 
     name: str
     default: float = 0
@@ -52,7 +52,7 @@ class Metric:
     """A metric that an operator keeps as a number: `errors = Metric(0, kind="counter")`.
 
     It is `default` when an application window begins, and what the operator has made of it is read when that
-    ends. What an attempt did that does not count is not counted. So a `counter` has what the window adds.
+    ends. Void attempts are not counted. So a `counter` has what the window adds.
     Ridgeline adds the windows up, from the start of the run. A `gauge` has the window's value.
 
     Reading and assigning it costs what any attribute costs. Give no more than a number: `int` or `float`.
@@ -145,7 +145,7 @@ def metric(
         help: As of `Metric`.
         unit: As of `Metric`.
         cumulative: Of a counter: the method returns the total, not what the window adds. Keep the total in
-            declared state, then the counter goes on after a restart. All others begin at 0.
+            declared state, then the counter continues after a restart. All others begin at 0.
         by_partition: As of `Metric`.
 
     Example:

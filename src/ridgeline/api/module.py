@@ -40,7 +40,7 @@ class InputProxy(Generic[T_contra]):
         self.port = port
         self.name = port.name
         self.inner: list[object] = []
-        """What it is connected to: input ports of operators or modules inside."""
+        """The input ports of operators or modules inside that it is connected to."""
 
     def connect(self, *inner: InputPoint[T_contra] | InputProxy[T_contra]) -> None:
         """Lead the tuples to input ports of operators inside, or of modules inside. Call it in `populate`."""
@@ -67,7 +67,7 @@ class OutputProxy(Generic[T]):
         self.port = port
         self.name = port.name
         self.inner: list[object] = []
-        """What it is connected to: one output port of an operator or a module inside."""
+        """The output port of an operator or a module inside that it is connected to, in a list."""
 
     def connect(self, inner: OutputPoint[T] | OutputProxy[T]) -> None:
         """Give the tuples of an output port inside to the outside. Call it in `populate`, once."""
@@ -125,7 +125,7 @@ class Module:
     def populate(self, app: Application) -> None:
         """Add operators, modules and streams to `app`, and connect the module's ports to ports of theirs.
 
-        Called when the application is validated, each time anew, with valid properties; names are the
+        Called each time when the application is validated, with valid properties; names are the
         module's own. `app` has the window of the application. An exception is a fault of the module.
         """
         msg = f"`{type(self).__name__}` must override `populate`"

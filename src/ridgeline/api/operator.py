@@ -38,7 +38,7 @@ T = TypeVar("T", default=Any)
 
 @dataclass(frozen=True, slots=True)
 class OperatorType:
-    """What a class body declares: ports, state, metrics, and properties with their defaults as given.
+    """The declarations of a class body: ports, state, metrics, and properties with their defaults as given.
 
     `positional`: the properties that may be given by position, in declared order.
     """
@@ -55,14 +55,14 @@ class OperatorType:
 
 _FINISHED = "_finished"
 HIDDEN = frozenset({"_forgotten", _FINISHED, "context"})
-"""What the platform keeps among the attributes of an operator."""
+"""Attributes of an operator that belong to the platform."""
 _LETTERS: OutputPort[DeadLetter] = OutputPort(DeadLetter, optional=True)
 _TYPES: weakref.WeakKeyDictionary[type, OperatorType] = weakref.WeakKeyDictionary()
 REQUIRED: Any = type("Required", (), {"__repr__": lambda _self: "<required>"})()
 
 
 def operator_type(cls: type) -> OperatorType:
-    """What the class of an operator or a module declares, its bases included. Computed once per class."""
+    """The declarations of an operator or module class, its bases included. Computed once per class."""
     known = _TYPES.get(cls)
     if known is None:
         found: dict[str, Any] = {}
@@ -219,8 +219,8 @@ class Operator:
     Properties are plain annotated fields (`limit: int = Field(10, gt=0)`), given as keyword arguments. They
     are checked, all together, when the application is validated. `docs/values.md` lists the checks.
 
-    An attribute that is not declared as state is dropped at the end of the window that set it. What `setup`
-    makes is kept as long as the container, which may end between any two windows; the next container calls
+    An attribute that is not declared as state is dropped at the end of the window that set it. Objects made
+    in `setup` live as long as the container, which may end between any two windows; the next container calls
     `setup` again. `known = Cache(dict)` declares a value that windows may change and that may be lost.
 
     Example:
@@ -301,7 +301,7 @@ class Operator:
         """All tuples of the window have been processed; what is emitted here still belongs to the window."""
 
     def end_of_input(self) -> None:
-        """All inputs of the operator have finished: nothing more will come. What is emitted here counts.
+        """All inputs of the operator have finished: nothing more will come. Tuples emitted here count.
 
         Called once per partition, in the window in which the last of its inputs finishes, after its timers
         and before `end_window`. Not called if the run is stopped before, nor of an input operator. Loops are
@@ -367,7 +367,7 @@ class Operator:
         return self if isinstance(declared, str) and declared == "self" else cast("Any", declared)
 
     def slider_of(self, port: str) -> Operator | type[Unifier] | None:
-        """What merges the results of several windows on a port, where `slide_by_window_count` is given.
+        """The unifier that merges the results of several windows on a port, with `slide_by_window_count`.
 
         The same as `unifier_of`. Override it if results of windows are merged in another way than those of
         partitions, and return None if they cannot be merged.
@@ -476,7 +476,7 @@ class InputOperator(Operator):
     """
 
     progress_unit: ClassVar[str] = "units"
-    """What `progress` counts, in the plural: `records`, `bytes`, `files`, `windows`, `seconds`."""
+    """The unit of `progress`, in the plural: `records`, `bytes`, `files`, `windows`, `seconds`."""
 
     leaves_out_records: ClassVar[bool] = False
     """True: with `on_error=SKIP` it leaves records out that it cannot read, by `context.leave_out`."""
@@ -545,7 +545,7 @@ class SparkSource(InputOperator, Generic[T]):
         return self.frame(spark)
 
     def order_note(self) -> str | None:
-        """What `validate` and `plan` say of the order of its rows; None: nothing."""
+        """The note of `validate` and `plan` on the order of its rows; None for none."""
         return None
 
     def emit_rows(self, batches: Iterable[pa.RecordBatch]) -> None:
@@ -567,7 +567,7 @@ class Unifier(Operator):
     only. If the operator downstream is divided by this key, each of its partitions has a unifier of its own.
 
     A unifier that overrides `begin_window` or `end_window` gets all tuples of an application window in its
-    last streaming window: `begin_window`, the tuples, `end_window`. What it keeps between these calls need
+    last streaming window: `begin_window`, the tuples, `end_window`. Values kept between these calls need
     not be state. Any other unifier gets the tuples of each streaming window in that window.
 
     Example:

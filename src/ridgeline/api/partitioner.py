@@ -58,7 +58,7 @@ class PortInfo:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """What one partition receives from each input port.
+    """The share of one partition at each input port.
 
     Ports in `keys` are sticky: it receives the tuples with its keys. Ports in `round_robin` are divided among
     the partitions tuple by tuple. All other ports are broadcast: every partition receives all tuples.
@@ -98,7 +98,7 @@ class Partitioner(ABC):
     def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> Sequence[Partition]:
         """Define the partitions of an operator; `ports`: its input ports, in declaration order.
 
-        `count`: how many are asked for; 1 if nobody asked. It may choose the number if neither the attribute
+        `count`: how many are asked for; 1 by default. It may choose the number if neither the attribute
         `partitions` nor a parallel port does.
 
         Raises ValueError if that is not possible; its text becomes a fault of the application.
@@ -115,7 +115,7 @@ class Partitioner(ABC):
             values: Of the partitions, in order; lists for a `ListState`.
 
         Returns:
-            What one partition would hold.
+            The value that one partition would hold.
 
         Example:
             >>> from ridgeline import StickyPartitioner
@@ -139,7 +139,7 @@ class Partitioner(ABC):
             partitions: How many there are from now on, at least 2.
 
         Returns:
-            What each of them begins with, in order.
+            The first value of each partition, in order.
         """
         raise NotImplementedError(_UNSAID)
 
@@ -248,7 +248,7 @@ class SameStatePartitioner(StickyPartitioner):
     """
 
     def merge_state(self, name: str, values: Sequence[Any]) -> Any:
-        """What all hold. Raises ValueError if it is not the same."""
+        """The value that all partitions hold. Raises ValueError if they differ."""
         other = [value for value in values if value != values[0]]
         if other:
             text = f"{shorten(values[0])} and {shorten(other[0])}"

@@ -44,7 +44,7 @@ class StatsListener(BaseModel, ABC):
 
     @abstractmethod
     def observe(self, figures: OperatorFigures) -> Answer | Iterable[Answer] | None:
-        """Answer with what is to change; None: nothing. What it raises is logged, and it is asked again.
+        """Answer with the changes to make; None: none. Exceptions are logged, and it is asked again.
 
         It is not asked while a change of its own waits.
         """
@@ -60,17 +60,17 @@ class Policy(BaseModel, ABC):
 
     @abstractmethod
     def decide(self, figures: ApplicationFigures) -> Decision | Iterable[Decision] | None:
-        """Decide on changes; None: all stays. What it raises is logged, and it is asked again.
+        """Decide on changes; None: all stays. Exceptions are logged, and it is asked again.
 
         It is not asked while a change of its own waits, or while it is not seen yet what came of one.
         """
 
     def told(self, decision: Decision, state: str) -> None:
-        """Hear what has become of a decision: `APPLIED`, `REFUSED`, `HELPED` or `MISSED`."""
+        """Receive the outcome of a decision: `APPLIED`, `REFUSED`, `HELPED` or `MISSED`."""
 
 
 class Hooks(TypedDict, total=False):
-    """Who is told of a promise: a URL, or a command as its arguments."""
+    """The receivers of a promise's changes: a URL, or a command as its arguments."""
 
     on_broken: Any
     on_kept: Any
@@ -79,7 +79,7 @@ class Hooks(TypedDict, total=False):
 class Promise(BaseModel):
     """One promise. `limit` is in the unit of its kind; `percent`: of which quantile; `over`: seconds.
 
-    `on_broken` is told when it is broken, `on_kept` when it is kept again. A URL gets the state posted; a
+    `on_broken` is called when it is broken, `on_kept` when it is kept again. A URL gets the state posted; a
     command, as a list of its arguments, reads it.
     Made by `latency`, `window_latency`, `caught_up_within`, `error_share`, `late_share` and `throughput`.
     `operator` is empty for promises of the whole application.
@@ -106,7 +106,7 @@ class Promise(BaseModel):
 
     @property
     def name(self) -> str:
-        """What it is called in tables, metrics and alerts: no two promises of an application share it."""
+        """Its name in tables, metrics and alerts: no two promises of an application share it."""
         quantile = f"_p{self.percent}" if self.kind in ("latency", "window_latency") else ""
         return ":".join(part for part in (f"{self.kind}{quantile}", self.operator) if part)
 

@@ -52,7 +52,7 @@ class Order(enum.StrEnum):
 
 
 class Port(PerInstance):
-    """What input and output ports share: a schema, and a name that the class body gives.
+    """The base of input and output ports: a schema, and a name that the class body gives.
 
     A descriptor: each operator instance has one `InputPoint` or `OutputPoint` for it.
     """
@@ -187,7 +187,8 @@ class InputPort(Port, Generic[T]):
     def control(self, function: Callable[[Op, Any], object]) -> Callable[[Op, Any], object]:
         """Decorate the method that takes control tuples: see `OutputPoint.emit_control`.
 
-        They go on to all output ports. If it returns True they do not: the operator emits its own instead.
+        They are forwarded to all output ports. If it returns True they do not: the operator emits its own
+        instead.
         """
         self._register("control_name", function)
         return function
@@ -229,7 +230,7 @@ class InputPort(Port, Generic[T]):
 
     @property
     def codec(self) -> StreamCodec | None:
-        """What hashes tuples into partitions; None means round robin."""
+        """The codec that hashes tuples into partitions; None means round robin."""
         declared = self.declared_codec
         if self.key is None or (declared is not None and declared.divides):
             return declared if declared is not None and declared.divides else None
@@ -237,7 +238,7 @@ class InputPort(Port, Generic[T]):
 
     @property
     def serialiser(self) -> StreamCodec | None:
-        """What serialises tuples on their way to the port; None means Arrow, or what the application says."""
+        """The codec that serialises tuples on their way to the port; None: Arrow, or the application's."""
         declared = self.declared_codec
         return declared if declared is not None and declared.serialises else None
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PublisherContext:
-    """What a publisher may use.
+    """The environment of a publisher.
 
     Attributes:
         application: The name of the application.
@@ -92,7 +92,7 @@ class Publisher:
     """
 
     lasting: ClassVar[bool] = True
-    """False: nobody can come upon what was published later, so there is never anything to take back."""
+    """False: published values cannot be seen later, so there is never anything to take back."""
 
     def place(self) -> str | None:
         """Say where results appear, as a text for people. Called before `open`.

@@ -16,7 +16,7 @@ class PushInput(InputOperator):
     begin at once.
 
     After a failure in the application it is torn down and set up again, with its state as of the last commit.
-    What it had taken and emitted since is emitted again only if it asks its source again, or keeps it.
+    Tuples that it had emitted since are emitted again only if it asks its source again, or keeps them.
 
     Example:
         >>> from queue import Empty, Queue

@@ -108,7 +108,7 @@ class Timers(KeyedState[K, Any], Generic[K]):
         return TimerCell(self.name, self.key)
 
     def _read(self) -> None:
-        """What an instance reads is what sets timers, not the cell with their times."""
+        """An instance reads the object that sets timers, not the cell with their times."""
         property.__init__(self, attrgetter(f"{OWN}{self.name}.timers"), doc=type(self).__doc__)
 
     if TYPE_CHECKING:

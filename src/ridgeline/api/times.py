@@ -13,8 +13,8 @@ Sources of a record's time; the first that applies is used:
 4. otherwise a record has no time: input operators without a column, `begin_window`, a null in the column.
 
 The range of times of an open application window is kept in memory. If its container moves to another worker,
-state moves along, but the range starts anew. An operator's first result after that may therefore seem younger
-than its oldest record.
+state moves along, but the range starts empty. An operator's first result after that may therefore seem
+younger than its oldest record.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The driver's part of `FileOutput`: which segments are published, when, and what is left after a crash.
 
 Exactly once rests on the order of operations. Only the manifest names segments (`stage`), and the manifest is
-the commit. What is published, and under which name, is decided before it is done: in the manifest (`rolls`),
+the commit. Names and contents of published files are decided before they appear: in the manifest (`rolls`),
 or between windows by an empty file `rolling-<last committed window>`. All unpublished segments as of that
 window are published together. So two drivers that both publish make the same files, with the same names,
 from the same segments. To publish:
@@ -96,7 +96,7 @@ class FilePublisher(Publisher):
         """Where the marker was when its folder was last synced; None: it is not known."""
         self._rolls = False
         self._void_after = self._window
-        """What was staged after it is void: segments of a place that was left are removed by that."""
+        """Segments staged after this window are void: those of a place that was left are removed by that."""
         self._pending: list[Segment] = []
         self._since: float | None = None
         self._waits_since: float | None = None
@@ -410,7 +410,7 @@ class FilePublisher(Publisher):
         delete_owned(self._files, self._folder, left_over, self._context)
 
     def _is_left_over(self, name: str) -> bool:
-        """True if nobody needs this file of the hidden folder any more, by its name; unknown names stay."""
+        """True if a file of the hidden folder is needed no more, by its name; unknown names stay."""
         marker = self._marker.window_of(name)
         if marker is not None:
             return marker < self._marker.window and not self._left

@@ -183,7 +183,7 @@ _decode = json.JSONDecoder(
 def read_type(kind: pa.DataType) -> pa.DataType:  # noqa: PLR0911  one type after the other
     """The type with which a JSON field is read that becomes a column of a type.
 
-    `ridgeline.operators._texts.convert` makes the column of it, whoever has read the field.
+    `ridgeline.operators._texts.convert` makes the column of it, whichever reader read the field.
     """
     types = pa.types
     if types.is_dictionary(kind):

@@ -24,7 +24,7 @@ class Parsed(NamedTuple):
     size: int
 
     def after(self, passed: int) -> Parsed | None:
-        """What is left after some rows; None if nothing is."""
+        """The rows after the first `passed`; None if there are none."""
         if passed >= self.size:
             return None
         first = int(np.searchsorted(self.rows, passed))

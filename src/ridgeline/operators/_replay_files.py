@@ -19,7 +19,7 @@ from ridgeline.api.support.files import is_local, resolve
 
 _WILDCARDS = frozenset("*?[")
 _MARKERS = ("_SUCCESS", "_metadata", "_common_metadata", "_committed_", "_started_")
-"""What Spark and others write beside data."""
+"""Files that Spark and others write beside data."""
 _REMEDY = "name it, or give a pattern that begins so (`data/_*.csv`), to have it read"
 _log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class Chunk(Protocol):
     def sift(self, first: int, step: int) -> Sifted:
         """As `read`, but without the rows that cannot be read.
 
-        Raises RidgelineError where rows cannot be told apart.
+        Raises RidgelineError where rows cannot be separated.
         """
 
 
@@ -240,7 +240,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _listed(files: pyarrow.fs.FileSystem, folder: str, *, local: bool) -> list[pyarrow.fs.FileInfo]:
-    """What is in a folder; of a local one, also links whose files are not there."""
+    """The entries of a folder; of a local one, also links whose files are missing."""
     if local:
         paths = [str(path) for path in Path(folder).iterdir()]
         return list(files.get_file_info(paths)) if paths else []

@@ -45,7 +45,7 @@ class LineParser(Protocol):
         """
 
     def describe(self) -> str:
-        """What a line should be, for error texts."""
+        """The expected form of a line, for error texts."""
 
 
 class LineReader:

@@ -39,7 +39,7 @@ class TextParser:
         """Do nothing: any line fits."""
 
     def describe(self) -> str:
-        """What a line should be."""
+        """The expected form of a line."""
         return "UTF-8 text"
 
     def parse(self, lines: bytes, count: int) -> pa.RecordBatch:
@@ -98,7 +98,7 @@ class CsvParser:
         """Do nothing: the header has been checked."""
 
     def describe(self) -> str:
-        """What a line should be."""
+        """The expected form of a line."""
         return f"a {self._schema.describe()}"
 
     def parse(self, lines: bytes, count: int) -> pa.RecordBatch:
@@ -218,7 +218,7 @@ class JsonParser:
                 raise RidgelineError(message)
 
     def describe(self) -> str:
-        """What a line should be."""
+        """The expected form of a line."""
         return f"a JSON object for {self._schema.describe()}"
 
     def parse(self, lines: bytes, count: int) -> pa.RecordBatch:

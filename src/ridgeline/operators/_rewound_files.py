@@ -17,7 +17,7 @@ from ridgeline.operators._output_files import OutputFiles, SummedStream
 
 
 class Rewound:
-    """What a state says of it: back from window `from` to window `to`.
+    """A rewind, as a state has it: back from window `from` to window `to`.
 
     `rows`: the windows whose rows were not published as of `to`, each with how many there were. None: the
     output was not there then, so a file with rows of both is not its own.

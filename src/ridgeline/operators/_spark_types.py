@@ -36,7 +36,7 @@ _WIDER = {
     "date": ("timestamp",),
     "timestamp_ntz": ("timestamp",),
 }
-"""What each type may become without losing anything, besides itself."""
+"""The types to which each type widens without loss, besides itself."""
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 
 

@@ -1,4 +1,4 @@
-"""The process in which DuckDB runs the SQL of a query: what goes wrong in it costs nobody else anything.
+"""The process in which DuckDB runs the SQL of a query: its failures cost the query alone.
 
 It is started as a script, with the limits as its arguments, and imports nothing of Ridgeline. It reads
 questions from standard input and writes answers to standard output: see `ridgeline.operators._sql_engine`.
@@ -30,7 +30,7 @@ _THEN = ("SET TimeZone = 'UTC'", "SET Calendar = 'gregorian'", "SET lock_configu
 """The zone of the host would be taken else: the same SQL would mean other days on another host."""
 _LENGTH = struct.Struct("<Q")
 _SPARE_BYTES = 256 * 2**20
-"""What Python and Arrow may take beside DuckDB."""
+"""Memory for Python and Arrow beside DuckDB."""
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ _SCRIPT = Path(__file__).with_name("_sql_child.py")
 _LENGTH = struct.Struct("<Q")
 _FEW_THREADS = {"MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _GRACE_SECONDS = 1.0
-"""So long after its time a query may take to say that it was interrupted."""
+"""Time after its timeout in which a query must report that it was interrupted."""
 _START_SECONDS = 20.0
 _LONGEST_WORDS = 300
 

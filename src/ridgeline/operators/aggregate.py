@@ -1,4 +1,4 @@
-"""What `Windowed` computes of the records of a window: `values={"clicks": aggregate.count()}`."""
+"""Aggregates that `Windowed` computes of the records of a window: `values={"clicks": aggregate.count()}`."""
 
 from __future__ import annotations
 

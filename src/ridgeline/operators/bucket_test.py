@@ -50,8 +50,8 @@ class BucketTest(Module):
 
     `old` and `new` are operators with one input port and one output port, error ports aside. A `share`
     of the keys, the bucket, goes to `new`. `key` is their column in the stream, and also in the results if
-    there is no `result_key`. `old` goes on with everything, and `output` has its results. So nobody
-    downstream notices. With `replace=True` the bucket goes to `new` only, `output` has the results of both,
+    there is no `result_key`. `old` still gets everything, and `output` has its results. So nothing
+    changes downstream. With `replace=True` the bucket goes to `new` only, `output` has the results of both,
     and nothing is compared.
 
     `differences` has each key whose results differ in a window, `counts` one tuple for each window with
@@ -210,7 +210,7 @@ class BucketComparison(Operator):
 
 
 def _rank(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """What rows of a key are sorted by: what is no float first, then floats in few digits."""
+    """The sort key of rows of one key: all but floats first, then floats in few digits."""
     return tuple(
         sorted(repr(value) for value in row.values() if not isinstance(value, float))
         + [f"{value:.6g}" for value in row.values() if isinstance(value, float)]

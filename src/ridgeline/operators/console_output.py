@@ -138,7 +138,7 @@ class Line(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """What a container hands over for a batch: the lines, and the number of tuples left out."""
+    """The values handed over for a batch: the lines, and the number of tuples left out."""
 
     lines: Sequence[Line]
     left_out: int

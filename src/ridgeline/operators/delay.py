@@ -20,9 +20,9 @@ T = TypeVar("T", default=Any)
 class Delay(Module, Generic[T]):
     """Lead tuples of `schema` back to an operator upstream, one window later: each loop goes through one.
 
-    What comes in during window `w` leaves in window `w + 1`. `first_window`: the tuples that leave in the
-    application's first window, when none can have come in. What is under way between two windows is state:
-    it is committed with the window, and an attempt that is void leaves none of it.
+    Tuples of window `w` leave in window `w + 1`. `first_window`: the tuples that leave in the
+    application's first window, when none can have come in. Tuples between two windows are state:
+    they are committed with the window, and a void attempt leaves none of them.
 
     An application whose inputs have finished ends with the first window that leaves nothing in its delays.
     It runs one window at a time. Partitions: round robin; each passes on what it took. Tuples that have come

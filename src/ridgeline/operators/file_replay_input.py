@@ -43,7 +43,7 @@ FREE_ROWS = 65_536
 MOST_ROWS = 2**20
 """Most rows a window, over all partitions, where the clock sets the pace; the others follow later."""
 PAUSE_SECONDS = 10.0
-"""A delay up to this is made up for. What is longer counts as a pause: no rows become due for it."""
+"""A delay up to this is made up for. A longer one counts as a pause: no rows become due for it."""
 _MAKING_UP = 2.0
 """The factor by which a window may exceed the pace while it makes up for a delay."""
 _LOOK_AHEAD_ROWS = 8_192
@@ -86,7 +86,7 @@ class FileReplayInput(InputOperator, Generic[T]):
     `jsonl` the first 256 KiB of a file are searched for a misspelt name of an optional field.
 
     With `on_error=SKIP` such a line, or row of Parquet, is left out. It counts as an error of the window, and
-    becomes a dead letter with its place in the file. What concerns a whole file still ends the application.
+    becomes a dead letter with its place in the file. A fault of a whole file still ends the application.
 
     Names that begin with `.` or `_` are left out of folders and patterns, with a line in the log. A pattern
     that begins so itself (`data/_*.csv`) and a path that names the file take them. So are folders and pipes;

@@ -131,8 +131,8 @@ class KeyValOperator(Operator, Generic[T]):
     def refuse_strays(self, keys: pa.Array) -> None:
         """Raise RidgelineError for a key in a partition that does not own it: equal keys must all meet.
 
-        What it is divided by says which partition owns a key. Round robin and partitions that follow those
-        upstream are refused at the first key that `assign_keys` would give to another partition.
+        The division of its input says which partition owns a key. Round robin and partitions that follow
+        those upstream are refused at the first key that `assign_keys` would give to another partition.
         """
         if self.context.partitions > 1:
             refuse_strays(self, hash_column(keys), lambda row: keys[row].as_py())

@@ -30,7 +30,7 @@ FILE_FORMATS = frozenset({"avro", "csv", "json", "orc", "parquet", "text", "xml"
 TEXT_FORMATS = frozenset({"csv", "json", "xml"})
 """Those of them in which numbers are texts, of which Spark makes the nearest value of a type.
 
-What does not fit becomes a row of null, if they are not told otherwise.
+Rows that do not fit become null, unless `mode` says otherwise.
 """
 
 
@@ -71,7 +71,7 @@ class SparkInput(SparkSource[T]):
     it is older.
 
     `lateness` ("5s", or seconds) promises that no record is older by more than the newest of all those in
-    earlier micro-batches. Watermarks follow from it. Spark deals each micro-batch to the partitions anew, and
+    earlier micro-batches. Watermarks follow from it. Spark divides each micro-batch among the partitions, and
     one may get nothing for long. A partition without a record for `idle_after` holds no watermark up.
 
     Offsets are logged before a window runs, so a window that failed or was cut off is replayed with the same

@@ -244,7 +244,7 @@ class SparkPublisher(Publisher):
             raise write_failure(self._context.operator, self._context.staging, error) from error
 
     def rewind(self, window_id: int, state: Any, at: int) -> Any:
-        """Go on where nothing was written since.
+        """Continue where nothing was written since.
 
         Raises RidgelineError otherwise: Spark's writers only add.
         """

@@ -29,7 +29,7 @@ _MOST_KEPT_BYTES = 64 * _MB
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """What a query found in a period of windows, the `number`th from 1.
+    """The result of a query in a period of windows, the `number`th from 1.
 
     `rows`: an Arrow IPC stream. `more`: it found more rows than it may return. `tuples`, `bytes`: what it
     read. `seconds`: how long that and the SQL took. `error`: why it ends. `last`: no other one follows.
@@ -53,7 +53,7 @@ class QueryResult:
 
 @dataclass(slots=True)
 class _Work:
-    """What a query has in memory. `batches`, `size`: how many it holds, and their bytes."""
+    """The working memory of a query. `batches`, `size`: how many it holds, and their bytes."""
 
     engine: SqlEngine
     spent: float = 0.0
@@ -70,7 +70,7 @@ class SqlQuery(Operator):
     megabytes, and a period may have as many. At most `rows` rows come out of a period. SQL that takes longer
     than `seconds` is interrupted.
 
-    What goes wrong ends the query and nothing else: it never fails a window. Results are on the driver, see
+    A failure ends the query and nothing else: it never fails a window. Results are on the driver, see
     `QueryResults`. A query is inserted by `handle.query()` and `ridgeline query`, which remove it again.
 
     Example:
@@ -267,7 +267,7 @@ class QueryResults(Publisher):
             self.news.notify_all()
 
     def rewind(self, window_id: int, state: Any, at: int) -> None:
-        """Take nothing back: what was read is read, and the query goes, since nobody reads it any more."""
+        """Take nothing back: results were read already, and the query ends, as it has no reader any more."""
 
     def close(self) -> None:
         """The query is removed, or the application ends."""

@@ -65,8 +65,8 @@ class Windowed(Operator):
     Open windows may have early results, at the end of a streaming window. `early="5s"` emits those with new
     records every 5 s of the clock, `early_count=100` those with so many new ones. With `accumulation` as
     `"accumulating"` a result has all records so far, with `"discarding"` those since the result before. The
-    last result comes when the window ends; if discarding, only for new records. `aggregate.is_final()` tells
-    which is the last. An early session may join another one later: then its results begin at another time.
+    last result comes when the window ends; if discarding, only for new records. `aggregate.is_final()` marks
+    the last. An early session may join another one later: then its results begin at another time.
 
     A record is late if all its windows had ended, by the watermark less `lateness`, when its streaming window
     began. A session of it alone ends `gap` after it. Late records are counted, and go to the error port
@@ -139,7 +139,7 @@ class Windowed(Operator):
 
     @property
     def _state_layout(self) -> str:
-        """What the parts in `open` are: with other properties they mean something else."""
+        """The layout of the parts in `open`: with other properties they mean something else."""
         values = ", ".join(f"{name}={one.kind}({one.column or ''})" for name, one in self.values.items())
         return f"`key` {', '.join(self._keys)}, `windows` {self.windows}, `values` {values}"
 
@@ -404,7 +404,7 @@ class Windowed(Operator):
         return found
 
     def _told(self, parts: Parts) -> Parts:
-        """What is kept of a window whose result was emitted."""
+        """The parts that are kept of a window whose result was emitted."""
         return (None,) * len(parts) if self.accumulation == "discarding" else (*parts[:-1], None)
 
     def _emit(self, results: Sequence[Result], *, final: bool) -> None:

@@ -1,6 +1,7 @@
 """Advice without acting: what would lower latency or raise throughput, by how much, and the command for it.
 
-The predictions are those of the policies (`policies/model.py`). What cannot be predicted is not advised.
+The predictions are those of the policies (`policies/model.py`). Changes that cannot be predicted are not
+advised.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _CROWDED = 1.3
 """A partition with so many times the mean is why others help little."""
 _IDLE = 0.2
 _SHORT_SECONDS = 0.005
-"""Nobody minds results that wait for less."""
+"""Results that wait for less are not worth advice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +51,12 @@ class Advice:
 
     @property
     def command(self) -> str:
-        """What to type after `ridgeline`, with `APP` for the application; "" if no command does it."""
+        """The command after `ridgeline`, with `APP` for the application; "" if no command does it."""
         return "" if self.partitions is None else f"repartition APP {self.operator} {self.partitions}"
 
 
 def advise(figures: ApplicationFigures) -> list[Advice]:
-    """What would help most comes first: latency, throughput, skew, what could be given back, what is held.
+    """Advice, the most helpful first: latency, throughput, skew, partitions to give back, held results.
 
     Empty with fewer than `LEAST_WINDOWS` windows, without tuples, and while the plan changes.
     """
@@ -69,7 +70,7 @@ def advise(figures: ApplicationFigures) -> list[Advice]:
 
 
 def unknown(figures: ApplicationFigures) -> list[str]:
-    """What cannot be said, and why; where it bounds the application that no partitions are advised, too."""
+    """Advice that cannot be given, and why; also on an operator that bounds the application unadvised."""
     if figures.changing:
         return ["a change of the plan is under way: ask again once it is made"]
     if figures.windows < LEAST_WINDOWS:
@@ -182,7 +183,7 @@ def _held(figures: ApplicationFigures) -> Iterator[Advice]:
 
 
 def _to_give_back(figures: ApplicationFigures) -> Iterator[Advice]:
-    """Partitions that nobody would miss."""
+    """Partitions that could be given back."""
     for name, one in figures.operators.items():
         fewer = one.partitions - 1
         if fewer < 1 or one.is_input or one.slack_seconds is None:

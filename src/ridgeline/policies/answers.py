@@ -1,4 +1,4 @@
-"""What a listener or a policy answers with: changes of the operator that it listens to, or of any."""
+"""Answers of listeners and policies: changes of the operator that it listens to, or of any."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ class SetAttribute:
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What a decision is to bring: `figure` goes from `before` to `after`. `operator` "": of the application.
+    """The expected effect of a decision: `figure` goes from `before` to `after`.
 
-    `figure` is one of `FIGURES`; raises ValueError for another one. It is looked at over `seconds` seconds,
-    so long after the change has effect. It has come true if at least half of the way was made.
+    `operator` "": of the application. `figure` is one of `FIGURES`; raises ValueError for another one. It is
+    looked at over `seconds` seconds, so long after the change has effect. It has come true if at least half
+    of the way was made.
     """
 
     figure: str
@@ -131,7 +132,7 @@ Answer = Repartition | SetProperty | SetAttribute | Decision
 
 
 def decisions_of(answer: object, operator: str = "") -> list[Decision]:
-    """What an answer asks for; `operator`: that of the listener.
+    """The decisions in an answer; `operator`: that of the listener.
 
     Raises TypeError for what is no answer, ChangeError for an edit with a field of another type, and what
     writing a partitioner raises.

@@ -47,11 +47,11 @@ class CriticalPathPolicy(SteeringPolicy):
     Too little throughput comes first: all operators that are busier than `busy` get as many partitions as
     bring them to `target`, in one change. An operator that cannot have enough limits all others with it. Then
     latency: the operator with the most on the critical path. The application must be expected to gain at
-    least the share `worth_it` for each slot more. What did not bring a quarter of that is taken back, and is
-    tried again only once the load is another by a quarter. Partitions are taken back one at a time, never
-    from what is busy or behind. Windows may get slower by less than half of what a slot must bring.
-    The operator must have had room for all of `patience`. `divides`: inputs that may
-    have more partitions; others never get any. `keep`: operators that stay as they are.
+    least the share `worth_it` for each slot more. A change that did not bring a quarter of that is undone. It
+    is tried again only once the load has changed by a quarter. Partitions are taken back one at a time, never
+    from what is busy or behind. Windows may get slower by less than half of what a slot must bring. The
+    operator must have had room for all of `patience`. `divides`: inputs that may have more partitions; others
+    never get any. `keep`: operators that stay as they are.
     """
 
     busy: float = Field(default=0.8, gt=0, le=1)
@@ -85,7 +85,7 @@ class CriticalPathPolicy(SteeringPolicy):
         )
 
     def told(self, decision: Decision, state: str) -> None:
-        """What has helped is not taken back; other states change nothing."""
+        """Keep a change that has helped; other states change nothing."""
         if state == HELPED and decision.note == self._tried_note:
             self._tried = None
 
@@ -120,7 +120,7 @@ class CriticalPathPolicy(SteeringPolicy):
         return 2 * slower > max(one.slack_seconds, self._worth(figures))
 
     def _worth(self, figures: ApplicationFigures) -> float:
-        """What a slot more must bring, in seconds of a window: slots have a price."""
+        """The least gain of one slot more, in seconds of a window: slots have a price."""
         return float(max(self.worth_it * figures.window_latency.p50_seconds, self.worth_seconds))
 
     def _judged(self, figures: ApplicationFigures) -> Decision | None:
@@ -276,7 +276,7 @@ class CriticalPathPolicy(SteeringPolicy):
 def _expected(
     figures: ApplicationFigures, wanted: Mapping[str, int], busiest: str, load: float
 ) -> Expectation | None:
-    """What these partitions are to bring: more tuples, or room; None if it would bring nothing."""
+    """The expected gain of these partitions: more tuples, or room; None if there is none."""
     operator = figures.operators[busiest]
     if load > _MORE:
         can = min(

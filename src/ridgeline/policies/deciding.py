@@ -55,7 +55,7 @@ class _Decider:
     busy: bool = False
 
     def decisions(self, figures: ApplicationFigures) -> list[Decision]:
-        """What it wants. Raises whatever it does, TypeError for what is no answer."""
+        """Its decisions. Raises what it raises, and TypeError for anything but an answer."""
         if not self.operator:
             return decisions_of(self.one.decide(figures))
         own = figures.operators.get(self.operator)
@@ -113,7 +113,7 @@ class Deciders:
     def planned(self, plan: LogicalPlan) -> None:
         """Operators that observe themselves see their properties as this plan has them.
 
-        What an operator remembers stays.
+        The memory of an operator stays.
         """
         if plan is self._plan:
             return
@@ -164,7 +164,7 @@ class Deciders:
         self._say(made, at, ASKED)
 
     def _say(self, made: _Made, at: float, state: str, found: str = "") -> None:
-        """Report the state of a decision, and tell it to who has decided."""
+        """Report the state of a decision, also to the policy or listener that made it."""
         decision = made.decision
         self._tell(
             PolicyDecided(

@@ -1,4 +1,4 @@
-"""Hooks of promises: a command or a webhook that is told when a promise changes."""
+"""Hooks of promises: a command or a webhook that is called when a promise changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which promises are kept, told from committed windows and from the time that passes without any."""
+"""Which promises are kept, by committed windows and by the time that passes without any."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ridgeline.measure.deciding.figures import PromiseState
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What promises need of one committed window. An operator that is missing was not part of the plan."""
+    """The figures of one committed window that promises need, without operators that the plan lacks."""
 
     window_latency: float
     latency: Mapping[str, float] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class _Kept:
         self.state = self._state(None, None, None)
 
     def take(self, seen: Observation, at: float) -> None:
-        """Take a window. An operator that is gone loses its past: another of its name begins anew."""
+        """Take a window. An operator that is gone loses its past: another of its name begins without one."""
         kind, operator = self.promise.kind, self.promise.operator
         if kind == "caught_up_within":
             self._newest = seen.caught_up_in

@@ -1,4 +1,4 @@
-"""What other numbers of partitions would bring: predictions from compute, transfer, unifiers and skew."""
+"""The effect of other numbers of partitions: predictions from compute, transfer, unifiers and skew."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ ROOM = 0.7
 
 
 def divided(part: float, imbalance: float, partitions: int, wanted: int) -> float:
-    """What a busiest partition's `part` (seconds, or a share) is with `wanted` partitions.
+    """The `part` of a busiest partition (seconds, or a share) with `wanted` partitions.
 
-    What the busiest one has beyond an even share is taken for one key that is too hot: it stays together.
+    Its excess over an even share is taken for one hot key, which stays together.
     """
     if partitions == 1:
         return part / wanted
@@ -125,7 +125,7 @@ def predicted_latency(operator: OperatorFigures, wanted: int) -> float | None:
 def reachable_gain(figures: ApplicationFigures, name: str, gain: float) -> float:
     """How much of an operator's `gain` the application sees: no more than the slack of paths beside it.
 
-    What lies before or behind the operator is on a path with it, and gets faster with it.
+    An operator before or behind it is on a path with it, and gets faster with it.
     """
     connected = _reached(figures, name, forward=True) | _reached(figures, name, forward=False)
     beside = [
@@ -163,7 +163,7 @@ def tying(figures: ApplicationFigures, one: str, other: str) -> set[str]:
 
 
 def wanted_load(figures: ApplicationFigures, catch_up_seconds: float) -> float:
-    """What must be taken, as a multiple of now: what arrives, and the backlog within that time."""
+    """The load to carry, as a multiple of now: arrivals, and the backlog within that time."""
     factor = 1.0
     for source in figures.sources:
         if source.taken_per_second <= 0:

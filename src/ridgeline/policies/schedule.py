@@ -15,7 +15,7 @@ from ridgeline.policies.steering import OneOperatorPolicy
 class Schedule(OneOperatorPolicy):
     """Gives an operator numbers of partitions by the time of day, such as `{"08:00": 4, "20:00": 1}`.
 
-    `timezone`: whose clock it goes by. What somebody else changes stays until the next hour of the schedule.
+    `timezone`: whose clock it goes by. Changes by others stay until the next hour of the schedule.
     """
 
     partitions: dict[str, int] = Field(min_length=1)

@@ -29,7 +29,7 @@ _NAMED = 3
 
 @dataclass(slots=True)
 class _Known:
-    """What the policy remembers of an operator.
+    """The memory of the policy for an operator.
 
     `asked_at`: since when its keys are looked at. `plain`: how it was divided before it was balanced.
     `balanced`: whether it is, None before anybody has looked. `even_since`: since when it would be even if it
@@ -207,7 +207,7 @@ def _was_vain(known: _Known, at: float, keys: KeyLoad, alike: float, patience: f
 
 
 def _repartition(operator: str, partitioner: Partitioner) -> Repartition:
-    """The number of partitions stays that of the moment when it is made, whoever else changes it."""
+    """The number of partitions stays that of the moment when it is made, even if others change it."""
     return Repartition(operator, None, write_partitioner(partitioner))
 
 

@@ -1,4 +1,4 @@
-"""What policies that change partitions have in common: cool-down, limits, and edits with a note."""
+"""The base of policies that change partitions: cool-down, limits, and edits with a note."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Tap(CollectorSink[Any]):
 
 @dataclass(slots=True)
 class Captured:
-    """What each stream of a run carried.
+    """The tuples of each stream of a run.
 
     `ports`: where streams begin, in topological order. `batches`: of each port by window, as a sink sees
     them. `schemas`: of the ports. `ordered`: the ports whose order is promised. `upstream`: the ports that

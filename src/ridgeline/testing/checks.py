@@ -19,7 +19,7 @@ from ridgeline.testing.run_local import run_local
 
 Inputs = Mapping[str, Iterable[object]]
 _MOST_RUNS = 40
-"""So many runs look for fewer faults that do the same."""
+"""Runs that search for fewer faults with the same effect."""
 
 
 def compare_runs(  # noqa: PLR0913  the surroundings of a run
@@ -126,7 +126,7 @@ def assert_recovers(  # noqa: PLR0913  the surroundings of a run
     clean = _captured(*arguments)
 
     def difference(faults: Faults | None, seed: int) -> str:
-        """What differs from the run without faults; "" for nothing."""
+        """The difference from the run without faults, as text; "" for none."""
         interleave = seed if in_flight else None
         try:
             found = compare(
@@ -211,7 +211,7 @@ def assert_independent_of_order(
 ) -> None:
     """Check that results do not depend on the order of the input's tuples within each window.
 
-    What the input operators emit is shuffled, by each seed. Arguments: as of `compare_runs`. Raises
+    Tuples of the input operators are shuffled, by each seed. Arguments: as of `compare_runs`. Raises
     AssertionError, which says where results differ first.
 
     Example:
@@ -243,7 +243,7 @@ def assert_independent_of_order(
 
 
 def replayed(captured: Captured, random: Random | None = None) -> dict[str, list[object]]:
-    """What the input operators of a run have emitted, as lists for `run_local(inputs=)`.
+    """The tuples of a run's input operators, as lists for `run_local(inputs=)`.
 
     `random` shuffles each window.
     """

@@ -16,7 +16,7 @@ _MOST_SHOWN = 5
 
 
 class ComparedRun(Protocol):
-    """What is compared: `Captured` in this process, or `Side` of another one; fields as of `Captured`."""
+    """A run to compare: `Captured` in this process, or `Side` of another one; fields as of `Captured`."""
 
     ports: list[Port]
     ordered: set[Port]
@@ -36,9 +36,9 @@ class ComparedRun(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What differs at one output port in one window.
+    """The difference at one output port in one window.
 
-    `window`: None if windows are not told apart. `differ`, `only_a`, `only_b`: how many tuples have another
+    `window`: None if windows are compared as one. `differ`, `only_a`, `only_b`: how many tuples have another
     value, or are on one side only. `moved`: the tuples are the same in another order. `shown`: some of them,
     as texts. `cause`: everything that the operator reads is the same on both sides up to this window.
 
@@ -80,7 +80,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What two runs have in common, and what not.
+    """The result of comparing two runs.
 
     `differences`: by window, then in topological order. `only_a`, `only_b`: ports that one side has. `ports`:
     those that were compared. `windows`, `tuples`: how many.

@@ -157,7 +157,7 @@ class FaultInjector:
         return True
 
     def _carry_out(self, fault: Fault, operator: int) -> None:
-        """Let the clock go on or jump, or raise KilledError or InjectedError."""
+        """Advance the clock or let it jump, or raise KilledError or InjectedError."""
         clock = self._clocks[operator]
         if fault.kind == "delay":
             clock.wait(fault.seconds)

@@ -60,7 +60,7 @@ class Fault:
 
     @property
     def told(self) -> str:
-        """What happens, in words."""
+        """The fault and its effect, as text."""
         what = f"{_TELLS[self.kind]}{f' by {self.seconds:g} s' if self.seconds else ''}"
         return f"fault `{self}`: {what}"
 
@@ -89,9 +89,9 @@ class Faults:
     - `exception`: a callback raises, after some of its tuples
     - `kill`: the container is lost with all that it has in memory
     - `repeat`: the attempt is void once it has ended, and runs again
-    - `delay`: the clock goes on while the operator works
+    - `delay`: the clock advances while the operator works
     - `clock`: the wall clock of the container jumps, forward or back
-    - `restart`: the driver is killed and another one goes on from the checkpoint
+    - `restart`: the driver is killed and another one continues from the checkpoint
 
     `seed` decides which, where and when. `kinds`: those that may strike. `only` names single faults instead,
     as a run prints them. Operators that read the clock give other results after `delay` and `clock`: leave

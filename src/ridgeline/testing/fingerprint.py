@@ -23,9 +23,9 @@ from ridgeline.api.operator import Operator
 
 _MOST_NODES = 4_000
 _MOST_ITEMS = 128
-"""So many items of a container are looked at: the first, the last, and some between."""
+"""Items of a container that are hashed: the first, the last, and some between."""
 _MOST_WALKED = 20_000
-"""Beyond so many items only the first and the last are looked at."""
+"""Beyond this number of items only the first and the last are hashed."""
 _MOST_BYTES = 1 << 20
 _VALUES: Any = (*IMMUTABLE, UUID, Enum, PurePath, np.generic)
 

@@ -19,7 +19,7 @@ from ridgeline.engine.operator.undeclared import is_hidden
 from ridgeline.testing.fingerprint import fingerprint, is_users
 
 _MOST_TUPLES = 1_000
-"""So many tuples that can change in place are looked at, of one port in one window."""
+"""Mutable tuples that are checked, of one port in one window."""
 _PLATFORMS = frozenset({"_given", "_schemas"})
 
 
@@ -42,7 +42,7 @@ class Inspector:
         self._before = {name: (value, fingerprint(value)) for name, value in _held(self._operator).items()}
 
     def begin_again(self) -> None:
-        """The operator was torn down and set up: what `setup` has made anew is as it should be."""
+        """The operator was torn down and set up: objects that `setup` has made are as they should be."""
         held = _held(self._operator)
         self._before = {
             name: self._before[name]

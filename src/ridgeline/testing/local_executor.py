@@ -29,7 +29,7 @@ _LATE = 0.3  # of the reports of interleaved containers, and of commits, come la
 
 
 class CommitLater:
-    """A `Committer` that commits when chance has it, so that windows go on meanwhile."""
+    """A `Committer` that commits at random times, so that windows run meanwhile."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -202,7 +202,7 @@ class LocalExecutor:
         """Nothing was made."""
 
     def change(self, plan: Plan) -> None:
-        """Run the containers of another plan; those that stay go on. Raises OperatorError."""
+        """Run the containers of another plan; those that stay are retained. Raises OperatorError."""
         before = {container.spec.id: container for container in self._containers}
         self._specs = container_specs(plan)
         if self._injector is not None:

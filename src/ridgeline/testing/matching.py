@@ -59,7 +59,10 @@ class Tolerance:
 
 
 class Unmatched(NamedTuple):
-    """What has no equal on the other side, in order. `moved`: all have one, but elsewhere; rows of A, B."""
+    """Rows without an equal on the other side, in order.
+
+    `moved`: all have one, but elsewhere: rows of A, B.
+    """
 
     only_a: list[Row]
     only_b: list[Row]
@@ -77,7 +80,7 @@ def row_of(value: object) -> Row:
 
 
 def match(a: Sequence[Row], b: Sequence[Row], tolerance: Tolerance, *, ordered: bool) -> Unmatched:
-    """What two sides do not have in common. `ordered`: equal tuples must also come in the same order."""
+    """The rows that two sides do not share. `ordered`: equal tuples must also come in the same order."""
     if len(a) == len(b) and all(_equal(one, other, tolerance) for one, other in zip(a, b, strict=True)):
         return Unmatched([], [], None)
     left, right = _without_equals(a, b, tolerance)

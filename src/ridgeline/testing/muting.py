@@ -25,7 +25,7 @@ _LIFE = (
 def silence(plan: Plan) -> Plan:
     """Let the output operators of a plan take their tuples and do nothing; returns the plan.
 
-    Those are the operators with a publisher and without output ports. Collecting sinks go on.
+    Those are the operators with a publisher and without output ports. Collecting sinks stay.
     """
     operators = [one.operator for one in plan.logical.operators]
     operators += [one.operator for one in plan.physical.operators]

@@ -81,7 +81,7 @@ class LocalRun(MetricTables):
         self.events: list[RunEvent] = []
         self.collectors: dict[str, Collector] = {}
         self.changes: list[Asked] = []
-        """What has become of the changes that were asked for."""
+        """The changes that were requested, with their outcome."""
         self._captured: Captured | None = None
         self._sinks: dict[str, Publisher] = {}
         self._watch = Watch(clock.wall, own_host())
@@ -95,14 +95,14 @@ class LocalRun(MetricTables):
 
     @property
     def captured(self) -> Captured:
-        """What each stream carried. Raises RidgelineError for a run without `capture=True`."""
+        """The tuples of each stream. Raises RidgelineError for a run without `capture=True`."""
         if self._captured is None:
             msg = "this run has captured nothing; give `run_local(app, capture=True)`"
             raise RidgelineError(msg)
         return self._captured
 
     def take_over(self, publishers: Mapping[str, Publisher]) -> None:
-        """Take the sinks of a driver, which go on from those of the one before."""
+        """Take the sinks of a driver, which continue those of the one before."""
         for name, publisher in publishers.items():
             before = self._sinks.get(name)
             if before is publisher:
@@ -261,7 +261,7 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
 
 
 class _InProcessRun:
-    """One run in process: of one driver, or of several, each of which goes on after the one before."""
+    """One run in process: of one driver, or of several that follow each other."""
 
     def __init__(
         self,
@@ -342,7 +342,7 @@ class _InProcessRun:
                 self._edits[number - len(lost)] = asked.change.what.edits
 
     def _planned_again(self, result: LocalRun, owned: Checkpoint) -> Plan:
-        """The plan of a driver after another one. It is told where changes were made, or are lost with it."""
+        """The plan of a driver that follows another one; observers get it if it differs."""
         plan = self._planner.settled(owned.last())
         if plan is result.plan:
             return plan
@@ -353,7 +353,7 @@ class _InProcessRun:
     def _opened(
         self, result: LocalRun, owned: Checkpoint, plan: Plan
     ) -> tuple[ApplicationRun, LocalExecutor]:
-        """A run on the checkpoint, which its collecting sinks go on from, and what runs its containers."""
+        """A run on the checkpoint, whose collecting sinks continue, and the executor of its containers."""
         clock, seed = self._clock, self._interleave
         executor = LocalExecutor(
             plan, self._storage, clock, owned.run_id, self._container_clock, seed, self._injector
@@ -375,7 +375,7 @@ class _InProcessRun:
         return run, executor
 
     def _context(self, owned: Checkpoint, plan: Plan) -> Callable[[str], PublisherContext]:
-        """What publishers may use, by operator."""
+        """The environment of publishers, by operator."""
 
         def publisher_context(operator: str) -> PublisherContext:
             return PublisherContext(
@@ -508,9 +508,9 @@ def _no_spark() -> Any:
 
 
 def _by_lists(name: str, inputs: Mapping[str, Iterable[object]]) -> Replace:
-    """What puts a ListInput in the place of each named operator. It raises RidgelineError for unknown names.
+    """A function that replaces each named operator by a ListInput.
 
-    `name`: of the application.
+    It raises RidgelineError for unknown names. `name`: of the application.
     """
 
     def replaced(operators: Mapping[str, Operator]) -> Mapping[str, Operator]:

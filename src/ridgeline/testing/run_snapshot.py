@@ -35,7 +35,7 @@ def write_side(captured: Captured, folder: Path) -> None:
 
 
 class Side:
-    """What `write_side` wrote into `folder`, which nobody else may write to: rows are unpickled.
+    """The files of `write_side` in `folder`, which only the user may write to: rows are unpickled.
 
     Rows of a window are read when they are asked for. Raises OSError.
     """

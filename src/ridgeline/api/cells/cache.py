@@ -1,4 +1,4 @@
-"""What an operator may lose at any time: the opposite of declared state."""
+"""Values that an operator may lose at any time: the opposite of declared state."""
 
 from __future__ import annotations
 

@@ -53,9 +53,9 @@ class KeyedBase(Protocol):
 class Overlay(MutableMapping[Any, Any]):
     """A dict whose first items lie in a base.
 
-    Takes memory only for what is set or removed, and for mutable values that were read. What is set by arrays
-    of numbers lies in a table, and the dict is empty. If more is done than to set and to read, all of it
-    goes into the dict.
+    Takes memory only for what is set or removed, and for mutable values that were read. Keys and values set
+    by arrays of numbers lie in a table, and the dict is empty. If more is done than to set and to read, all
+    of it goes into the dict.
     """
 
     __slots__ = (
@@ -84,13 +84,13 @@ class Overlay(MutableMapping[Any, Any]):
         self._held: dict[object, object] = {}
         """Mutable values of the base that were read."""
         self.table: NumberTable | None = None
-        """What was set, instead of `values_set`."""
+        """The keys and values set, in place of `values_set`."""
         self._in_base = 0, 0
         """Of how many rows of the table it is known whether the base has their keys, and how many it has."""
         self._asked = 0
         """How often the table was asked for one key."""
         self._scattered = False
-        """What was in a table is in the dict again: it stays there."""
+        """The table was moved into the dict, where all stays from then on."""
 
     def __getitem__(self, key: object) -> Any:
         value = self.values_set.get(key, MISSING)

@@ -51,7 +51,7 @@ D = TypeVar("D")
 
 
 class Held(NamedTuple):
-    """What a keyed cell holds of its own, to be written as a file of its base.
+    """The entries that a keyed cell holds beside its base, to be written as a file of its base.
 
     The cell's own objects: not to be changed.
     """
@@ -59,7 +59,7 @@ class Held(NamedTuple):
     application_window: int
     base: KeyedBase | None
     values: dict[object, object]
-    """What was set since the base was written, in order; all that it holds if there is no base."""
+    """The entries set since the base was written, in order; all entries if there is no base."""
     updated: set[object]
     """The keys of `values` that keep their place in the base; the others go last."""
     removed: dict[object, None]
@@ -456,7 +456,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         self._start(application_window)
 
     def held(self, *, table: bool = True) -> Held:
-        """What it holds of its own, beside its base. `table`: it may be a table."""
+        """The entries beside the base. `table`: they may be a table."""
         self._settle()
         changed = list(self._so_far() | self._in_order())
         data = self._data
@@ -501,7 +501,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         self._trial = {}
 
     def end_trial(self) -> Mapping[K, V]:
-        """What was kept since `begin_trial`."""
+        """End the trial: the mutable values read since `begin_trial`, as they were when first read."""
         kept, self._trial = self._trial or {}, None
         return kept
 
@@ -560,7 +560,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         return self._changed if self._changed_in == self._application_window else {}
 
     def _own_dict(self) -> dict[Any, Any]:
-        """What was set, in a dict."""
+        """The entries set, in a dict."""
         if isinstance(self._data, Overlay):
             self._data.scatter()
         return self._own

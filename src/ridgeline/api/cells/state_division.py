@@ -39,7 +39,7 @@ def checked_key(moves_by: Callable[[Any], Any] | None) -> Callable[[Any], Any] |
 
 
 def divide(moves: StateMoves, values: Sequence[Any], partitions: int, default: Any) -> Sequence[Any]:
-    """What each of so many partitions holds of these values.
+    """Divide the values of a state among partitions: the value of each.
 
     Raises ValueError if partitions that should hold the same do not, and what a function raises.
     """

@@ -27,7 +27,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _NUMBERS_A_WINDOW = 1 << 24
 _SPARE_ENTRIES = 1_000
-"""So many entries that are out of date are kept in any case."""
+"""Stale entries that are kept in any case."""
 
 
 class Due(NamedTuple):
@@ -133,7 +133,7 @@ class TimerCell(KeyedCell[K, tuple[int, int]]):
                 self._leave_out()
 
     def take_back(self, *arguments: Any) -> None:
-        """Set keys back; what finds them is made anew."""
+        """Set keys back; the index of their times is rebuilt."""
         super().take_back(*arguments)
         self._entries = None
 

@@ -18,7 +18,7 @@ _EXACT = {("bool", "number"), ("date", "time")}
 
 
 def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:  # noqa: PLR0911  one family after the other
-    """Cast an array to `kind`, with every value equal. What is nested is cast by the same rules.
+    """Cast an array to `kind`, with every value equal. Nested values are cast by the same rules.
 
     Floats of fewer than 64 bits round fractions to their precision, and nothing else: no value becomes
     infinite or zero, no whole number another one. Raises ArrowInvalid if a value would change, or if the

@@ -76,7 +76,7 @@ def _of_pandas(frame: Any, schema: Schema) -> pa.Table:
     """A pandas DataFrame: an index is a column if it has a name, and only then.
 
     Arrow makes every NaN of pandas null. Where the port takes floats, columns with NaN are converted again.
-    What Arrow makes of Python objects depends on all of them, and it cuts some; so the port's type decides.
+    Arrow infers one type from all Python objects of a column, and cuts some; so the port's type decides.
     """
     named = [name for name in frame.index.names if name is not None]
     frame = frame.reset_index(named) if named else frame

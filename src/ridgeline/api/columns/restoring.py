@@ -55,7 +55,7 @@ def _twin(kind: Any) -> Any:
 def further_attributes(kind: Any, rows: Sequence[Any], fields: Collection[str]) -> list[str]:
     """Attributes that instances of a dataclass have beside its fields, which would be lost on the way.
 
-    What `functools.cached_property` keeps does not count, nor what Python keeps (`__orig_class__`).
+    Values of `functools.cached_property` do not count, nor those of Python (`__orig_class__`).
     """
     if not kind.__dictoffset__:
         return []

@@ -1,8 +1,8 @@
 """Python values as Arrow arrays: every value equal, or refused.
 
-What turns the values of a type into an array is made once per column. Values of the type's own classes are
-converted by Arrow at once; others one by one, each compared with what it became. What a batch may be cast
-to (`ridgeline.api.columns.casting`) and what a tuple may hold are the same.
+The function from values to an array is made once per column. Values of the type's own classes are
+converted by Arrow at once; others one by one, each compared with what it became. A batch may be cast
+(`ridgeline.api.columns.casting`) to exactly the values that a tuple may hold.
 """
 
 from __future__ import annotations

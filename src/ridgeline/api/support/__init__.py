@@ -1,1 +1,1 @@
-"""What the rest of the API needs and no author imports."""
+"""Helpers of the API that no author imports."""

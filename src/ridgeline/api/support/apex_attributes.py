@@ -123,7 +123,7 @@ def unknown_attribute(name: str, scope: Scope) -> str:
 
 
 def _instead(name: str, scope: Scope) -> str | None:
-    """What stands in the place of an attribute of Apex, of this scope first."""
+    """The substitute for an attribute of Apex, of this scope first."""
     first = APPLICATION if scope is Scope.APPLICATION else OPERATOR if scope is Scope.OPERATOR else PORT
     texts = (known.get(name.upper()) for known in (first, OPERATOR, APPLICATION, PORT))
     return _OWN.get(name) or next(filter(None, texts), None)

@@ -1,4 +1,4 @@
-"""What an attribute is: its scopes, its type, and the check of a value."""
+"""Attributes: their scopes, types, and the check of values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_TEXT = 1024
 
 
 class Scope(enum.StrEnum):
-    """What an attribute can be given to.
+    """The kinds of things that an attribute can be given to.
 
     Example:
         >>> from ridgeline.api.attributes import ATTRIBUTES
@@ -59,7 +59,7 @@ class Attribute:
 
     @property
     def takes(self) -> str:
-        """What values it takes, as text."""
+        """The values that it takes, as text."""
         if issubclass(self.kind, enum.Enum):
             return ", ".join(member.name for member in self.kind)
         if self.kind is int:

@@ -14,7 +14,7 @@ from ridgeline.api.partitioner import Partitioner
 
 
 class InputPortAttributes(TypedDict, total=False):
-    """What the platform does with an input port: `app.set_attribute(sum.data, partition_parallel=True)`.
+    """Attributes of an input port: `app.set_attribute(sum.data, partition_parallel=True)`.
 
     Example:
         >>> side_by_side: InputPortAttributes = {"partition_parallel": True}
@@ -27,7 +27,7 @@ class InputPortAttributes(TypedDict, total=False):
 
 
 class OutputPortAttributes(TypedDict, total=False):
-    """What the platform does with an output port: `app.set_attribute(sum.total, unifier_limit=4)`.
+    """Attributes of an output port: `app.set_attribute(sum.total, unifier_limit=4)`.
 
     Example:
         >>> cascade: OutputPortAttributes = {"unifier_limit": 4}
@@ -39,7 +39,7 @@ class OutputPortAttributes(TypedDict, total=False):
 
 
 class UnifierAttributes(TypedDict, total=False):
-    """What the platform does with a port's unifiers: `app.set_attribute(sum.total, unifier=True, vcores=2)`.
+    """Attributes of a port's unifiers: `app.set_attribute(sum.total, unifier=True, vcores=2)`.
 
     Example:
         >>> large: UnifierAttributes = {"memory_mb": 2048}
@@ -55,7 +55,7 @@ class UnifierAttributes(TypedDict, total=False):
 
 
 class StreamAttributes(TypedDict, total=False):
-    """What the platform does with a stream: `app.set_attribute(words, locality="CONTAINER_LOCAL")`.
+    """Attributes of a stream: `app.set_attribute(words, locality="CONTAINER_LOCAL")`.
 
     Example:
         >>> together: StreamAttributes = {"locality": "CONTAINER_LOCAL"}
@@ -65,7 +65,7 @@ class StreamAttributes(TypedDict, total=False):
 
 
 class OperatorAttributes(TypedDict, total=False):
-    """What the platform does with one operator: `add_operator("sum", Sum(), partitions=2)`.
+    """Attributes of one operator: `add_operator("sum", Sum(), partitions=2)`.
 
     Example:
         >>> scaled: OperatorAttributes = {"partitions": 2, "callback_timeout": "5s"}
@@ -93,7 +93,7 @@ class OperatorAttributes(TypedDict, total=False):
 
 
 class ApplicationAttributes(TypedDict, total=False):
-    """What the platform does with an application: `Application("payments", heartbeat_timeout="1m")`.
+    """Attributes of an application: `Application("payments", heartbeat_timeout="1m")`.
 
     Example:
         >>> patient: ApplicationAttributes = {"heartbeat_timeout": "1m", "windows_kept": 10}

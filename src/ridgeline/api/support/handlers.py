@@ -70,7 +70,7 @@ def _name_of(function: Callable[..., object], owner: type) -> str | None:
 
 
 def _layers(value: Any) -> Iterator[Any]:
-    """What a class has under a name, and the functions in it."""
+    """The value that a class has under a name, and the functions wrapped in it."""
     for _ in range(_MOST_WRAPPED):
         yield value
         inner = vars(value) if hasattr(value, "__dict__") else {}

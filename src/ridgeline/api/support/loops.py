@@ -1,6 +1,6 @@
 """The two ends of a delay operator: what comes in at the tail in one window, the head emits in the next.
 
-The graph of operators has no edge between them, so it has no cycle. What is under way between two windows is
+The graph of operators has no edge between them, so it has no cycle. Tuples between two windows are
 a state: the tail's. The head reads it as of the window before, and changes nothing.
 """
 
@@ -32,7 +32,7 @@ def _written(batches: Sequence[pa.RecordBatch]) -> bytes:
 
 
 def _dealt(values: Sequence[bytes | None], partitions: int) -> list[bytes | None]:
-    """What tails keep, dealt out among so many."""
+    """Divide the tuples of tails among partitions, round robin."""
     batches: list[pa.RecordBatch] = []
     for value in values:
         if value:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from ridgeline.api.application import Application
 
 Persist: TypeAlias = Operator | InputPoint[Any]
-"""What writes a stream down: an output operator, or one of its input ports."""
+"""Writes a stream: an output operator, or one of its input ports."""
 _REMEDY = 'give an output operator, such as `FileOutput("folder")`, or an input port of one'
 
 
 @dataclass(frozen=True, slots=True)
 class Persisting:
-    """What a `persist` adds to its stream. `added`: new operators by name. `ports`: the new sinks."""
+    """The additions of a `persist` to its stream. `added`: new operators by name. `ports`: the new sinks."""
 
     added: tuple[tuple[str, Operator], ...]
     ports: tuple[InputPoint[Any], ...]
@@ -31,7 +31,7 @@ class Persisting:
 def persisting(
     app: Application, stream: str, sinks: Sequence[object], persist: object, name: str = ""
 ) -> Persisting:
-    """Read the `persist` of a stream. What is wrong with it becomes a fault when the plan is validated.
+    """Read the `persist` of a stream. Its faults are reported when the plan is validated.
 
     `name`: of the operator that is added, if not `STREAM_persisted`.
     """

@@ -154,7 +154,7 @@ class _Unpickler(pickle.Unpickler):
     replaced: Mapping[str, Callable[..., Any]]
     gone: bool
     stands: list[Callable[..., Any]]
-    """What was put in the place of classes that the pickle has as a whole."""
+    """Stand-ins for classes that the pickle contains by value."""
 
     def find_class(self, module: str, name: str) -> Any:
         """A class or function by its name."""
