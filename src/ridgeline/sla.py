@@ -9,8 +9,7 @@ from ridgeline.api.policy import (
     throughput,
     window_latency,
 )
-from ridgeline.policies.alert_rules import alert_rules
-from ridgeline.policies.hooks import Hook
+from ridgeline.policies.alerts import Hook, alert_rules
 from ridgeline.policies.keeping import Keeping, Observation
 
 __all__ = [

@@ -196,7 +196,7 @@ def _find(entry: str) -> list[ReplayFile]:
     plain = [info for info in infos if info.type == kinds.File]
     named = PurePosixPath(path).name[:1] if _WILDCARDS & set(path) else ""
     hidden = tuple({".", "_"} - {named})
-    _tell_of_others(entry, [info for info in infos if not info.base_name.startswith(hidden)])
+    _log_other_files(entry, [info for info in infos if not info.base_name.startswith(hidden)])
     shown = [info for info in plain if not info.base_name.startswith(hidden)]
     if left_out := sorted(info.base_name for info in plain if info.base_name.startswith(hidden)):
         data = [name for name in left_out if name.startswith("_") and not name.startswith(_MARKERS)]
@@ -214,7 +214,7 @@ def _find(entry: str) -> list[ReplayFile]:
     return sorted(found, key=lambda file: file.path)
 
 
-def _tell_of_others(entry: str, infos: Sequence[pyarrow.fs.FileInfo]) -> None:
+def _log_other_files(entry: str, infos: Sequence[pyarrow.fs.FileInfo]) -> None:
     """Log what an entry has beside files. Raises RidgelineError for a link whose file is not there."""
     kinds = pyarrow.fs.FileType
     for kind, what in (

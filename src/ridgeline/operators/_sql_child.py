@@ -54,7 +54,7 @@ def main() -> None:
         except MemoryError:
             answer, data = {"error": f"out of memory: it may take {memory_mb} MB"}, b""
         except BaseException as error:  # noqa: BLE001  whatever it is, it is the query's
-            answer, data = {"error": _told(error, head["seconds"])}, b""
+            answer, data = {"error": _error_text(error, head["seconds"])}, b""
         timer.cancel()
         timer.join()
         signal.alarm(0)
@@ -107,7 +107,7 @@ def _named(connection: Any, sql: str, tables: list[str]) -> list[str]:
     return found
 
 
-def _told(error: BaseException, seconds: float) -> str:
+def _error_text(error: BaseException, seconds: float) -> str:
     if isinstance(error, duckdb.InterruptException):
         return f"it takes longer than {seconds:g} s"
     return str(error).strip() or type(error).__name__

@@ -162,7 +162,7 @@ class SqlQuery(Operator):
             found = QueryResult(self.done, first, window, data, answer.more, tuples, size, spent, "", last)
         except Exception as error:  # noqa: BLE001  it is the query's, never the application's
             self.done -= 1
-            self._end(_told(error))
+            self._end(_error_text(error))
             return
         self._work.spent = 0.0
         self.ended = last
@@ -196,7 +196,7 @@ class SqlQuery(Operator):
             self.held.append(data)
             work.batches, work.size = len(self.held), size + len(data)
         except (pa.ArrowException, ValueError) as error:
-            self._end(_told(error))
+            self._end(_error_text(error))
         work.spent += clock.monotonic() - began
 
     def _tables(self, held: Sequence[bytes]) -> dict[str, pa.Table]:
@@ -223,7 +223,7 @@ class SqlQuery(Operator):
         self.context.hand_over(QueryResult(self.done + 1, window, window, error=error, last=True))
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) if isinstance(error, QueryError) else f"{type(error).__name__}: {error}"
 
 

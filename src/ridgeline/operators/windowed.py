@@ -395,15 +395,15 @@ class Windowed(Operator):
                     end = self.windows.gap
                     found += [Result(span[0], span[1] + end, name, span[2]) for span, due in spans if due]
                     self.open[name] = tuple(
-                        (*span[:2], self._told(span[2])) if due else span for span, due in spans
+                        (*span[:2], self._after_result(span[2])) if due else span for span, due in spans
                     )
             elif (value[-1] or 0) >= least:
                 end = int(self.windows.ends(np.array([name[0]], np.int64))[0])
                 found.append(Result(name[0], end, name[1:], value))
-                self.open[name] = self._told(value)
+                self.open[name] = self._after_result(value)
         return found
 
-    def _told(self, parts: Parts) -> Parts:
+    def _after_result(self, parts: Parts) -> Parts:
         """The parts that are kept of a window whose result was emitted."""
         return (None,) * len(parts) if self.accumulation == "discarding" else (*parts[:-1], None)
 

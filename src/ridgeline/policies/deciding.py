@@ -87,7 +87,7 @@ def _own(one: Any) -> Any:
 class Deciders:
     """All that decide on one application. One thread at a time.
 
-    `listeners`: by operator. `ask` asks for a change, `tell` reports what was decided.
+    `listeners`: by operator. `ask` asks for a change, `report` gets each state of a decision.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Deciders:
         listeners: Mapping[str, Sequence[Any]],
         policies: Sequence[Policy],
         ask: Ask,
-        tell: Callable[[PolicyDecided], None],
+        report: Callable[[PolicyDecided], None],
     ) -> None:
         self._deciders = [
             _Decider(f"listener {type(one).__name__} of {operator}", _own(one), operator)
@@ -103,7 +103,7 @@ class Deciders:
             for one in several
         ]
         self._deciders += [_Decider(f"policy {type(one).__name__}", one) for one in policies]
-        self._ask, self._tell = ask, tell
+        self._ask, self._report = ask, report
         self._made: list[_Made] = []
         self._count = 0
         self._faults: set[tuple[str, str]] = set()
@@ -166,7 +166,7 @@ class Deciders:
     def _say(self, made: _Made, at: float, state: str, found: str = "") -> None:
         """Report the state of a decision, also to the policy or listener that made it."""
         decision = made.decision
-        self._tell(
+        self._report(
             PolicyDecided(
                 at,
                 made.number,

@@ -22,7 +22,7 @@ from ridgeline.measure.events import (
     WindowPlanned,
 )
 from ridgeline.observe.watch import Watch
-from ridgeline.policies.hooks import Hook
+from ridgeline.policies.alerts import Hook
 from ridgeline.policies.keeping import Keeping, Observation
 
 _Seen = OperatorWindow | WindowCommitted | WindowPlanned | ApplicationChanged

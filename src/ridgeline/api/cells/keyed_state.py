@@ -551,8 +551,8 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
     def _keep_changed(self) -> None:
         """Note the keys of the streaming window that ends, if it has changed any."""
         if now := self._in_order():
-            goes_on = self._changed_in == self._application_window
-            self._changed = self._changed | now if goes_on else now
+            same_window = self._changed_in == self._application_window
+            self._changed = self._changed | now if same_window else now
             self._changed_in = self._application_window
 
     def _so_far(self) -> dict[Any, None]:

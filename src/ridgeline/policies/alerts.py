@@ -1,4 +1,4 @@
-"""Hooks of promises: a command or a webhook that is called when a promise changes."""
+"""Alerts of promises: hooks, called when a promise changes, and rules for Prometheus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import threading
 import urllib.request
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Any
 
+from ridgeline.api.policy import Promise
 from ridgeline.measure.deciding.figures import PromiseState
 
 _LOG = logging.getLogger(__name__)
@@ -116,3 +118,27 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     """End a command and its children; one that has just ended is let go."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def alert_rules(application: str, promises: Sequence[Promise | PromiseState]) -> dict[str, Any]:
+    """The rule file of an application, to be written as YAML or JSON: one alert for each promise."""
+    rules = [_rule(application, promise) for promise in promises]
+    return {"groups": [{"name": f"ridgeline {application}", "rules": rules}]}
+
+
+def _rule(application: str, promise: Promise | PromiseState) -> dict[str, Any]:
+    """The alert of one promise; labels are quoted as PromQL quotes them, which is JSON's way."""
+    labels = f"application={_quoted(application)},promise={_quoted(promise.name)}"
+    of = f" of {promise.operator}" if promise.operator else ""
+    side = "at least" if promise.kind == "throughput" else "at most"
+    summary = f"{application}: {promise.kind}{of} is not {side} {promise.limit:g} {promise.unit}"
+    return {
+        "alert": "RidgelinePromiseBroken",
+        "expr": f"ridgeline_promise_kept{{{labels}}} == 0",
+        "labels": {"severity": "warning", "promise": promise.name.replace("{{", "{ {")},
+        "annotations": {"summary": summary.replace("{{", "{ {")},
+    }
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
