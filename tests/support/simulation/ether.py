@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.engine.exchange import dialing, sockets
+from ridgeline.engine.exchange import dialing, listening, sockets
 from ridgeline.engine.exchange.address import Target
 from ridgeline.engine.exchange.connection import Connection
 from ridgeline.engine.exchange.listening import Listen, Listener
@@ -278,7 +278,8 @@ class Endpoint(sockets.Sockets):
         """True if `poll` has something to do."""
         if self._events or self._unread or self._noted or self.poller.found():
             return True
-        return self._unopened() and self._clock.monotonic() > self._looked + 1.0
+        waits = bool(self._unopened) or self._reception.paused
+        return waits and self._clock.monotonic() > self._time._looked + 1.0
 
     def _streams(self) -> Iterator[tuple[Peer, Socket]]:
         for peer, entry in self._peers.items():
@@ -390,7 +391,8 @@ def patches() -> Iterator[tuple[Any, str, object]]:
     yield sockets, "listeners", _listeners
     yield sockets, "prepare", lambda *_: None
     no = lambda *_: None  # noqa: E731
-    yield sockets, "tls", SimpleNamespace(caller_context=no, listener_context=no)
+    yield sockets, "tls", SimpleNamespace(caller_context=no)
+    yield listening, "listener_context", no
     yield dialing, "prepare", no
     yield dialing, "ways_of", lambda address: [address]
     yield dialing, "targets", lambda way: [Target(socket.AF_UNIX, way, tls=False)]
