@@ -510,7 +510,7 @@ def test_a_long_run_of_many_operators_holds_no_more_than_a_short_one():
             ran(fold, window, operator, 0.1, {"input": 5}, {"output": 5})
         report(fold, window + 0.6, window, 1, float(window), 5.0)
         commit(fold, window, window + 0.7)
-        held = fold._window
+        held = fold._windows.oldest
         sizes.append(len(held.operators) + len(held.heartbeats) + len(held.processes))
         sizes[-1] += len(fold._sources["o0"].backlog._samples)
     assert sizes[-1] == sizes[100]

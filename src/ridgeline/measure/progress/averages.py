@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from ridgeline.measure.events import OperatorWindow
 from ridgeline.measure.progress.counts import Ports
-from ridgeline.measure.progress.formulas import History
+from ridgeline.measure.progress.estimate import Basis, Estimate
+from ridgeline.measure.progress.formulas import History, even_shares
+from ridgeline.measure.topology import StreamEdge, Topology
 
 _WINDOWS = 10  # that averages reach back
 
@@ -140,3 +142,27 @@ class Averages:
         outputs = {port: float(self._tuples[number]) / elements for port, number in ports.items()}
         each = (seconds - end_seconds) / elements
         return History(each, outputs, elements, seconds, end_seconds, work, before)
+
+
+class StreamShares:
+    """The share of its source port's tuples that each stream of a plan carries."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.even = even_shares(topology)
+        """The shares before any window."""
+        self._divided: dict[tuple[int, str], list[StreamEdge]] = {}
+        """Streams that share a port's tuples, by the port that reads them."""
+        for edge, share in self.even.items():
+            if share.basis is not Basis.EXACT:
+                self._divided.setdefault((edge.sink, edge.sink_port), []).append(edge)
+
+    def of(self, averages: Averages) -> dict[StreamEdge, Estimate]:
+        """The shares as in earlier windows, even ones where these say nothing."""
+        found = dict(self.even)
+        for (sink, port), edges in self._divided.items():
+            came = averages.tuples_in(sink, port)
+            sent = [averages.tuples_out(edge.source, edge.source_port) for edge in edges]
+            whole = sum(mean for mean in sent if mean is not None)
+            if came is not None and None not in sent and whole > 0:
+                found.update(dict.fromkeys(edges, Estimate(min(1.0, came / whole), Basis.ESTIMATED)))
+        return found

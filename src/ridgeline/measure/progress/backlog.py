@@ -203,7 +203,7 @@ class SourceBacklog:
         """How much is drained in this number of windows; 0 if nothing was drained yet."""
         return windows * self._window * (self._drain(since_change=False) or 0.0)
 
-    def begin_anew(self, at: float) -> None:
+    def restart(self, at: float) -> None:
         """From now on the backlog's trend is another one: what was seen before does not count for it."""
         self._judge_last()
         self._began_at = max(self._began_at, at)

@@ -8,10 +8,8 @@ STRAM's clock.
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from statistics import median
+from dataclasses import replace
 
 from ridgeline.measure.answers.progress import (
     BacklogAnswer,
@@ -23,7 +21,6 @@ from ridgeline.measure.events import (
     ApplicationEnded,
     ContainerHeartbeat,
     OperatorWindow,
-    RunningOperator,
     SourceAsked,
     SourceProgress,
     SourceTaken,
@@ -31,10 +28,9 @@ from ridgeline.measure.events import (
     WindowPlanned,
     WindowStarted,
 )
-from ridgeline.measure.progress.averages import Averages
+from ridgeline.measure.progress.averages import Averages, StreamShares
 from ridgeline.measure.progress.backlog import (
     BacklogState,
-    ScheduleBacklog,
     SourceBacklog,
     Verdict,
     worst,
@@ -42,18 +38,16 @@ from ridgeline.measure.progress.backlog import (
 from ridgeline.measure.progress.estimate import UNKNOWN, Basis, Estimate, greatest, total
 from ridgeline.measure.progress.formulas import (
     WindowProgress,
-    even_shares,
     window_progress,
     work_done,
 )
 from ridgeline.measure.progress.rows import finite, infinite, operator_row, window_row
 from ridgeline.measure.progress.settling import STUCK_SECONDS, STUCK_WINDOWS, Settling
 from ridgeline.measure.progress.sources import Done, PartitionedSource
-from ridgeline.measure.topology import StreamEdge, Topology
+from ridgeline.measure.progress.windows import LATE_SHARE, WindowInFlight, WindowSchedule, WindowsInFlight
+from ridgeline.measure.topology import Topology
 
-_LATE_SHARE = 1.2  # of its width: a window that takes longer is late
 _LATE_WINDOWS = 1.5  # so long it is called late after a window that was
-_USUAL_WINDOWS = 10
 _SILENT_SECONDS = 3.0  # that a window may run before its first heartbeat
 _BEAT_SECONDS = 1.5  # within which a container that works has sent its next one
 _FLOWS_WINDOWS = 2.0
@@ -78,32 +72,19 @@ class ProgressFold:
         self._interval_seconds = interval_seconds
         self._timeout = heartbeat_timeout
         self._topology = Topology((), ())
-        self._even: dict[StreamEdge, Estimate] = {}
-        self._dealt: dict[tuple[int, str], list[StreamEdge]] = {}
+        self._shares = StreamShares(self._topology)
         self._averages = Averages()
         self._sources: dict[str, PartitionedSource] = {}
         self._former: dict[str, PartitionedSource] = {}
-        """Those that the plan has not, until it counts."""
-        self._schedule = ScheduleBacklog(window_seconds=window_seconds, interval_seconds=interval_seconds)
-        self._window: _Window | None = None
-        """The oldest window under way, else the last one that was."""
-        self._flights: dict[int, _Window] = {}
-        """The windows under way, the oldest first."""
-        self._due: tuple[int, float] | None = None
-        self._forgiven = 0.0
-        self._committed_at: float | None = None
-        self._last: _Window | None = None
-        self._last_late = self._last_heard = False
-        self._begun = 0
-        self._newest: int | None = None
+        """Those that the plan does not have, until it counts."""
+        self._schedule = WindowSchedule(window_seconds, interval_seconds)
+        self._windows = WindowsInFlight(window_seconds)
         self._settling = Settling()
         self._late_until = -math.inf
-        self._moved_at = -math.inf
-        """When something was heard that shows that windows get on."""
-        self._beats = False
-        """True once there was any heartbeat: without them nobody knows what a long window does."""
-        self._took: deque[float] = deque(maxlen=_USUAL_WINDOWS)
-        """What the last windows took, trigger to commit."""
+        self._progressed_at = -math.inf
+        """When a report last showed that windows progress."""
+        self._has_heartbeats = False
+        """True once there was any: without them the state of a long window is unknown."""
 
     # Events -------------------------------------------------------------------------------------------------
 
@@ -111,11 +92,7 @@ class ProgressFold:
         """The plan is made or has changed. Averages of operators stay until `forget`, backlogs go by name."""
         self._settling.begin()
         self._topology = topology
-        self._even = even_shares(topology)
-        self._dealt = {}
-        for edge, share in self._even.items():
-            if share.basis is not Basis.EXACT:
-                self._dealt.setdefault((edge.sink, edge.sink_port), []).append(edge)
+        self._shares = StreamShares(topology)
         inputs = [node for node in topology.operators if node.kind == "input"]
         self._averages.planned({node.id for node in inputs})
         known = {**self._former, **self._sources}
@@ -132,9 +109,7 @@ class ProgressFold:
                 source.repartition(partitions)
             self._sources[name] = source
         self._former = known
-        for window in (self._window, *self._flights.values()):
-            if window is not None:
-                window.clear()
+        self._windows.clear()
 
     def inherit(self, operator_id: int, before: int) -> None:
         """Averages of an operator are not those of another one, even of the same name."""
@@ -146,147 +121,119 @@ class ProgressFold:
 
     def window_planned(self, event: WindowPlanned) -> None:
         """A window's trigger has fired: how late it fired is a sample of the schedule."""
-        self._begun += self._newest != event.window_id
         self._settling.planned(event.window_id)
-        self._newest = event.window_id
-        pause = math.inf if self._committed_at is None else event.at - self._committed_at
-        at_once = self._last_late and pause < 0.1 * self._window_seconds
-        self._take_off(_Window(event.window_id, event.at, planned=event.at, at_once=at_once))
-        late = max(0.0, event.at - event.due)
-        if late <= self._window_seconds or self._due is None:
-            self._forgiven = 0.0
-        else:  # a driver that is too late lets its schedule slip
-            self._forgiven += max(
-                0.0, event.due - self._due[1] - (event.window_id - self._due[0]) * self._window_seconds
-            )
-        self._due = (event.window_id, event.due)
-        self._schedule.add(event.at, late + self._forgiven)
+        self._windows.planned(event)
+        self._void(event.window_id)
+        self._schedule.planned(event)
 
     def window_started(self, event: WindowStarted) -> None:
         """An attempt is given to the containers; heartbeats of earlier ones do not count."""
-        window = self._flights.get(event.window_id) or self._take_off(_Window(event.window_id, event.at))
-        window.clear()
-        window.attempt, window.began = event.attempt, event.at
+        new = self._windows.started(event)
         if event.attempt:
             self._settling.again(event.window_id)
-            for source in self._sources.values():
-                source.ledger.void(event.window_id)
+        if event.attempt or new:
+            self._void(event.window_id)
 
-    def _take_off(self, window: _Window) -> _Window:
-        """A window is under way; what an earlier run has left under way is not."""
-        self._flights = {number: one for number, one in self._flights.items() if number < window.id}
+    def _void(self, window_id: int) -> None:
+        """Forget what this window and later ones have taken from sources: they run again."""
         for source in self._sources.values():
-            source.ledger.void(window.id)
-        self._flights[window.id] = window
-        self._window = next(iter(self._flights.values()))
-        return window
+            source.ledger.void(window_id)
 
     def heartbeat(self, event: ContainerHeartbeat) -> None:
         """A container's heartbeat; it counts if it is of this attempt and of a planned container."""
-        self._beats = True
-        for said in event.taken:
-            self._hear_taken(replace(said, at=event.at, asked=event.at))
-        if event.container < 0:  # older versions say here how far inputs are
-            self._hear_sources(event, None)
-        before = frozenset(self._window.heartbeats) if self._window is not None else frozenset()
-        if self._hear_container(event):
-            self._look(event.at, again=event.container not in before)
-        elif not self._expects_beat(event.at):
-            self._look(event.at)
+        self._has_heartbeats = True
+        for report in event.taken:
+            self._add_taken(replace(report, at=event.at, asked=event.at))
+        if event.container < 0:  # older versions report here how far inputs are
+            self._add_work(event, None)
+        oldest = self._windows.oldest
+        before = frozenset(oldest.heartbeats) if oldest is not None else frozenset()
+        if self._add_heartbeat(event):
+            self._sample_sources(event.at, again=event.container not in before)
+        elif not self._expects_heartbeat(event.at):
+            self._sample_sources(event.at)
 
-    def _expects_beat(self, at: float) -> bool:
+    def _expects_heartbeat(self, at: float) -> bool:
         """True if the oldest window's containers have lately sent heartbeats, and the next will say more."""
-        window = self._window
+        window = self._windows.oldest
         return window is not None and at - max(window.heartbeats.values(), default=-math.inf) < _BEAT_SECONDS
 
-    def _hear_container(self, event: ContainerHeartbeat) -> bool:
-        """Take in what a heartbeat says of the window that its container runs; False if it does not count."""
-        window = self._flights.get(event.window_id, self._window)
-        if window is None or not window.running or event.at < window.began:
+    def _add_heartbeat(self, event: ContainerHeartbeat) -> bool:
+        """Take in the report of the window that a container runs; False if it does not count."""
+        window = self._windows.by_id.get(event.window_id, self._windows.oldest)
+        if window is None:
             return False
-        process = (event.host, event.pid)
-        earlier = window.processes.get(process)
-        if earlier is not None and earlier != event.container:  # a process works for one container at a time
-            window.finished.add(earlier)
-            del window.processes[process]
-        ids = self._topology.containers.get(event.container)
-        if ids is None or (event.window_id, event.attempt) != (window.id, window.attempt):
+        progressed = window.add_heartbeat(event, self._topology.containers.get(event.container))
+        if progressed is None:
             return False
-        if event.at < window.heartbeats.get(event.container, -math.inf):
-            return False
-        window.heard_at = event.at if window.heard_at is None else window.heard_at
-        window.processes[process] = event.container
-        window.finished.discard(event.container)
-        window.heartbeats[event.container] = event.at
-        said = {operator.id: operator for operator in event.operators if operator.id in ids}
-        if any(_moves(operator, window.heard.get(operator.id)) for operator in said.values()):
-            self._gets_on(event.at)
+        if progressed:
+            self._note_progress(event.at)
             if self._settling.worked(window.id, event.at):
-                self._begin_anew(event.at)
-        window.heard.update(said)
-        self._hear_sources(event, window)
+                self._restart_backlogs(event.at)
+        self._add_work(event, window)
         return True
 
-    def _hear_sources(self, event: ContainerHeartbeat, window: _Window | None) -> None:
-        """Take in what a heartbeat says of input operators. `window`: the one that their container runs."""
-        for said in event.operators:
-            node = self._topology.by_id.get(said.id) if said.work is not None else None
+    def _add_work(self, event: ContainerHeartbeat, window: WindowInFlight | None) -> None:
+        """Take in the reports of input operators. `window`: the one that their container runs."""
+        for report in event.operators:
+            node = self._topology.by_id.get(report.id) if report.work is not None else None
             source = self._sources.get(node.name) if node is not None else None
-            if said.work is None or source is None or said.id not in source.partitions:
+            if report.work is None or source is None or report.id not in source.partitions:
                 continue
-            source.ledger.answer(said.id, event.at, *said.work)
-            if window is not None and said.state == "done":
-                source.ledger.taken(window.id, said.id, said.work[0], said.before)
+            source.ledger.answer(report.id, event.at, *report.work)
+            if window is not None and report.state == "done":
+                source.ledger.taken(window.id, report.id, report.work[0], report.before)
 
-    def _gets_on(self, at: float) -> None:
-        """Something shows that windows get on."""
-        self._moved_at = max(self._moved_at, at)
+    def _note_progress(self, at: float) -> None:
+        """A report shows that windows progress."""
+        self._progressed_at = max(self._progressed_at, at)
         for source in self._sources.values():
             source.backlog.moved(at)
 
-    def _begin_anew(self, at: float) -> None:
-        """What was seen of backlogs before the first sign of work says nothing of what follows."""
+    def _restart_backlogs(self, at: float) -> None:
+        """Drop the samples of backlogs before the first sign of work: they say nothing of what follows."""
         for source in self._sources.values():
-            source.backlog.begin_anew(at)
+            source.backlog.restart(at)
 
     def source_taken(self, event: SourceTaken) -> None:
         """An input operator has ended its part of a window that is still under way."""
-        if self._hear_taken(event):
-            self._moved_at = max(self._moved_at, event.at)
-            self._look(event.at)
+        if self._add_taken(event):
+            self._progressed_at = max(self._progressed_at, event.at)
+            self._sample_sources(event.at)
 
-    def _hear_taken(self, event: SourceTaken) -> bool:
+    def _add_taken(self, event: SourceTaken) -> bool:
         """Take in how far an input operator is; True if it has ended its part of a window under way."""
         node = self._topology.by_id.get(event.operator)
         source = self._sources.get(node.name) if node is not None else None
         if source is None or event.operator not in source.partitions:
             return False
-        window = self._flights.get(event.window_id)
+        window = self._windows.by_id.get(event.window_id)
         counts = window is not None and window.attempt == event.attempt
         source.ahead(event, takes=counts)
         return counts
 
-    def _look(self, at: float, *, again: bool = False) -> None:
-        """Something was heard of a window that runs: follow the sources.
+    def _sample_sources(self, at: float, *, again: bool = False) -> None:
+        """A running window has reported: sample the sources.
 
-        `again`: by what is known now, the look that was just before does not count.
+        `again`: by what is known now, the sample that was just before does not count.
         """
-        asking = [source for source in self._sources.values() if source.looks(at, again=again)]
-        window = self._window
-        if not asking or window is None or not window.running or self._hears_a_part(window, at):
+        due = [source for source in self._sources.values() if source.looks(at, again=again)]
+        window = self._windows.oldest
+        if not due or window is None or not window.running or self._reported_in_part(window, at):
             return
         done = self._done(at)
-        for source in asking:
+        for source in due:
             source.look(at, done)
 
-    def _hears_a_part(self, window: _Window, at: float) -> bool:
+    def _reported_in_part(self, window: WindowInFlight, at: float) -> bool:
         """True if some containers that sent heartbeats in the window before have not yet, and others have.
 
         Their partitions are in step with those that have: one half alone says little of the whole.
         """
-        if self._last is None or window.heard_at is None or at - window.heard_at >= _BEAT_SECONDS:
+        last, first = self._windows.last, window.first_heartbeat_at
+        if last is None or first is None or at - first >= _BEAT_SECONDS:
             return False
-        usual = self._last.heartbeats.keys() & self._topology.containers.keys()
+        usual = last.heartbeats.keys() & self._topology.containers.keys()
         return bool(usual - window.heartbeats.keys() - window.finished)
 
     def _done(self, at: float, committed: int = -1) -> Done:
@@ -296,21 +243,21 @@ class ProgressFold:
         are in flight then, as they should.
         """
         silent, first = None, True
-        usual = max(self._window_seconds, median(self._took) if self._took else 0.0)
+        usual = self._windows.usual_seconds
         late = self._late_seconds(at) > self._window_seconds
         done = {}
-        for window in self._flights.values():
+        for window in self._windows.by_id.values():
             if window.id <= committed:
                 continue
             left = None
-            turn = max(window.began, at if committed >= 0 else self._committed_at or window.began)
+            turn = max(window.began, at if committed >= 0 else self._windows.committed_at or window.began)
             oldest, first = first, False
             if oldest and not window.heartbeats and at - turn <= _SILENT_SECONDS:
                 silent = window.id, at - turn
             if window.heartbeats:
                 figures = self._figures(at, window)
                 done[window.id], left = work_done(figures, self._topology), figures.wall_seconds.value
-            late = late or at - window.planned + (left or 0.0) > _LATE_SHARE * usual
+            late = late or at - window.planned + (left or 0.0) > LATE_SHARE * usual
         if late:
             self._late_until = at + _LATE_WINDOWS * self._window_seconds
         return Done(done, late or at < self._late_until, silent)
@@ -321,7 +268,7 @@ class ProgressFold:
         counted = [event for event in events if not event.dropped]
         if counted:
             self._averages.add(counted)
-        window = self._flights.get(events[0].window_id) if events else None
+        window = self._windows.by_id.get(events[0].window_id) if events else None
         if window is not None:
             window.ended = (*window.ended, *events)
 
@@ -351,16 +298,18 @@ class ProgressFold:
         Where windows are long enough for heartbeats it is not until the first: what the window does by then
         does not show yet.
         """
-        window = self._window
+        window = self._windows.oldest
         if window is None or not window.running or window.id != event.window_id:
             return (1.0 if window is not None and window.id >= event.window_id else 0.0), False, True
         figures = self._figures(event.at) if window.heartbeats else None
         left = figures.wall_seconds.value if figures is not None else None
-        late = (
-            window.at_once or event.at - window.planned + (left or 0.0) > _LATE_SHARE * self._window_seconds
-        )
+        late = window.at_once or event.at - window.planned + (left or 0.0) > LATE_SHARE * self._window_seconds
         if figures is None:
-            return 0.0, late, not self._last_heard or event.at - window.began > _SILENT_SECONDS
+            return (
+                0.0,
+                late,
+                not self._windows.last_had_heartbeats or event.at - window.began > _SILENT_SECONDS,
+            )
         return work_done(figures, self._topology), late, True
 
     def window_committed(self, event: WindowCommitted) -> None:
@@ -369,22 +318,13 @@ class ProgressFold:
             if source.waiting:
                 source.flush(event.at, self._done(event.at, event.window_id))
             source.window_ended = True
-        window = self._flights.pop(event.window_id, None)
-        if window is None:
-            window = _Window(event.window_id, event.began, planned=event.began)
+        self._windows.committed(event)
         if self._settling.committed(event.window_id, event.at):
-            self._begin_anew(event.at)
-        window.committed_at = self._committed_at = event.at
-        self._last_heard = bool(window.heartbeats)
-        self._took.append(event.at - window.planned)
-        self._last_late = event.at - window.planned > _LATE_SHARE * self._window_seconds
-        self._last, self._window = window, next(iter(self._flights.values()), window)
+            self._restart_backlogs(event.at)
 
     def ended(self, event: ApplicationEnded) -> None:
-        """The run is over: what is still under way counts for nothing, unless the run failed in it."""
-        self._flights.clear()
-        if event.outcome != "failed" and self._last is not None:
-            self._window = self._last
+        """The run is over: windows under way count for nothing, unless the run failed in one."""
+        self._windows.ended(failed=event.outcome == "failed")
 
     # Figures ------------------------------------------------------------------------------------------------
 
@@ -396,7 +336,7 @@ class ProgressFold:
         `cpuRemainingSeconds` the sum over all operators, both without Spark's own work.
         `averageSecondsPerElement` of an input operator is per window.
         """
-        window = self._window
+        window = self._windows.oldest
         running = window is not None and window.running
         figures = self._figures(now)
         reported = {} if window is None else window.operators
@@ -405,7 +345,7 @@ class ProgressFold:
             if window is None
             else max(0.0, (now if window.committed_at is None else window.committed_at) - window.began)
         )
-        schedule = self._schedule.state(now, self._late_seconds(now), first_window=self._in_first_window)
+        schedule = self._schedule.state(now, self._late_seconds(now))
         done = self._done(now) if running and any(one.late for one in self._sources.values()) else None
         states = {name: source.state(now, done) for name, source in self._sources.items()}
         verdicts = {name: self._verdict(name, state, schedule, now) for name, state in states.items()}
@@ -432,41 +372,32 @@ class ProgressFold:
 
     def _evidence(self, figures: WindowProgress, elapsed: float | None) -> WindowProgress:
         """The figures. A window of which nothing was heard, and that takes longer than others, is unknown."""
-        window = self._window
+        window = self._windows.oldest
         if window is None or not window.running or window.heartbeats or window.ended or elapsed is None:
             return figures
         if elapsed <= (figures.wall_seconds.value or 0.0):
             return figures
         return replace(figures, cpu_seconds=UNKNOWN, wall_seconds=UNKNOWN)
 
-    def _figures(self, now: float, window: _Window | None = None) -> WindowProgress:
+    def _figures(self, now: float, window: WindowInFlight | None = None) -> WindowProgress:
         """The progress formulas, applied to a window as of `now`; default: the oldest one, or the last."""
-        window = window or self._window
+        window = window or self._windows.oldest
         if window is None:
-            return window_progress(self._topology, {}, {}, self._even)
+            return window_progress(self._topology, {}, {}, self._shares.even)
         history = self._averages.histories() if window.running else {}
         ages = {
             container: min(max(0.0, now - at), self._timeout) for container, at in window.heartbeats.items()
         }
         finished = window.finished if window.running else set(self._topology.containers)
-        return window_progress(self._topology, window.operators, history, self._shares(), ages, finished)
-
-    def _shares(self) -> dict[StreamEdge, Estimate]:
-        """What part of a port's tuples each of its streams carries, as in earlier windows where they say."""
-        found = dict(self._even)
-        for (sink, port), edges in self._dealt.items():
-            came = self._averages.tuples_in(sink, port)
-            sent = [self._averages.tuples_out(edge.source, edge.source_port) for edge in edges]
-            whole = sum(mean for mean in sent if mean is not None)
-            if came is not None and None not in sent and whole > 0:
-                found.update(dict.fromkeys(edges, Estimate(min(1.0, came / whole), Basis.ESTIMATED)))
-        return found
+        return window_progress(
+            self._topology, window.operators, history, self._shares.of(self._averages), ages, finished
+        )
 
     def _container_json(
         self, container: int, left: Estimate, figures: WindowProgress, now: float
     ) -> ContainerProgressAnswer:
         """How far a container is; `left`: what it will still take."""
-        window = self._window
+        window = self._windows.oldest
         at = window.heartbeats.get(container) if window is not None else None
         works = any(figures.operators[one].state != "done" for one in self._topology.containers[container])
         return {
@@ -477,23 +408,13 @@ class ProgressFold:
         }
 
     @property
-    def _in_first_window(self) -> bool:
-        """True until the run's second window begins.
-
-        The first one starts processes and connections, so it says nothing of the next.
-        """
-        return self._begun < 2  # noqa: PLR2004  the second window
-
-    @property
     def forgiven_seconds(self) -> float:
         """Lateness that the trigger has forgiven itself: its schedule less the one that it began with."""
-        return self._forgiven
+        return self._schedule.forgiven_seconds
 
     def _late_seconds(self, now: float) -> float:
         """How late the application is: the window after the one that runs should have begun."""
-        if self._due is None or self._window is None or not self._window.running:
-            return 0.0
-        return max(0.0, now - self._due[1] - self._window_seconds) + self._forgiven
+        return self._schedule.late_seconds(now) if self._windows.running else 0.0
 
     def _application_json(
         self,
@@ -571,17 +492,20 @@ class ProgressFold:
             Verdict.UNKNOWN,
         }
         early = early or (verdict is Verdict.KEEPING_UP and not self._settling.committed_any)
-        return Verdict.SETTLING if early and self._begun and self._settling.settles(now) else verdict
+        return (
+            Verdict.SETTLING if early and self._schedule.windows and self._settling.settles(now) else verdict
+        )
 
     def _hangs(self, now: float) -> bool:
         """True if windows are under way, and for long nothing was committed and nothing has moved."""
-        window = self._window
-        if window is None or not window.running or (self._committed_at is None and not window.heartbeats):
+        window = self._windows.oldest
+        committed_at = self._windows.committed_at
+        if window is None or not window.running or (committed_at is None and not window.heartbeats):
             return False
-        since = max(self._committed_at or -math.inf, window.began, self._moved_at)
+        since = max(committed_at or -math.inf, window.began, self._progressed_at)
         allowed = max(STUCK_SECONDS, STUCK_WINDOWS * self._window_seconds)
-        if not self._beats:
-            allowed = max(allowed, STUCK_WINDOWS * max(self._took, default=0.0))
+        if not self._has_heartbeats:
+            allowed = max(allowed, STUCK_WINDOWS * self._windows.longest_seconds)
         return now - since > allowed
 
     def _evident(
@@ -593,14 +517,14 @@ class ProgressFold:
             behind = schedule.verdict not in {Verdict.KEEPING_UP, Verdict.UNKNOWN}
             done = state.backlog.value == 0 and not ahead
             return schedule.verdict if behind else Verdict.KEEPING_UP if done else Verdict.PACED
-        window = self._window
+        window = self._windows.oldest
         if (
             state.verdict is Verdict.STUCK
-            and self._in_first_window
+            and self._schedule.in_first_window
             and (window is None or not window.heartbeats)
         ):
             return Verdict.UNKNOWN
-        if state.verdict is Verdict.UNKNOWN and state.backlog.value and not self._in_first_window:
+        if state.verdict is Verdict.UNKNOWN and state.backlog.value and not self._schedule.in_first_window:
             late = schedule.backlog.value or 0.0
             if late > _BEHIND_WINDOWS * self._window_seconds:
                 return Verdict.FALLING_BEHIND if schedule.verdict is Verdict.KEEPING_UP else schedule.verdict
@@ -615,14 +539,14 @@ class ProgressFold:
         left = state.seconds.value
         if (
             state.verdict is Verdict.KEEPING_UP
-            and self._last_late
+            and self._windows.last_late
             and not source.late
             and state.backlog.value
             and (left is None or left > self._window_seconds)
         ):
             return Verdict.UNKNOWN  # the window before was late, and this one will be
         as_of = source.backlog.as_of
-        late = self._last_late or self._late_seconds(now) > self._window_seconds
+        late = self._windows.last_late or self._late_seconds(now) > self._window_seconds
         if (
             state.verdict is Verdict.KEEPING_UP
             and as_of is not None
@@ -653,7 +577,7 @@ class ProgressFold:
             return Verdict.KEEPING_UP
         if schedule.backlog.value is None or schedule.backlog.value <= _BEHIND_WINDOWS * self._window_seconds:
             return Verdict.KEEPING_UP
-        if self._in_first_window or self._settling.settles(now):
+        if self._schedule.in_first_window or self._settling.settles(now):
             return Verdict.SETTLING
         return Verdict.FALLING_BEHIND if schedule.verdict is Verdict.KEEPING_UP else schedule.verdict
 
@@ -676,61 +600,3 @@ class ProgressFold:
             "verdict": verdict.value,
             **infinite(state.seconds),
         }
-
-
-# What it holds ----------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _Window:
-    id: int
-    began: float
-    """When it was planned, then when its attempt began."""
-    attempt: int = 0
-    planned: float = 0.0
-    at_once: bool = False
-    """It began as soon as the one before, which was late, had ended."""
-    committed_at: float | None = None
-    heard_at: float | None = None
-    """When its first heartbeat came."""
-    heard: dict[int, RunningOperator] = field(default_factory=dict)
-    """What heartbeats say."""
-    ended: Sequence[OperatorWindow] = ()
-    heartbeats: dict[int, float] = field(default_factory=dict)
-    processes: dict[tuple[str, int], int] = field(default_factory=dict)
-    finished: set[int] = field(default_factory=set)
-
-    @property
-    def running(self) -> bool:
-        return self.committed_at is None
-
-    @property
-    def operators(self) -> dict[int, RunningOperator]:
-        """What operators have reported, at last that they are done."""
-        done = {
-            event.operator: RunningOperator(
-                event.operator, "done", event.compute_seconds, event.tuples_in, produced=event.tuples_out
-            )
-            for event in self.ended
-        }
-        return self.heard | done
-
-    def clear(self) -> None:
-        self.ended, self.heard_at = (), None
-        for reported in (self.heard, self.heartbeats, self.processes, self.finished):
-            reported.clear()
-
-
-def _moves(said: RunningOperator, before: RunningOperator | None) -> bool:
-    """True if an operator has progressed since its last heartbeat, or is in a callback without counts."""
-    if before is None or said.state != before.state:
-        return True
-    if said.state != "running":
-        return False
-    uncountable = said.active > 1 or (said.active == 0 and not any(said.queued.values()))
-    return uncountable or (said.consumed, said.produced, said.active_produced, said.work) != (
-        before.consumed,
-        before.produced,
-        before.active_produced,
-        before.work,
-    )

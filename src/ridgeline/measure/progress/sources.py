@@ -191,7 +191,7 @@ class PartitionedSource:
         consumed, remaining = self._amounts(at, done, by_now=done.late or not counts)
         late = done.late
         if late and not self.late:
-            self.backlog.begin_anew(at)
+            self.backlog.restart(at)
         self.late = late
         self.backlog.add(
             at,
@@ -256,7 +256,7 @@ class PartitionedSource:
             self.backlog.moved(event.at)
         self.taken = event.taken
         if late and not self.late:
-            self.backlog.begin_anew(event.at)
+            self.backlog.restart(event.at)
         self.late = late
         left = event.held * (1.0 - done)
         self.backlog.add(

@@ -1,0 +1,247 @@
+"""The windows under way: their attempts, their heartbeats, and how late they began."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from ridgeline.measure.events import (
+    ContainerHeartbeat,
+    OperatorWindow,
+    RunningOperator,
+    WindowCommitted,
+    WindowPlanned,
+    WindowStarted,
+)
+from ridgeline.measure.progress.backlog import BacklogState, ScheduleBacklog
+
+LATE_SHARE = 1.2
+"""Of its width: a window that takes longer is late."""
+_USUAL_WINDOWS = 10
+
+
+@dataclass(slots=True)
+class WindowInFlight:
+    """What is reported of the present attempt at a window.
+
+    `began`: when it was planned, then when its attempt began. `at_once`: it began as soon as the one before,
+    which was late, had ended. `first_heartbeat_at`: of this attempt. `reported`: operators as in heartbeats.
+    `ended`: those that are done. `heartbeats`: the times of the last ones, by container. `processes`: the
+    container that each process works for. `finished`: containers that have ended their part.
+    """
+
+    id: int
+    began: float
+    attempt: int = 0
+    planned: float = 0.0
+    at_once: bool = False
+    committed_at: float | None = None
+    first_heartbeat_at: float | None = None
+    reported: dict[int, RunningOperator] = field(default_factory=dict)
+    ended: Sequence[OperatorWindow] = ()
+    heartbeats: dict[int, float] = field(default_factory=dict)
+    processes: dict[tuple[str, int], int] = field(default_factory=dict)
+    finished: set[int] = field(default_factory=set)
+
+    @property
+    def running(self) -> bool:
+        """True until it is committed."""
+        return self.committed_at is None
+
+    @property
+    def operators(self) -> dict[int, RunningOperator]:
+        """The last reports of operators, at last that they are done."""
+        done = {
+            event.operator: RunningOperator(
+                event.operator, "done", event.compute_seconds, event.tuples_in, produced=event.tuples_out
+            )
+            for event in self.ended
+        }
+        return self.reported | done
+
+    def clear(self) -> None:
+        """A new attempt begins, or a new plan: reports of the one before do not count."""
+        self.ended, self.first_heartbeat_at = (), None
+        for reports in (self.reported, self.heartbeats, self.processes, self.finished):
+            reports.clear()
+
+    def add_heartbeat(self, event: ContainerHeartbeat, operators: Sequence[int] | None) -> bool | None:
+        """Take in a heartbeat of a container with these operators, None for one that the plan does not have.
+
+        Returns None if it does not count, else whether an operator has progressed.
+        """
+        if not self.running or event.at < self.began:
+            return None
+        process = (event.host, event.pid)
+        earlier = self.processes.get(process)
+        if earlier is not None and earlier != event.container:  # a process works for one container at a time
+            self.finished.add(earlier)
+            del self.processes[process]
+        if operators is None or (event.window_id, event.attempt) != (self.id, self.attempt):
+            return None
+        if event.at < self.heartbeats.get(event.container, -math.inf):
+            return None
+        if self.first_heartbeat_at is None:
+            self.first_heartbeat_at = event.at
+        self.processes[process] = event.container
+        self.finished.discard(event.container)
+        self.heartbeats[event.container] = event.at
+        reports = {operator.id: operator for operator in event.operators if operator.id in operators}
+        progressed = any(_progressed(report, self.reported.get(report.id)) for report in reports.values())
+        self.reported.update(reports)
+        return progressed
+
+
+class WindowsInFlight:
+    """The windows under way, and the last one that is committed.
+
+    `window_seconds`: the application's window width.
+    """
+
+    def __init__(self, window_seconds: float) -> None:
+        self.by_id: dict[int, WindowInFlight] = {}
+        """The oldest first."""
+        self.oldest: WindowInFlight | None = None
+        """Of those under way, else the last one that was."""
+        self.last: WindowInFlight | None = None
+        """The last one that is committed."""
+        self.committed_at: float | None = None
+        self.last_late = self.last_had_heartbeats = False
+        """Of the last one: it took longer than its width; it took long enough for heartbeats."""
+        self._late_seconds = LATE_SHARE * window_seconds
+        self._window_seconds = window_seconds
+        self._took: deque[float] = deque(maxlen=_USUAL_WINDOWS)
+        """Seconds of the last windows, trigger to commit."""
+
+    @property
+    def running(self) -> bool:
+        """True while a window is under way."""
+        return self.oldest is not None and self.oldest.running
+
+    def planned(self, event: WindowPlanned) -> None:
+        """A window's trigger has fired."""
+        pause = math.inf if self.committed_at is None else event.at - self.committed_at
+        at_once = self.last_late and pause < 0.1 * self._window_seconds
+        self._add(WindowInFlight(event.window_id, event.at, planned=event.at, at_once=at_once))
+
+    def started(self, event: WindowStarted) -> bool:
+        """An attempt at a window begins. True if the window is new, as its trigger was not seen."""
+        window = self.by_id.get(event.window_id)
+        new = window is None
+        if window is None:
+            window = self._add(WindowInFlight(event.window_id, event.at))
+        window.clear()
+        window.attempt, window.began = event.attempt, event.at
+        return new
+
+    def _add(self, window: WindowInFlight) -> WindowInFlight:
+        """Add a window; later ones, which an earlier run has left under way, are not any more."""
+        self.by_id = {number: one for number, one in self.by_id.items() if number < window.id}
+        self.by_id[window.id] = window
+        self.oldest = next(iter(self.by_id.values()))
+        return window
+
+    def committed(self, event: WindowCommitted) -> None:
+        """A window is committed: it no longer runs."""
+        window = self.by_id.pop(event.window_id, None)
+        if window is None:
+            window = WindowInFlight(event.window_id, event.began, planned=event.began)
+        window.committed_at = self.committed_at = event.at
+        self.last_had_heartbeats = bool(window.heartbeats)
+        took = event.at - window.planned
+        self._took.append(took)
+        self.last_late = took > self._late_seconds
+        self.last, self.oldest = window, next(iter(self.by_id.values()), window)
+
+    def ended(self, *, failed: bool) -> None:
+        """The run is over: windows under way count for nothing, unless the run failed in one."""
+        self.by_id.clear()
+        if not failed and self.last is not None:
+            self.oldest = self.last
+
+    def clear(self) -> None:
+        """The plan has changed: reports of the one before do not count."""
+        for window in (self.oldest, *self.by_id.values()):
+            if window is not None:
+                window.clear()
+
+    @property
+    def usual_seconds(self) -> float:
+        """How long windows took lately, at least their width."""
+        return max(self._window_seconds, median(self._took) if self._took else 0.0)
+
+    @property
+    def longest_seconds(self) -> float:
+        """How long the longest of the last windows took; 0 before the first."""
+        return max(self._took, default=0.0)
+
+
+class WindowSchedule:
+    """When windows were due, and how late their triggers fired.
+
+    Args:
+        window_seconds: The application's window width.
+        interval_seconds: Over how long the trend of the lateness is taken.
+    """
+
+    def __init__(self, window_seconds: float, interval_seconds: float) -> None:
+        self.forgiven_seconds = 0.0
+        """Lateness that the trigger has forgiven itself: its schedule less the one that it began with."""
+        self.windows = 0
+        """Windows that have begun."""
+        self._window_seconds = window_seconds
+        self._backlog = ScheduleBacklog(window_seconds=window_seconds, interval_seconds=interval_seconds)
+        self._due: tuple[int, float] | None = None
+        """The last window that was due, and when."""
+        self._newest: int | None = None
+
+    def planned(self, event: WindowPlanned) -> None:
+        """A window's trigger has fired: how late it fired is a sample."""
+        self.windows += self._newest != event.window_id
+        self._newest = event.window_id
+        late = max(0.0, event.at - event.due)
+        if late <= self._window_seconds or self._due is None:
+            self.forgiven_seconds = 0.0
+        else:  # a driver that is too late lets its schedule slip
+            number, due = self._due
+            self.forgiven_seconds += max(
+                0.0, event.due - due - (event.window_id - number) * self._window_seconds
+            )
+        self._due = (event.window_id, event.due)
+        self._backlog.add(event.at, late + self.forgiven_seconds)
+
+    @property
+    def in_first_window(self) -> bool:
+        """True until the run's second window begins.
+
+        The first one starts processes and connections, so it says nothing of the next.
+        """
+        return self.windows < 2  # noqa: PLR2004  the second window
+
+    def late_seconds(self, now: float) -> float:
+        """How late the next window is: it should have begun a width after the last one."""
+        if self._due is None:
+            return 0.0
+        return max(0.0, now - self._due[1] - self._window_seconds) + self.forgiven_seconds
+
+    def state(self, now: float, late_seconds: float) -> BacklogState:
+        """The lateness as a backlog in seconds."""
+        return self._backlog.state(now, late_seconds, first_window=self.in_first_window)
+
+
+def _progressed(report: RunningOperator, before: RunningOperator | None) -> bool:
+    """True if an operator has progressed since its last heartbeat, or is in a callback without counts."""
+    if before is None or report.state != before.state:
+        return True
+    if report.state != "running":
+        return False
+    uncountable = report.active > 1 or (report.active == 0 and not any(report.queued.values()))
+    return uncountable or (report.consumed, report.produced, report.active_produced, report.work) != (
+        before.consumed,
+        before.produced,
+        before.active_produced,
+        before.work,
+    )
