@@ -180,7 +180,7 @@ class CriticalPathPolicy(SteeringPolicy):
                 busy_share(one) * load > self.busy
                 and number > one.partitions
                 and predicted_busy(one, number) <= _LESS * busy_share(one)
-                and not self._was_vain(figures, one.name, number)
+                and not self._was_unhelpful(figures, one.name, number)
             ):
                 wanted[one.name] = number
         if not wanted:
@@ -215,7 +215,7 @@ class CriticalPathPolicy(SteeringPolicy):
                 continue
             for number in range(one.partitions + 1, self.limit(figures, name) + 1):
                 after = predicted_latency(one, number)
-                if after is None or self._was_vain(figures, name, number):
+                if after is None or self._was_unhelpful(figures, name, number):
                     break
                 gain = reachable_gain(figures, name, one.latency.p50_seconds - after)
                 price = self._worth(figures) * (number - one.partitions)
@@ -246,7 +246,9 @@ class CriticalPathPolicy(SteeringPolicy):
             fewer = one.partitions - 1
             if not fewer or one.is_input or name in self.keep or predicted_busy(one, fewer) > self.idle:
                 continue
-            if figures.at - self._needed_at[name] < self.patience or self._was_vain(figures, name, fewer):
+            if figures.at - self._needed_at[name] < self.patience or self._was_unhelpful(
+                figures, name, fewer
+            ):
                 continue
             low, load = self._needed.get(name, (0, 0.0))
             if fewer <= low and _load(figures, name) > 0.75 * load:
@@ -262,7 +264,7 @@ class CriticalPathPolicy(SteeringPolicy):
                 return self._change(figures, {name: fewer}, note, (busy,))
         return None
 
-    def _was_vain(self, figures: ApplicationFigures, name: str, number: int) -> bool:
+    def _was_unhelpful(self, figures: ApplicationFigures, name: str, number: int) -> bool:
         load = self._vain.get((name, number))
         return load is not None and _alike(_load(figures, name), load)
 

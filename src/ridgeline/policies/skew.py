@@ -31,17 +31,16 @@ _NAMED = 3
 class _Known:
     """The memory of the policy for an operator.
 
-    `asked_at`: since when its keys are looked at. `plain`: how it was divided before it was balanced.
-    `balanced`: whether it is, None before anybody has looked. `even_since`: since when it would be even if it
-    were divided plainly.
-    `vain`: the imbalance at which nothing helped, and when that was.
+    `counting_since`: since when its keys are counted. `original`: its partitioner before it was balanced.
+    `balanced`: whether it is balanced; None if unknown. `even_since`: since when it would be even without
+    balancing. `unhelpful`: the imbalance at which no change helped, and when that was.
     """
 
-    asked_at: float | None = None
-    plain: Partitioner | None = None
+    counting_since: float | None = None
+    original: Partitioner | None = None
     balanced: bool | None = None
     even_since: float | None = None
-    vain: tuple[float, float] | None = None
+    unhelpful: tuple[float, float] | None = None
 
 
 class SkewPolicy(SteeringPolicy):
@@ -82,7 +81,7 @@ class SkewPolicy(SteeringPolicy):
             if isinstance(edit, Repartition) and edit.operator in self._known:
                 known = self._known[edit.operator]
                 if state in {"REFUSED", "MISSED"} and decision.expects:
-                    known.vain = (decision.expects[0].before, self._changed_at or 0.0)
+                    known.unhelpful = (decision.expects[0].before, self._changed_at or 0.0)
 
     def _watched(self, figures: ApplicationFigures) -> Iterator[OperatorFigures]:
         for name, one in figures.operators.items():
@@ -98,7 +97,7 @@ class SkewPolicy(SteeringPolicy):
             keys, known = self._keys(figures, one), self._known[one.name]
             if keys is None or keys.fixed or keys.imbalance <= self.ratio:
                 continue
-            if _was_vain(known, figures.at, keys, self.worth_it, self.patience):
+            if _was_unhelpful(known, figures.at, keys, self.worth_it, self.patience):
                 continue
             may_share = self.may_share and not keys.alone
             partitioner = balance(
@@ -106,10 +105,10 @@ class SkewPolicy(SteeringPolicy):
             )
             after = divided_by(keys, partitioner)
             if after.imbalance > (1 - self.worth_it) * keys.imbalance:
-                known.vain = keys.imbalance, figures.at
+                known.unhelpful = keys.imbalance, figures.at
                 continue
             if not isinstance(keys.partitioner, BalancedPartitioner):
-                known.plain = keys.partitioner
+                known.original = keys.partitioner
             known.balanced, known.even_since = True, None
             yield after.imbalance, self._evened(figures, one, keys, after, partitioner, reason)
 
@@ -128,9 +127,9 @@ class SkewPolicy(SteeringPolicy):
         """The keys of an operator, once they have been counted for some time."""
         known = self._known.setdefault(one.name, _Known())
         keys = figures.for_seconds(_KEY_SECONDS).operators[one.name].keys
-        if known.asked_at is None:
-            known.asked_at = figures.at
-        enough = figures.at - known.asked_at >= min(_LOOK_SECONDS, self.cooldown)
+        if known.counting_since is None:
+            known.counting_since = figures.at
+        enough = figures.at - known.counting_since >= min(_LOOK_SECONDS, self.cooldown)
         telling = keys is not None and keys.tuples >= _LEAST_TUPLES * keys.partitions
         return keys if telling and enough else None
 
@@ -180,7 +179,7 @@ class SkewPolicy(SteeringPolicy):
                 continue
             known.balanced = isinstance(keys.partitioner, BalancedPartitioner)
             if not known.balanced:
-                known.plain = known.even_since = known.asked_at = None
+                known.original = known.even_since = known.counting_since = None
                 continue
             plainly = plainly_divided(keys)
             if plainly.imbalance > 1 + (self.ratio - 1) / 2:
@@ -189,7 +188,7 @@ class SkewPolicy(SteeringPolicy):
                 known.even_since = figures.at
             elif figures.at - known.even_since >= self.patience:
                 self._changed_at = figures.at
-                partitioner = known.plain or StickyPartitioner()
+                partitioner = known.original or StickyPartitioner()
                 known.even_since = known.balanced = None
                 note = (
                     f"skew: {one.name} is divided plainly again; for {self.patience:.0f} s no partition "
@@ -198,11 +197,11 @@ class SkewPolicy(SteeringPolicy):
                 yield Decision((_repartition(one.name, partitioner),), note)
 
 
-def _was_vain(known: _Known, at: float, keys: KeyLoad, alike: float, patience: float) -> bool:
+def _was_unhelpful(known: _Known, at: float, keys: KeyLoad, alike: float, patience: float) -> bool:
     """Whether nothing has helped at this skew, not so long ago."""
-    if known.vain is None:
+    if known.unhelpful is None:
         return False
-    imbalance, since = known.vain
+    imbalance, since = known.unhelpful
     return abs(keys.imbalance / imbalance - 1) < alike and at - since < patience
 
 

@@ -98,7 +98,7 @@ class FaultInjector:
 
     def inspect(self, instance: Instance) -> Inspector:
         """Look at an operator as `Inspector` does, and strike it."""
-        return _StruckInspector(instance, self)
+        return _FaultyInspector(instance, self)
 
     def on_turn(self, request: WindowRequest, operator: int) -> None:
         """An operator is about to run; with others in turn this is called again and again."""
@@ -145,7 +145,7 @@ class FaultInjector:
         return [fault for fault in planned if fault not in self._struck]
 
     def _strikes(self, fault: Fault) -> bool:
-        """Note a fault; False if its window has had enough."""
+        """Note a fault; False if its window has had as many failures as `recovery_attempts` allows."""
         self._struck.add(fault)
         if fault.kind in _FAILING:
             if self._failures[fault.window] >= self._most:
@@ -179,7 +179,7 @@ class FaultInjector:
         )
 
 
-class _StruckInspector(Inspector):
+class _FaultyInspector(Inspector):
     """An inspector that lets faults strike after calls, and at the end of an operator's turn."""
 
     def __init__(self, instance: Instance, injector: FaultInjector) -> None:
@@ -187,15 +187,16 @@ class _StruckInspector(Inspector):
         self._injector = injector
         self._id = instance.spec.id
         instance.handlers = {
-            port: (by_batch, self._struck(handler)) for port, (by_batch, handler) in instance.handlers.items()
+            port: (by_batch, self._counted(handler))
+            for port, (by_batch, handler) in instance.handlers.items()
         }
 
-    def _struck(self, handler: Handler) -> Handler:
-        def struck(value: Any) -> None:
+    def _counted(self, handler: Handler) -> Handler:
+        def counted(value: Any) -> None:
             handler(value)
             self._injector.called(self._id)
 
-        return struck
+        return counted
 
     def check(self) -> None:
         """As of `Inspector`; then what is left of the faults of this turn strikes."""

@@ -253,7 +253,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         self._touched.update(keys)
         self._removed.update(keys)
         self._known = ()
-        self._lay({})
+        self._replace_data({})
         self._watched.clear()
 
     def items(self) -> ItemsView[K, V]:
@@ -360,7 +360,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         if self._held:
             self.clear()
         else:
-            self._lay({})
+            self._replace_data({})
             self._start(self._application_window)
 
     def changes(self) -> Change | None:
@@ -403,7 +403,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             values = dict(zip(ones, values.values(), strict=True))
         keys = one_nan(keys)
         if full:
-            self._lay(dict(values))
+            self._replace_data(dict(values))
             self._changed = dict.fromkeys(keys)
         else:
             self._keep_changed()  # of the last window, if this very cell ran it
@@ -431,7 +431,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         elif keys:
             self._data.remove_many(keys)
             if len(self._data.removed) == len(self._data.base):
-                self._lay(self._data.values_set)
+                self._replace_data(self._data.values_set)
 
     def attach(
         self,
@@ -451,7 +451,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             data.remove_many(one_nan(list(removed)))
         if values:
             data.set_many(one_nan(list(values)), values.values())
-        self._lay(data)
+        self._replace_data(data)
         self._changed, self._changed_in = dict.fromkeys(one_nan(list(changed))), application_window
         self._start(application_window)
 
@@ -531,11 +531,11 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     def reset(self) -> None:
         """Back to no keys."""
-        self._lay({})
+        self._replace_data({})
         self._changed, self._changed_in = {}, -1
         self._start(-1)
 
-    def _lay(self, data: dict[Any, Any] | Overlay) -> None:
+    def _replace_data(self, data: dict[Any, Any] | Overlay) -> None:
         self._data, self._own = data, data.values_set if isinstance(data, Overlay) else data
 
     def _start(self, application_window: int) -> None:

@@ -31,7 +31,7 @@ def _written(batches: Sequence[pa.RecordBatch]) -> bytes:
     return sink.getvalue().to_pybytes()
 
 
-def _dealt(values: Sequence[bytes | None], partitions: int) -> list[bytes | None]:
+def _divide_batches(values: Sequence[bytes | None], partitions: int) -> list[bytes | None]:
     """Divide the tuples of tails among partitions, round robin."""
     batches: list[pa.RecordBatch] = []
     for value in values:
@@ -52,7 +52,7 @@ class DelayTail(Operator):
     """Takes the tuples of a window, and keeps them for the next one."""
 
     input = InputPort(Any)
-    kept = State[bytes | None](None, moves=_dealt)
+    kept = State[bytes | None](None, moves=_divide_batches)
     """The tuples of the last window, as an Arrow IPC stream; b"" for none, None before the first window."""
 
     def begin_window(self, window_id: int) -> None:
