@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Annotated, Any, TypedDict, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from typing_extensions import TypedDict
 
 from ridgeline.measure.events import OperatorWindow
 from ridgeline.measure.metric import Metric

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypedDict, final
+from typing import Annotated, Any, final
+
+from typing_extensions import TypedDict
 
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.operators import OperatorAnswer, RecordAgesAnswer

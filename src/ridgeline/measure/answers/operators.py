@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from typing_extensions import TypedDict
 
 from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.age.record_age import LEVELS, AgeFigures

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, NotRequired, TypedDict
+from typing import Annotated, NotRequired
+
+from typing_extensions import TypedDict
 
 
 class InfiniteAnswer(TypedDict):
     """Marks a number without an end, which JSON has no word for."""
 
-    infinite: NotRequired[Annotated[bool, "True if there is no end; the number itself is null then."]]
+    infinite: Annotated[NotRequired[bool], "True if there is no end; the number itself is null then."]
 
 
 class EstimateAnswer(InfiniteAnswer):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypedDict
+from typing import TYPE_CHECKING, Annotated
+
+from typing_extensions import TypedDict
 
 from ridgeline.measure.operator_metric import answer_type
 from ridgeline.measure.registry.operators import LATENCY_METRICS

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict
 
 from ridgeline.measure.answers.operators import ContainerAnswer, OperatorAnswer, PortAnswer, StreamAnswer
 from ridgeline.measure.answers.windows import WindowSummaryAnswer

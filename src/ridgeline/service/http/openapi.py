@@ -2,83 +2,38 @@
 
 from __future__ import annotations
 
-import builtins
-import inspect
 import re
-import types
-import typing
-from collections.abc import Iterable
-from typing import Any, get_args, get_origin, get_type_hints, is_typeddict
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+from typing_extensions import get_type_hints
 
 from ridgeline.service.http.answers import ErrorAnswer
 from ridgeline.service.http.endpoint import Endpoint, Parameter
 
 Schema = dict[str, Any]
 """A JSON schema."""
-_PRIMITIVES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
 
 
-class _Components:
-    """The schemas of answers: each `TypedDict` is a named component, the rest stands where it is used."""
+class _Schemas(GenerateJsonSchema):
+    """JSON schemas without titles; `LatencyAnswer` is the component `Latency`."""
 
-    def __init__(self) -> None:
-        self.schemas: dict[str, Schema] = {}
+    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
+        """The schema of a `TypedDict`; a field is described by the text that its type is annotated with."""
+        made = super().typed_dict_schema(schema)
+        del made["title"]
+        for name, hint in get_type_hints(schema["cls"], include_extras=True).items():
+            made["properties"][name]["description"] = hint.__metadata__[0]
+        return made
 
-    def schema(self, kind: Any) -> Schema:
-        """The schema of a type: a scalar, `Any`, a list, a mapping, a `TypedDict`, and unions of them.
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
 
-        Raises TypeError for a type that JSON has no form for.
-        """
-        if kind is Any:
-            return {}
-        if kind in _PRIMITIVES:
-            return {"type": _PRIMITIVES[kind]}
-        return self._reference(kind) if is_typeddict(kind) else self._composed(kind)
-
-    def _composed(self, kind: Any) -> Schema:
-        """The schema of a type that is made of others."""
-        arguments = get_args(kind)
-        match get_origin(kind):
-            case typing.Annotated:
-                return {**self.schema(arguments[0]), "description": arguments[1]}
-            case typing.NotRequired:
-                return self.schema(arguments[0])
-            case builtins.list:
-                return {"type": "array", "items": self.schema(arguments[0])}
-            case builtins.dict:
-                return {"type": "object", "additionalProperties": self.schema(arguments[1])}
-            case typing.Union | types.UnionType:
-                return _either([self.schema(argument) for argument in arguments])
-        msg = f"`{kind}` has no form in JSON; answer with a `TypedDict`, a list, a mapping or a scalar"
-        raise TypeError(msg)
-
-    def _reference(self, kind: type) -> Schema:
-        """A reference to a `TypedDict`'s component, which is made when it is first met."""
-        name = component_name(kind)
-        if name not in self.schemas:
-            self.schemas[name] = {}  # it may hold itself
-            hints = get_type_hints(kind, include_extras=True)
-            self.schemas[name] = {
-                "type": "object",
-                "description": inspect.cleandoc(kind.__doc__ or ""),
-                "properties": {field: self.schema(hint) for field, hint in hints.items()},
-                "required": [
-                    field for field, hint in hints.items() if get_origin(hint) is not typing.NotRequired
-                ],
-            }
-        return {"$ref": f"#/components/schemas/{name}"}
-
-
-def _either(forms: list[Schema]) -> Schema:
-    """The schema of a union: one list of types where all of them are scalars."""
-    if all(set(form) == {"type"} for form in forms):
-        return {"type": [form["type"] for form in forms]}
-    return {"anyOf": forms}
-
-
-def component_name(kind: type) -> str:
-    """The name by which the description knows a `TypedDict`: `LatencyAnswer` is `Latency`."""
-    return kind.__name__.removesuffix("Answer")
+    def normalize_name(self, name: str) -> str:
+        return super().normalize_name(name).removesuffix("Answer")
 
 
 _DESCRIPTION = (
@@ -94,20 +49,29 @@ def openapi_path(path: str) -> str:
     return _BRACES.sub(r"{\1}", path)
 
 
-def describe(endpoints: Iterable[Endpoint], version: str) -> Schema:
-    """The OpenAPI document. Its schemas are made from the types of the endpoints' answers."""
-    components = _Components()
+def describe(endpoints: Sequence[Endpoint], version: str) -> Schema:
+    """The OpenAPI document. Its schemas are made from the types of the endpoints' answers.
+
+    Raises pydantic.PydanticUserError for a type that JSON has no form for.
+    """
+    answers = [endpoint.answer for endpoint in endpoints]
+    schemas, definitions = TypeAdapter.json_schemas(
+        [(place, "validation", TypeAdapter(answer)) for place, answer in enumerate([*answers, ErrorAnswer])],
+        ref_template="#/components/schemas/{model}",
+        schema_generator=_Schemas,
+        union_format="primitive_type_array",
+    )
     paths: Schema = {}
-    for endpoint in endpoints:
+    for place, endpoint in enumerate(endpoints):
         of_path = paths.setdefault(openapi_path(endpoint.path), {})
-        of_path[endpoint.method.lower()] = _operation(endpoint, components)
+        of_path[endpoint.method.lower()] = _operation(endpoint, schemas[place, "validation"])
     return {
         "openapi": "3.1.0",
         "info": {"title": "Ridgeline", "version": version, "description": _DESCRIPTION},
         "security": [{}, {"token": []}],
         "paths": paths,
         "components": {
-            "schemas": components.schemas,
+            "schemas": definitions["$defs"],
             "securitySchemes": {
                 "token": {
                     "type": "http",
@@ -119,8 +83,9 @@ def describe(endpoints: Iterable[Endpoint], version: str) -> Schema:
     }
 
 
-def _operation(endpoint: Endpoint, components: _Components) -> Schema:
-    """The description of an endpoint."""
+def _operation(endpoint: Endpoint, answer: Schema) -> Schema:
+    """The description of an endpoint; `answer`: the schema of its answer."""
+    error = {"$ref": "#/components/schemas/Error"}
     described: Schema = {
         "operationId": ("post_" if endpoint.method == "POST" else "")
         + (re.sub(r"\W+", "_", openapi_path(endpoint.path)).strip("_") or "index"),
@@ -130,11 +95,8 @@ def _operation(endpoint: Endpoint, components: _Components) -> Schema:
             *(_parameter(parameter, "path") for parameter in endpoint.path_parameters),
             *(_parameter(parameter, "query") for parameter in endpoint.query),
         ],
-        "responses": {
-            "200": _response("What is asked for.", endpoint.media_type, components.schema(endpoint.answer))
-        },
+        "responses": {"200": _response("What is asked for.", endpoint.media_type, answer)},
     }
-    error = components.schema(ErrorAnswer)
     if endpoint.method == "POST":
         properties = {
             one.name: {**_parameter(one, "query")["schema"], "description": one.help} for one in endpoint.body

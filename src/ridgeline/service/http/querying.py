@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from datetime import date, datetime, time, timedelta
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
+
+from typing_extensions import TypedDict
 
 from ridgeline.api.errors import ChangeError
 from ridgeline.operators._sql_engine import QueryError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -26,7 +26,6 @@ from ridgeline.service.http.changing import changing_endpoints
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler, Parameter
 from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
 from ridgeline.service.http.guard import Guard
-from ridgeline.service.http.openapi import describe
 from ridgeline.service.http.querying import querying_endpoints
 from ridgeline.service.http.stream import OverviewStream, most_clients
 
@@ -91,7 +90,7 @@ def create_app(
     version = identity.version()
     index = Endpoint("/", lambda call: _index(call, version), "What there is.", IndexAnswer, tag="info")
     described = Endpoint(
-        f"{BASE}/openapi.json", lambda _: document, "This description.", dict[str, Any], tag="info"
+        f"{BASE}/openapi.json", lambda _: document(), "This description.", dict[str, Any], tag="info"
     )
     answering = (
         index,
@@ -102,7 +101,13 @@ def create_app(
         _HEALTH,
     )
     endpoints = (*answering, _EVENTS, _METRICS)
-    document = describe(endpoints, version)
+
+    @cache
+    def document() -> dict[str, Any]:
+        # Not at the start: modules, types and schemas take 4 MB and 0.2 s, and few ask for it.
+        from ridgeline.service.http.openapi import describe
+
+        return describe(endpoints, version)
 
     async def events(request: Request) -> Response:
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
