@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.errors import did_you_mean
@@ -42,7 +40,7 @@ from ridgeline.measure.answers.windows import (
 from ridgeline.measure.changes import ChangeFold
 from ridgeline.measure.clocks import ClockOffsets
 from ridgeline.measure.deciding.fold import DecidingFold
-from ridgeline.measure.deciding.past import PastWindows
+from ridgeline.measure.deciding.times import TimesFold
 from ridgeline.measure.decisions import DecisionFold
 from ridgeline.measure.events import (
     ApplicationChanged,
@@ -70,13 +68,13 @@ from ridgeline.measure.events import (
 )
 from ridgeline.measure.latency.fold import LatencyFold
 from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
-from ridgeline.measure.latency.window import assemble
 from ridgeline.measure.moment import Moment, OperatorMoment
 from ridgeline.measure.own_metrics import OwnMetrics
 from ridgeline.measure.progress.fold import ProgressFold
 from ridgeline.measure.progress.throughput import Throughput
 from ridgeline.measure.registry.operators import COUNTED, LATENCY_METRICS
 from ridgeline.measure.run_counts import RunCounts
+from ridgeline.measure.run_state import RunState
 from ridgeline.measure.slot_events import (
     SlotJoined,
     SlotLost,
@@ -90,6 +88,7 @@ from ridgeline.measure.status import AVERAGE_WINDOWS, OperatorStatus, Statuses
 from ridgeline.measure.succession import History, Succession
 from ridgeline.measure.summary import RunTotals
 from ridgeline.measure.topology import OperatorNode, Topology
+from ridgeline.measure.under_way import WindowsUnderWay
 
 _KEPT = 4  # windows whose events stay until Spark's own account of them has come
 _NO_WIDTH = 1.0  # seconds that windows are taken to be wide that follow each other as fast as they get
@@ -115,8 +114,7 @@ class Measurement:
     def __init__(self, own_host: str = "") -> None:
         self.at = 0.0
         """When the last event was, STRAM's wall clock: `now` for a run that is over."""
-        self.topology = Topology((), ())
-        self.plan: ApplicationPlanned | None = None
+        self._run = RunState()
         self._clocks = ClockOffsets(own_host=own_host)
         self._statuses = Statuses(COUNTED)
         self._succession = Succession()
@@ -127,18 +125,9 @@ class Measurement:
         """What policies and listeners have decided."""
         self.own_metrics = OwnMetrics()
         """Those that operators declare."""
-        self.deciding: DecidingFold | None = None
-        """Figures over periods, if somebody decides by them."""
-        self._past = PastWindows()
+        self._times = TimesFold(self._clocks, self.windows_behind)
         self._totals = RunTotals()
-        self._started = 0.0
-        self._ended: ApplicationEnded | None = None
-        self._schedule = Schedule()
-        self._running: dict[int, WindowStarted] = {}
-        """The attempts under way by window, the oldest first."""
-        self._committed: int | None = None
-        self._open: list[RunEvent] = []
-        self._folded: dict[int, tuple[Topology, list[RunEvent]]] = {}
+        self._windows = WindowsUnderWay()
         self._handlers: Mapping[type, Callable[[Any], None]] = {
             ApplicationPlanned: self._plan,
             ApplicationEnded: self._end,
@@ -149,9 +138,9 @@ class Measurement:
             WindowStarted: self._start,
             WindowRetried: self._retry,
             WindowCommitted: self._commit,
-            ContainerWindow: self._open_window,
-            OperatorWindow: self._open_window,
-            OperatorMetrics: self._open_window,
+            ContainerWindow: self._windows.add,
+            OperatorWindow: self._windows.add,
+            OperatorMetrics: self._windows.add,
             SourceProgress: self._source,
             SourceTaken: self._taken,
             SourceAsked: self._asked,
@@ -172,8 +161,7 @@ class Measurement:
     def _begin(self, attributes: Mapping[str, Any], window_seconds: float) -> None:
         """Make the folds, whose settings are a run's."""
         interval = float(attributes.get("throughput_calculation_interval", 10.0))
-        self._measures = _measures(attributes)
-        self._latency = LatencyFold(
+        self._times.latency = LatencyFold(
             AVERAGE_WINDOWS,
             max(AVERAGE_WINDOWS, int(attributes.get("stats_max_allowable_windows_lag", 1000))),
         )
@@ -183,7 +171,26 @@ class Measurement:
         width = window_seconds or _NO_WIDTH
         self._throughput = Throughput(interval, window_seconds=width)
         self._progress = ProgressFold(width, interval, float(attributes.get("heartbeat_timeout", 30.0)))
-        self._histories: tuple[History, ...] = (self._statuses, self._throughput, self._ages, self._progress)
+
+    @property
+    def _histories(self) -> tuple[History, ...]:
+        """The folds that keep something of each operator."""
+        return self._statuses, self._throughput, self._ages, self._progress
+
+    @property
+    def plan(self) -> ApplicationPlanned | None:
+        """The event of the present plan; None before the first."""
+        return self._run.plan
+
+    @property
+    def topology(self) -> Topology:
+        """The topology of the present plan; empty before the first."""
+        return self._run.topology
+
+    @property
+    def deciding(self) -> DecidingFold | None:
+        """Metrics over periods; None before `keep_figures`."""
+        return self._times.deciding
 
     # Events in ----------------------------------------------------------------------------------------------
 
@@ -195,18 +202,13 @@ class Measurement:
     def _plan(self, event: ApplicationPlanned) -> None:
         """Take a plan in. The first one begins the run; a later one is the plan from the next window on."""
         if self.plan is None:
-            self._started = event.at
             self._begin(event.attributes, event.window_seconds)
             self._clocks.own_host = self._clocks.own_host or str(event.info.get("host", ""))
-        else:
-            info = {**self.plan.info, **event.info}
-            event = replace(event, application_id=event.application_id or self.plan.application_id, info=info)
-        self._measures = _measures(event.attributes)
-        self.plan, self.topology, self._ended = event, event.topology, None
+        event = self._run.planned(event)
         self._succession.planned(event.topology, self._histories)
-        self._statuses.planned(event.topology, self._committed)
+        self._statuses.planned(event.topology, self._windows.committed)
         self._ages.planned(event.topology)
-        self._latency.planned(event.topology)
+        self._times.latency.planned(event.topology)
         self._progress.planned(event.topology)
         self._totals.planned(event.topology)
         self.own_metrics.planned(event.topology)
@@ -222,48 +224,46 @@ class Measurement:
             history.forget(gone)
 
     def _end(self, event: ApplicationEnded) -> None:
-        self._ended = event
-        self._running.clear()
+        self._run.ended = event
+        self._windows.attempts.clear()
         self._progress.ended(event)
         self.counts.promises.ended = event.at
         self._statuses.attempt()
         self._statuses.failed(event.reason)
 
     def _plan_window(self, event: WindowPlanned) -> None:
-        if self._schedule.first is None:
+        if self._windows.first is None:
             self._totals.started = event.at
-        self._schedule.add(event)
-        if not self._running:
-            self._committed = event.window_id - 1 if event.window_id else None
-            self._open.clear()
-        self._open.append(event)
+        self._windows.planned(event)
         self._succession.window_planned(event.window_id)
         self._progress.window_planned(event)
 
     def _start(self, event: WindowStarted) -> None:
-        if self._running.keys() <= {event.window_id}:
+        if self._windows.started(event):
             self._statuses.attempt()
-        self._running[event.window_id] = event
         self._progress.window_started(event)
 
     def _retry(self, event: WindowRetried) -> None:
         self._totals.retries += not event.final
         self._statuses.retried(event)
 
-    def _open_window(self, event: ContainerWindow | OperatorWindow | OperatorMetrics) -> None:
-        self._open.append(event)
-
     def _source(self, event: SourceProgress) -> None:
-        if self._committed is not None and event.window_id <= self._committed:
+        committed = self._windows.committed
+        if committed is not None and event.window_id <= committed:
             self._progress.source(event)
         else:
-            self._open.append(event)
+            self._windows.add(event)
+
+    # The folds below are replaced when the run begins, so no handler may hold a method of theirs.
 
     def _taken(self, event: SourceTaken) -> None:
         self._progress.source_taken(event)
 
     def _asked(self, event: SourceAsked) -> None:
         self._progress.source_asked(event)
+
+    def _publish_output(self, event: OutputPublished) -> None:
+        self._ages.published(event)
 
     def _slot_lost(self, event: SlotLost) -> None:
         self.counts.slots.add(event)
@@ -273,15 +273,14 @@ class Measurement:
         self.counts.heartbeat(event)
         self._clocks.add(event.host, event.sent, event.at)
         self._progress.heartbeat(event)
-        running = self._running.get(event.window_id)
+        running = self._windows.attempts.get(event.window_id)
         if running is not None and running.attempt == event.attempt:
             self._statuses.heartbeat(event)
 
     def _commit(self, event: WindowCommitted) -> None:
         """Fold a window: all events of it come just before its commit."""
         self._settle(event.window_id)
-        events = [one for one in self._open if getattr(one, "window_id", None) == event.window_id]
-        events.append(event)
+        events = self._windows.events_of(event)
         operators: list[OperatorWindow] = []
         for one in events:
             if isinstance(one, ContainerWindow):
@@ -305,52 +304,24 @@ class Measurement:
             self._progress.operators_ended(operators)
         self._progress.window_committed(event)
         self._totals.window_committed(event, operators)
-        self._committed = event.window_id
-        self._running.pop(event.window_id, None)
-        self._open = [one for one in self._open if getattr(one, "window_id", -1) > event.window_id]
-        if self._measures:
-            self._fold_times(self.topology, events)
+        self._windows.commit(event.window_id)
+        if self._run.measures:
+            self._times.add(event.window_id, self.topology, self._run.window_seconds, events)
             self._ages.window(events, event)
-            self._folded[event.window_id] = self.topology, events
-            while len(self._folded) > _KEPT:
-                del self._folded[next(iter(self._folded))]
 
     def _trigger(self, event: SparkTrigger) -> None:
-        """Spark's progress report comes after its window: fold the window again."""
-        folded = self._folded.get(event.window_id)
-        if folded is None:
-            self._open.append(event)
-        else:
-            topology, events = folded
-            events.append(event)
-            self._fold_times(topology, events)
-
-    def _fold_times(self, topology: Topology, events: Iterable[RunEvent]) -> None:
-        times = assemble(topology, events, self._clocks)
-        width = self.plan.window_seconds if self.plan is not None else 0.0
-        self._latency.add(topology, times, window_seconds=width, behind=self.windows_behind(times.published))
-        if self.deciding is None:
-            self._past.add(times, self._latency.last)
-        else:
-            self.deciding.add(times, self._latency.last)
+        """Spark's report comes before or after the commit of its window."""
+        if not self._times.add_trigger(event):
+            self._windows.add(event)
 
     def keep_figures(self) -> None:
-        """Keep figures over periods from now on, for those who decide; they begin with the last windows."""
-        if self.deciding is None:
-            self.deciding = DecidingFold()
-            for times, folded in self._past.take():
-                self.deciding.add(times, folded)
-
-    def _publish_output(self, event: OutputPublished) -> None:
-        self._ages.published(event)
-
-    def _as_of(self, now: float) -> float:
-        return now if self._ended is None else min(now, self._ended.at)
+        """Keep metrics over periods from now on, for policies; they begin with the last windows."""
+        self._times.keep_figures()
 
     def _working(self, now: float) -> float:
         """The time as far as somebody waits for windows: it stands still while the application is paused."""
         paused = self.changes.paused_at
-        return self._as_of(now) if paused is None else min(now, paused)
+        return self._run.as_of(now) if paused is None else min(now, paused)
 
     # Answers out: windows -----------------------------------------------------------------------------------
 
@@ -365,26 +336,26 @@ class Measurement:
             for number, status in self._statuses.operators.items()
             for seen in (self._seen(status, moment),)
         }
-        return self._latency.latency(window_id, metrics)
+        return self._times.latency.latency(window_id, metrics)
 
     def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """Critical path, slack and blame chain of a window (default: the last).
 
         Raises KeyError for a window that is not kept.
         """
-        return self._latency.critical_path(window_id)
+        return self._times.latency.critical_path(window_id)
 
     def window_latencies(self, window_id: int) -> dict[str, float]:
         """Seconds by logical operator in a window. Raises KeyError if it is not kept."""
-        return self._latency.by_name(window_id)
+        return self._times.latency.by_name(window_id)
 
     def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
         """Summaries of the last windows, the newest last."""
-        return self._latency.windows(limit)
+        return self._times.latency.windows(limit)
 
     def window(self, window_id: int) -> WindowAnswer:
         """All of one window. Raises KeyError if it is not kept."""
-        return self._latency.window(window_id)
+        return self._times.latency.window(window_id)
 
     def windows_behind(self, now: float) -> dict[int, int]:
         """By operator, the windows that are over by the schedule and that it has not completed.
@@ -393,9 +364,9 @@ class Measurement:
 
         A window is over when the next one is due. Windows without a width have no schedule.
         """
-        if self.plan is None or self._ended is not None:
+        if self.plan is None or self._run.ended is not None:
             return dict.fromkeys(self._statuses.operators, 0)
-        return self._schedule.behind(
+        return self._windows.behind(
             self._statuses.operators,
             self._working(now),
             self.plan.window_seconds,
@@ -409,7 +380,7 @@ class Measurement:
 
         Raises KeyError naming the operators there are.
         """
-        now = self._as_of(now)
+        now = self._run.as_of(now)
         if operator is not None:
             self._check_name(operator)
         return self._ages.answer(now, operator)
@@ -420,7 +391,7 @@ class Measurement:
 
     def latency_totals(self) -> tuple[list[tuple[OperatorNode, LatencyTotal]], WindowTotal]:
         """All latencies since the start, of operators and windows, for systems that fold them themselves."""
-        return self._latency.totals.rows(), self._latency.totals.window()
+        return self._times.latency.totals.rows(), self._times.latency.totals.window()
 
     def progress(self, now: float) -> ProgressAnswer:
         """How far the running window and the sources are."""
@@ -428,7 +399,7 @@ class Measurement:
 
     def watermarks(self, now: float) -> WatermarksAnswer:
         """How far event time has come at each operator, and who holds it back."""
-        return watermarks_answer(self._statuses.operators, self.topology, self._as_of(now))
+        return watermarks_answer(self._statuses.operators, self.topology, self._run.as_of(now))
 
     def throughput(self, now: float) -> ThroughputAnswer:
         """Tuples of every operator since the start, and per second over the last `seconds`.
@@ -454,39 +425,19 @@ class Measurement:
 
     def _info(self, moment: Moment) -> InfoAnswer | PendingInfoAnswer:
         """The application, with the figures of a moment."""
-        plan, over = self.plan, self._ended
+        plan = self.plan
         if plan is None:
             return {"state": "PENDING", "stats": {}}
-        return {
-            "id": plan.application_id,
-            "name": plan.application,
-            "user": plan.info.get("user"),
-            "version": plan.info.get("version"),
-            "checkpoint": plan.info.get("checkpoint"),
-            "master": plan.info.get("master"),
-            "propertiesKept": dict(plan.info.get("properties_kept", {})),
-            "startTime": self._started,
-            "elapsedTime": max(0.0, moment.now - self._started),
-            "state": self._state(),
-            "reason": over.reason if over is not None else "",
-            "planVersion": plan.plan_version,
-            "windowSeconds": plan.window_seconds,
-            "attributes": dict(plan.attributes),
-            "stats": self._stats(moment),
-        }
-
-    def _state(self) -> str:
-        """What the application as a whole is doing."""
-        if self._ended is not None:
-            return _STATES.get(self._ended.outcome, "FAILED")
-        return "RUNNING" if self.changes.paused_at is None else "PAUSED"
+        return self._run.info(
+            plan, moment.now, self._stats(moment), paused=self.changes.paused_at is not None
+        )
 
     def _stats(self, moment: Moment) -> StatsAnswer:
         """The application's figures in sum, under Apex's names where it has them."""
-        path, last = self._latency.critical_path(), self._latency.windows(1)
+        path, last = self._times.latency.critical_path(), self._times.latency.windows(1)
         containers = self._statuses.containers
         rates = [rate for _, rate in moment.tuples.values()]
-        rows, first = self._totals.operators().values(), self._schedule.first
+        rows, first = self._totals.operators().values(), self._windows.first
         return {
             "allocatedContainers": sum(container.pid is not None for container in containers.values()),
             "plannedContainers": len(containers),
@@ -497,7 +448,7 @@ class Measurement:
             "windowLatency": last[-1]["latencyMs"] if last else None,
             "windowStartMillis": round(1000 * first.due) if first is not None else None,
             "currentWindowId": moment.current_window,
-            "recoveryWindowId": self._committed,
+            "recoveryWindowId": self._windows.committed,
             "windowsCommitted": self._totals.windows,
             "windowsRetried": self._totals.retries,
             "tasksRetried": self._totals.tasks_retried,
@@ -573,7 +524,7 @@ class Measurement:
 
     def _doing(self, now: float) -> ProgressAnswer | None:
         """The progress if operators are known: a window runs and a heartbeat of it has arrived."""
-        reported = bool(self._running) and any(
+        reported = bool(self._windows.attempts) and any(
             container.has_heartbeat for container in self._statuses.containers.values()
         )
         return self.progress(now) if reported else None
@@ -586,11 +537,11 @@ class Measurement:
         progress: ProgressAnswer | None = None,
     ) -> Moment:
         """What answers of one moment share, as far as they need it."""
-        now = self._as_of(now)
+        now = self._run.as_of(now)
         return Moment(
             now=now,
-            over=self._ended is not None,
-            current_window=next(iter(self._running), self._committed),
+            over=self._run.ended is not None,
+            current_window=self._windows.current,
             latencies={row["id"]: row for row in latency["operators"]} if latency is not None else {},
             behind=self.windows_behind(now),
             tuples={
@@ -612,15 +563,17 @@ class Measurement:
             "windowId": None,
             "operators": [],
             "logical": [],
-            "clamps": self._latency.clamps,
+            "clamps": self._times.latency.clamps,
         }
         latency, progress = self.latency(now) if latencies else nothing, self.progress(now)
-        moment = self._moment(now, self._statuses.operators, latency, progress if self._running else None)
+        moment = self._moment(
+            now, self._statuses.operators, latency, progress if self._windows.attempts else None
+        )
         last = next(iter(self.windows(1)), None)
         return {
-            "windowId": self._committed,
+            "windowId": self._windows.committed,
             "at": now,
-            "window": last if last is not None and last["windowId"] == self._committed else None,
+            "window": last if last is not None and last["windowId"] == self._windows.committed else None,
             "info": self._info(moment),
             "latency": latency,
             "criticalPath": self.critical_path(),
@@ -629,39 +582,4 @@ class Measurement:
             "recordAge": self.record_age(now),
             "progress": progress,
             "operators": [self._operator(status, moment) for status in self._statuses.operators.values()],
-        }
-
-
-def _measures(attributes: Mapping[str, Any]) -> bool:
-    return str(attributes.get("metrics_recording_level", "INFO")) != "OFF"
-
-
-class Schedule:
-    """Follows the triggers of windows. A window is over when the next one is due."""
-
-    def __init__(self) -> None:
-        self.first: WindowPlanned | None = None
-        self._last: WindowPlanned | None = None
-
-    def add(self, event: WindowPlanned) -> None:
-        """A window's trigger has fired."""
-        self.first = self.first or event
-        self._last = event
-
-    def behind(
-        self, statuses: Mapping[int, OperatorStatus], now: float, width: float, forgiven: float
-    ) -> dict[int, int]:
-        """By operator, the windows that are over and that it has not completed.
-
-        `width`: of a window; without one there is no schedule, and nobody is behind. `forgiven`: lateness, in
-        seconds, that the trigger has forgiven itself.
-        """
-        first, last = self.first, self._last
-        if first is None or last is None or width <= 0:
-            return dict.fromkeys(statuses, 0)
-        over = last.window_id + math.floor((now - last.due + forgiven) / width) - 1
-        before = first.window_id - 1
-        return {
-            operator: max(0, over - (before if (done := status.done) is None else done))
-            for operator, status in statuses.items()
         }

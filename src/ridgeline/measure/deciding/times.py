@@ -1,0 +1,65 @@
+"""The times of windows: folded to latencies, and kept over periods if policies decide by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from ridgeline.measure.clocks import ClockOffsets
+from ridgeline.measure.deciding.fold import DecidingFold
+from ridgeline.measure.deciding.past import PastWindows
+from ridgeline.measure.events import RunEvent, SparkTrigger
+from ridgeline.measure.latency.fold import LatencyFold
+from ridgeline.measure.latency.window import assemble
+from ridgeline.measure.topology import Topology
+
+_KEPT = 4  # windows whose events stay until Spark's own account of them has come
+
+
+class TimesFold:
+    """A fold over the events of committed windows, in order. One thread at a time.
+
+    `clocks`: the offsets of hosts. `behind`: by operator, the windows that it is behind at a time.
+    """
+
+    def __init__(self, clocks: ClockOffsets, behind: Callable[[float], Mapping[int, int]]) -> None:
+        self.latency = LatencyFold()
+        """Latencies, critical paths and blame; replaced by `Measurement` when a run begins."""
+        self.deciding: DecidingFold | None = None
+        """Metrics over periods; None until they are needed."""
+        self._clocks = clocks
+        self._behind = behind
+        self._past = PastWindows()
+        self._folded: dict[int, tuple[Topology, float, list[RunEvent]]] = {}
+
+    def add(self, window_id: int, topology: Topology, window_seconds: float, events: list[RunEvent]) -> None:
+        """Take a committed window in."""
+        self._fold(topology, window_seconds, events)
+        self._folded[window_id] = topology, window_seconds, events
+        while len(self._folded) > _KEPT:
+            del self._folded[next(iter(self._folded))]
+
+    def add_trigger(self, event: SparkTrigger) -> bool:
+        """Fold a window again: Spark's report of it comes after its commit. False for an unknown window."""
+        folded = self._folded.get(event.window_id)
+        if folded is None:
+            return False
+        topology, window_seconds, events = folded
+        events.append(event)
+        self._fold(topology, window_seconds, events)
+        return True
+
+    def keep_figures(self) -> None:
+        """Keep metrics over periods from now on; they begin with the last windows."""
+        if self.deciding is None:
+            self.deciding = DecidingFold()
+            for times, folded in self._past.take():
+                self.deciding.add(times, folded)
+
+    def _fold(self, topology: Topology, window_seconds: float, events: Iterable[RunEvent]) -> None:
+        times = assemble(topology, events, self._clocks)
+        behind = self._behind(times.published)
+        self.latency.add(topology, times, window_seconds=window_seconds, behind=behind)
+        if self.deciding is None:
+            self._past.add(times, self.latency.last)
+        else:
+            self.deciding.add(times, self.latency.last)
