@@ -151,6 +151,7 @@ class OutputPoint(Generic[T]):
         if not self._open:
             self._refuse()
         check_timestamp(timestamp, self.name)
+        # times that no operator downstream needs are checked, but not kept
         if self.timed:
             self._stamped.append(len(self._rows))
             self._stamps.append(timestamp)
@@ -205,6 +206,7 @@ class OutputPoint(Generic[T]):
             batch = schema.conform(batch)
             self._refuse_nulls(schema, batch)
         else:
+            # no stream reads the port: a conversion would cost time for nothing
             schema = Schema(batch.schema)
         self._batches.append((len(self._rows), Tuples.of_batch(schema, batch, times)))
         self._in_batches += batch.num_rows
@@ -238,6 +240,7 @@ class OutputPoint(Generic[T]):
     def open(self) -> None:
         """Allow emission: a callback that may emit is about to run."""
         self.time_column = self.operator.timestamp_of(self.name) if self.timed else None
+        # a container may run each window in another thread of its slot
         self.thread = get_ident()
         self._open = True
 
@@ -303,6 +306,7 @@ class OutputPoint(Generic[T]):
         rows, batches, times = self._rows, self._batches, self._row_times()
         stamped, stamps = np.array(self._stamped, np.int64), to_times(self._stamps)
         opened = self._open
+        # `_clear` closes the port, which only `close` should
         self._clear()
         self._open = opened
         schema = self.schema if self.connected else Schema(object)

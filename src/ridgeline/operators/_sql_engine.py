@@ -84,6 +84,7 @@ class SqlEngine:
             expired.set()
             process.kill()
 
+        # a backstop: the process interrupts itself in time, unless it hangs in native code
         timer = threading.Timer(seconds + _GRACE_SECONDS + (_START_SECONDS if fresh else 0), end)
         timer.daemon = True
         timer.start()
@@ -111,6 +112,7 @@ class SqlEngine:
         process, self._process = self._process, None
         if process is None:
             return
+        # its answer is not waited for; `wait` at the end reaps it, else a zombie stays
         process.kill()
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
@@ -129,6 +131,7 @@ class SqlEngine:
             msg = "queries need DuckDB, which is not installed here; install `ridgeline[query]`"
             raise QueryError(msg)
         path = os.pathsep.join(dict.fromkeys(folders))  # and nothing that may hide its modules
+        # -P: the caller's folder may hold a `json.py`
         command = [sys.executable, "-P", str(_SCRIPT), str(self._memory_mb), str(self._rows)]
         environment = {"PYTHONPATH": path, "PATH": os.environ.get("PATH", ""), **_FEW_THREADS}
         try:

@@ -194,6 +194,7 @@ class ConsolePublisher(Publisher):
         if line.names != self._names or len(line.values) != len(self._widths):
             self._names, self._widths = line.names, [0] * len(line.values)
         self._widths = [
+            # one long value does not widen its column for good
             max(width, len(value)) if len(value) <= _WIDEST else width
             for width, value in zip(self._widths, line.values, strict=True)
         ]

@@ -161,6 +161,7 @@ class SqlQuery(Operator):
             data = to_ipc(answer.table)
             found = QueryResult(self.done, first, window, data, answer.more, tuples, size, spent, "", last)
         except Exception as error:  # noqa: BLE001  it is the query's, never the application's
+            # `_end` reports the period that failed, `done + 1`
             self.done -= 1
             self._end(_error_text(error))
             return
@@ -189,6 +190,7 @@ class SqlQuery(Operator):
                 self._end(f"the tuples of `{self.tables[port]}` are Python objects without columns")
                 return
             data = bytes([port]) + to_ipc(pa.Table.from_batches([batch]))
+            # after a restart or a void attempt the state has other batches than `_work` has counted
             size = work.size if work.batches == len(self.held) else sum(map(len, self.held))
             if size + len(data) > self.memory_mb * _MB:
                 self._end(f"a period has more than {self.memory_mb} MB; ask for a shorter one")
@@ -254,6 +256,7 @@ class QueryResults(Publisher):
 
     def stage(self, window_id: int, values: Sequence[Any]) -> None:
         """Keep results until their window is committed."""
+        # a window may be staged again
         self._staged = [one for one in self._staged if one.window < window_id]
         self._staged += values
 
@@ -288,4 +291,5 @@ class QueryResults(Publisher):
             return newest if newest is not None and newest.last else None
 
     def _size(self) -> int:
+        # the newest result stays, however large it is
         return sum(len(result.rows) for result in self._kept) if len(self._kept) > 1 else 0

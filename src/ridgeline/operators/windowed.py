@@ -183,6 +183,7 @@ class Windowed(Operator):
         self.wait = context.watermark_delay = round(parse_duration(self.lateness) * 1_000_000)
         self.parts = list(self.values.values())
         if self.early is not None or self.early_count is not None:
+            # always the last part: `_early` and `discarding` read it by `[-1]`
             self.parts.append(aggregates.count())  # records since the last result
         self.kinds = [aggregate.kind for aggregate in self.parts]
         self.sums = [number for number, kind in enumerate(self.kinds) if kind == "sum"]
@@ -205,6 +206,7 @@ class Windowed(Operator):
             times = np.full(len(batch), NO_TIME)
         timed = (times >= EARLIEST) & (times < _LAST)
         if not timed.all():
+            # any valid time: arithmetic on `NO_TIME` would overflow; `there` drops these rows
             times = np.where(timed, times, EARLIEST)
         if isinstance(self.windows, Session):
             starts, ends = times, times + self.windows.gap
@@ -217,6 +219,7 @@ class Windowed(Operator):
             batch, times, starts = vectors.filtered(batch, there), times[there], starts[there]
         if len(times):
             codes, keys = vectors.key_codes([batch.column(name) for name in self._keys])
+            # a stream that its author divided in another way would split windows of a key among partitions
             if self.context.partitions > 1:
                 firsts = vectors.first_rows(codes, len(keys))
                 hashes = hash_columns(batch.select(self._keys).take(pa.array(firsts)), self._keys)
@@ -239,6 +242,7 @@ class Windowed(Operator):
 
         For each record, `starts`: when the last of its windows begins. `codes`: the number of its key.
         """
+        # by time, as `first` and `last` take the order of rows within a group
         rows = np.argsort(times, kind="stable")
         starts = starts[rows]
         copies = windows.size // windows.slide
@@ -383,11 +387,13 @@ class Windowed(Operator):
         least, changed = self.early_count or _NEVER, self.open.changed()
         now = self.context.clock.wall()
         if self.early is not None and len(self.open):
+            # the second: the wall clock was set back, so the period starts again
             if not self.fired or self.fired > now:
                 self.fired = now
             elif now - self.fired >= parse_duration(self.early):
                 self.fired, least, changed = now, 1, iter(list(self.open.items()))
         found: list[Result] = []
+        # a copy, as results set their windows again below
         for name, value in list(changed):
             if isinstance(self.windows, Session):
                 spans = [(span, (span[2][-1] or 0) >= least) for span in value]

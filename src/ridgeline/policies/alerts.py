@@ -55,6 +55,7 @@ class Hook:
             self.dropped += 1
             return False
         if self._thread is None:
+            # only when it is first needed: most applications keep their promises
             self._thread = threading.Thread(target=self._work, name="promise-hook", daemon=True)
             self._thread.start()
         return True
@@ -71,6 +72,7 @@ class Hook:
 
     def _work(self) -> None:
         while not self._ended.is_set():
+            # with a timeout: `close` sets an event, which `get` does not see
             with contextlib.suppress(queue.Empty):
                 self._deliver(self._calls.get(timeout=0.2))
 

@@ -212,6 +212,7 @@ class Deciders:
                 found = None
             helped |= found is not None and one.helped(found)
             texts.append(f"{one}, found {shown(one.figure, found)}")
+        # one kept expectation is enough: several figures describe the same change
         self._end(made, figures.at, HELPED if helped else MISSED, "; ".join(texts))
         if not helped and made.decision.undo:
             note = "it did not bring what was expected"
@@ -219,5 +220,6 @@ class Deciders:
 
     def _end(self, made: _Made, at: float, state: str, found: str = "") -> None:
         self._made.remove(made)
+        # one answer may hold several decisions
         made.decider.busy = any(other.decider is made.decider for other in self._made)
         self._say(made, at, state, found)

@@ -98,6 +98,7 @@ def _held(operator: Operator) -> dict[str, object]:
 
 def _checked(point: OutputPoint) -> CheckedOutput:
     """Turn an output port into one that checks what is emitted."""
+    # in place: the operator and its streams hold this very object
     point.__class__ = CheckedOutput
     assert isinstance(point, CheckedOutput)  # noqa: S101  it is now
     point.discard()
@@ -149,6 +150,7 @@ class CheckedOutput(OutputPoint):
 
 def _digest(batch: pa.RecordBatch) -> bytes:
     """A digest of all values of a batch, independent of their memory."""
+    # through IPC: raw buffers also have padding and the rows around a slice
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)

@@ -119,6 +119,7 @@ class LocalExecutor:
     def begin(self, request: WindowRequest, source: object) -> float:
         """Note an attempt; `poll` runs it."""
         if request.states is not None:
+            # states in a request void all attempts that were begun before, as in slots
             self._void()
             self._happened.clear()
         for requests in self._requests.values():
@@ -135,6 +136,7 @@ class LocalExecutor:
         happened, self._happened = self._happened, []
         if self._random is not None:
             self._random.shuffle(happened)
+            # some reports come late, after other containers have run
             while happened and ready and self._random.random() < _LATE:
                 self._happened.append(happened.pop())
         return happened
@@ -186,6 +188,7 @@ class LocalExecutor:
         for consumer in container.spec.consumers:
             message = outgoing.get(consumer)
             inbox = self._inboxes.setdefault((request.window_id, consumer), [])
+            # encoded and decoded even within the process: a tuple that does not survive it must fail here too
             inbox.append(None if message is None else Message.decode(message.encode()))
         report.window.received = self._clock.wall()
         self._happened.append(ContainerReported(report))
@@ -222,6 +225,7 @@ class LocalExecutor:
                     container.close()
                 except RidgelineError as error:
                     errors.append(error)
+            # only now: all other containers are to be closed first
             for one in errors:
                 if not isinstance(one, RidgelineError):
                     raise one

@@ -339,6 +339,7 @@ class _InProcessRun:
         result.changes = [asked for asked in result.changes if asked not in lost]
         for number, asked in enumerate(lost):
             if isinstance(asked.change.what, EditPlan):
+                # negative windows: due at once, and in the order in which they were asked for
                 self._edits[number - len(lost)] = asked.change.what.edits
 
     def _planned_again(self, result: LocalRun, owned: Checkpoint) -> Plan:
@@ -429,6 +430,7 @@ def _drive(
         master = run.master
         due = sorted(one for one in edits if one <= master.next_window)
         result.changes += [run.changes.ask(EditPlan(edits.pop(one)), "test") for one in due]
+        # before the changes are taken, so that what is decided by a window comes right after it
         if deciders:
             deciders.planned(run.plan.logical)
             deciders.look(result.watch.application_figures(keys=run.keys.load))

@@ -135,6 +135,7 @@ class HashSink(ResultSink):
 
 def _hash(value: object) -> int:
     row = row_of(value)
+    # `hash` of a text differs between processes; half of a surrogate pair is a value too
     text = repr((row.shape, row.numbers)).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
 

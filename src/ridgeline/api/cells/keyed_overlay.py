@@ -197,6 +197,7 @@ class Overlay(MutableMapping[Any, Any]):
         if self._scattered or self.removed:
             return None
         keys, values = list(self.values_set), list(self.values_set.values())
+        # exact types: a bool in a table of int64 would come out as an int
         kind = {type(dtype.type().item())}
         try:
             self._scattered = not ({int}.issuperset(map(type, keys)) and kind.issuperset(map(type, values)))
@@ -279,6 +280,7 @@ class Overlay(MutableMapping[Any, Any]):
                 self.values_set.pop(key, None)
             self._updated.difference_update(new)
             return
+        # the count covers rows that go; it is made again when it is next asked for
         self._in_base = 0, 0
         self.table.truncate(len(self.table) - len(new))
         if values:
@@ -295,6 +297,7 @@ class Overlay(MutableMapping[Any, Any]):
     def _note_unplaced(self, keys: Iterable[object]) -> None:
         """Add keys to `_unplaced`; drop repetitions when it gets long."""
         self._unplaced += keys
+        # a loop over the same keys would let it grow without end
         if len(self._unplaced) > 4 * len(self.values_set) + 1_000:
             self._unplaced = list(set(self._unplaced))
 

@@ -205,6 +205,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
             raise KeyError(key)
         value = self._default() if callable(self._default) else self._default
         if is_mutable(value):
+            # set it: a change in place of a default would be lost with the copy
             value = self[key] = copy.deepcopy(value)
         return value
 
@@ -249,6 +250,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
     def clear(self) -> None:
         """Forget all keys."""
         self._put = None
+        # by key and not by a mark, as the delta must name what it removes
         keys = dict.fromkeys(self._data)
         self._touched.update(keys)
         self._removed.update(keys)
@@ -317,6 +319,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         names, numbers = whole_numbers(keys), numbers_of(values, self._kind.type)
         keys = listed_keys(keys)
         values = listed_values(values, self._kind, keys)
+        # a removed key that comes back goes last, which only `__setitem__` sees to
         if self._removed:
             self.update(zip(keys, values, strict=True))
             return

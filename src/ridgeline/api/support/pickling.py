@@ -35,6 +35,7 @@ def dumps(value: object) -> bytes:
     try:
         return pickle.dumps(value, 5)
     except (pickle.PicklingError, AttributeError, TypeError):
+        # pickle raises any of the three for a class that it cannot import
         return bytes(cloudpickle.dumps(value, 5))
 
 
@@ -108,6 +109,7 @@ def pickled_classes(pickles: Iterable[bytes]) -> set[type]:
             value = unpickler.load()
             within = PICKLES_WITHIN.get(type(value))
             if within is not None:
+                # a pickle may hold another one as bytes: its classes count too
                 found |= pickled_classes(within(value))
     return found
 
@@ -195,6 +197,7 @@ class _Unpickler(pickle.Unpickler):
 
     def _filled(self, fill: Callable[..., Any], made: Any, *arguments: Any) -> Any:
         """Give a class what it has, unless it stands for another one."""
+        # filling the stand-in would overwrite the class of the running code
         return made if any(one is made for one in self.stands) else fill(made, *arguments)
 
 
