@@ -90,9 +90,7 @@ from ridgeline.measure.summary import RunTotals
 from ridgeline.measure.topology import OperatorNode, Topology
 from ridgeline.measure.under_way import WindowsUnderWay
 
-_KEPT = 4  # windows whose events stay until Spark's own account of them has come
 _NO_WIDTH = 1.0  # seconds that windows are taken to be wide that follow each other as fast as they get
-_STATES = {"finished": "FINISHED", "stopped": "STOPPED", "failed": "FAILED"}
 
 
 class Measurement:
