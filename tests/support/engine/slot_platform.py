@@ -124,10 +124,17 @@ def _lives(pid):
 class NoSharing:
     """All blocks go by value."""
 
-    in_use = False
-
-    def place(self, _attempt, _hosts):
+    def place(self, _window_id, _attempt, _hosts):
         return None
+
+    def reported(self, _window_id, _bytes_out):
+        pass
+
+    def void(self):
+        pass
+
+    def committed(self, _window_id):
+        pass
 
     def close(self):
         pass

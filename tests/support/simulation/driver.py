@@ -152,7 +152,7 @@ class HeardExecutor(SlotExecutor):
                 window = event.report.window
                 ran = self._ran.get((window.window_id, window.attempt), set())
                 ran.add(window.container)
-                if ran >= self._containers.keys():
+                if ran >= self._contents.containers.keys():
                     self._driver.went_on = self._clock.monotonic()
         return events
 

@@ -13,7 +13,7 @@ from ridgeline.engine.driver.checkpoint import journal, retention
 from ridgeline.engine.driver.run import changing, live_plan
 from ridgeline.engine.driver.slots import changing as slot_changing
 from ridgeline.engine.driver.slots import group as slot_group
-from ridgeline.engine.driver.slots.executor import SlotExecutor
+from ridgeline.engine.driver.slots.contents import SlotContents
 from ridgeline.engine.driver.slots.jobs import JobEnded
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import Network
@@ -90,10 +90,17 @@ class Jobs:
 class _NoSharing:
     """Blocks travel by value."""
 
-    in_use = False
-
-    def place(self, attempt: int, hosts: object) -> None:
+    def place(self, window_id: int, attempt: int, hosts: object) -> None:
         """Nowhere."""
+
+    def reported(self, window_id: int, bytes_out: int) -> None:
+        """No block is there."""
+
+    def void(self) -> None:
+        """No block is there."""
+
+    def committed(self, window_id: int) -> None:
+        """No block is there."""
 
     def close(self) -> None:
         """Nothing is there."""
@@ -187,14 +194,14 @@ class _NoThread:
         """Nothing has run."""
 
 
-def _distribute(executor: SlotExecutor, plan: Plan, placement: Sequence[object]) -> list[PlanFile]:
+def _distribute(contents: SlotContents, plan: Plan, placement: Sequence[object]) -> list[PlanFile]:
     """Write a file in the place of the plans: containers of a simulation are made of the one in memory."""
-    world = executor._storage._process.world  # type: ignore[attr-defined]
+    world = contents.storage._process.world  # type: ignore[attr-defined]
     name = PLAN
     if plan is not world.layout.plan:
-        name = f"{PLAN}-{executor._run_id}-{executor._epoch}-{plan.version}"
+        name = f"{PLAN}-{contents.run_id}-{contents.epoch}-{plan.version}"
         world.specs[name] = {spec.id: spec for spec in container_specs(plan)}
-    executor._storage.create(name, b"plan")
+    contents.storage.create(name, b"plan")
     return [PlanFile(name)] * len(placement)
 
 
@@ -207,7 +214,7 @@ class _NoPurge:
 
 
 def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
-    yield SlotExecutor, "_distribute", _distribute
+    yield SlotContents, "distribute", _distribute
     yield state_files, "SMALL_BYTES", state_files.SMALL_BYTES
     yield journal, "SEGMENT_BYTES", segment_bytes
     yield journal, "PICTURES", 1

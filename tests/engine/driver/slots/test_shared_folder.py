@@ -34,12 +34,12 @@ def test_a_folder_is_private_and_leaves_nothing_behind(tmp_path):
     assert Path(folder.place.folder).stat().st_mode & 0o777 == 0o700
     assert 0 < folder.place.room_bytes() <= free_bytes(str(tmp_path))
     (tmp_path / folder.place.folder / "block").write_bytes(b"1")
-    folder.clean()
+    folder.clean(0)
     assert names(Path(folder.place.folder)) == []
     (tmp_path / folder.place.folder / "block").write_bytes(b"1")
     folder.close()
     assert names(tmp_path) == []
-    folder.clean()
+    folder.clean(0)
 
 
 def test_leftovers_of_a_killed_driver_are_removed_and_a_living_neighbours_folder_stays(tmp_path):

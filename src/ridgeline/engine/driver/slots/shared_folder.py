@@ -14,12 +14,13 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ridgeline.engine.exchange.shared_blocks import SharedPlace, free_bytes
+from ridgeline.engine.exchange.shared_blocks import SMALLEST_BYTES, SharedPlace, free_bytes
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -32,6 +33,8 @@ _WINDOW = re.compile(r"c\d+w(\d+)e")
 """The window in the name of a file of blocks."""
 _SMALLEST_BYTES = 256 << 20
 """Where less is free, no folder is made."""
+_SHARED_BYTES = SMALLEST_BYTES // 2
+"""A container that sends less has no block by reference."""
 
 
 def shares_memory(hosts: Collection[str], driver_host: str) -> bool:
@@ -53,15 +56,6 @@ def _addresses(host: str) -> frozenset[str]:
     return frozenset(str(address[0]) for *_, address in found)
 
 
-def executor_hosts(context: SparkContext) -> frozenset[str]:
-    """The hosts of all executors that a SparkContext has now, the driver's among them.
-
-    Asks the JVM: a few milliseconds.
-    """
-    infos = context._jsc.sc().statusTracker().getExecutorInfos()  # noqa: SLF001  there is no other way
-    return frozenset(str(info.host()) for info in infos)
-
-
 class SharedFolder:
     """A folder of this driver for blocks. Containers get its `place`.
 
@@ -74,15 +68,15 @@ class SharedFolder:
         self._path.mkdir(mode=0o700)
         self.place = SharedPlace(str(self._path), free_bytes(root) // 2)
 
-    def clean(self, through: int | None = None) -> None:
-        """Remove the blocks of windows that have ended, well or not: of all up to `through`, None: of all.
+    def clean(self, through: int) -> None:
+        """Remove the blocks of windows that have ended, well or not: all up to `through`.
 
         Mapped blocks stay readable.
         """
         with suppress(OSError):
             for path in self._path.iterdir():
                 found = _WINDOW.match(path.name)
-                if through is None or found is None or int(found.group(1)) <= through:
+                if found is None or int(found.group(1)) <= through:
                     path.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -141,15 +135,14 @@ def open_folder(roots: Sequence[str]) -> SharedFolder | None:
 
 
 class BlockSharing:
-    """Decides window by window whether blocks go by reference: if all executors are on the driver's host.
+    """Decides window by window whether blocks go by reference: if all slots are on the driver's host.
 
     A retried window sends them by value, so that a block that was lost once is not lost again. The folder is
-    made for the first window that needs it.
+    made for the first window that needs it. Blocks are removed in a thread, once their window is committed.
     """
 
     def __init__(self, context: SparkContext) -> None:
         settings = context.getConf()
-        self._context = context
         self._local = str(context.master).startswith("local")
         self._driver_host = str(settings.get("spark.driver.host", ""))
         on_disk = (
@@ -158,23 +151,20 @@ class BlockSharing:
         by_value = settings.get(SETTING, "true").lower() == "false"
         self._roots = [] if by_value else [_MEMORY, on_disk.split(",")[0]]
         self._folder: SharedFolder | None = None
+        self._cleaner = ThreadPoolExecutor(1, "ridgeline-cleaner")
+        self._begun = self._left = -1
+        """The last window that was begun, and the last that may have left blocks."""
 
-    @property
-    def in_use(self) -> bool:
-        """True once there is a folder."""
-        return self._folder is not None
+    def place(self, window_id: int, attempt: int, hosts: Collection[str]) -> SharedPlace | None:
+        """Where containers may leave blocks in this attempt at a window; None if all go by value.
 
-    def place(self, attempt: int, hosts: Collection[str] | None = None) -> SharedPlace | None:
-        """Where the containers of this attempt at a window may leave blocks; None if all go by value.
-
-        `hosts`: those of the containers; None asks Spark for those of its executors.
+        `hosts`: those of the slots.
         """
+        self._begun = max(self._begun, window_id)
         if attempt or not self._roots:
             return None
-        if not self._local:
-            found = executor_hosts(self._context) if hosts is None else hosts
-            if not shares_memory(found, self._driver_host):
-                return None
+        if not self._local and not shares_memory(hosts, self._driver_host):
+            return None
         if self._folder is None:
             self._folder = open_folder(self._roots)
         if self._folder is None:
@@ -182,13 +172,25 @@ class BlockSharing:
             return None
         return self._folder.place
 
-    def clean(self, through: int | None = None) -> None:
-        """Remove the blocks of windows that have ended: all, or those up to `through`."""
-        if self._folder is not None:
-            self._folder.clean(through)
+    def reported(self, window_id: int, bytes_out: int) -> None:
+        """A container has run a window, and sent so much."""
+        if bytes_out >= _SHARED_BYTES:
+            self._left = max(self._left, window_id)
+
+    def void(self) -> None:
+        """All attempts are void: no report says what they have left."""
+        self._left = self._begun
+
+    def committed(self, window_id: int) -> None:
+        """Remove the blocks of windows up to this one, soon."""
+        if self._left >= 0 and self._folder is not None:
+            self._cleaner.submit(self._folder.clean, window_id)
+            if window_id >= self._left:
+                self._left = -1
 
     def close(self) -> None:
         """Remove the folder."""
+        self._cleaner.shutdown(wait=True)
         self._roots = []
         if self._folder is not None:
             self._folder.close()

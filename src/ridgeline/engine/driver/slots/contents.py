@@ -1,0 +1,108 @@
+"""What lives in the slots: the containers of the plan that runs, its files, and what each slot needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ridgeline.engine.driver.slots.changing import Following
+from ridgeline.engine.driver.slots.start import distribute_plan, homes_of, named_all
+from ridgeline.engine.exchange.network import Peer
+from ridgeline.engine.files.storage import DriverStorage
+from ridgeline.engine.process.plan_distribution import PlanFile
+from ridgeline.engine.slot.messages import Host
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.protocol import StateVersion
+from ridgeline.stram.placement import Placement
+from ridgeline.stram.slot_resources import Need, greatest_of
+from ridgeline.stram.slots import Slots
+
+
+class SlotContents:
+    """The plan that runs, as the slots host it. The thread of windows changes it.
+
+    `slots`: where each container lives; set when the slots are started. `containers`: the operators of each.
+    `home`: the slot of each container. `files`: the plan file of each slot. `needs`: what each slot needs.
+    """
+
+    slots: Slots
+
+    def __init__(
+        self, plan: Plan, storage: DriverStorage, run_id: str, epoch: int, heartbeat_seconds: float | None
+    ) -> None:
+        self.application = plan.logical.application
+        self.run_id = run_id
+        self.storage = storage
+        self.epoch = epoch
+        self._heartbeat_seconds = heartbeat_seconds
+        self.needs: dict[int, Need] = {}
+        self.home: dict[int, int] = {}
+        self.files: list[PlanFile] = []
+        self.follow(plan)
+
+    def follow(self, plan: Plan) -> None:
+        """Another plan runs from now on. `place` or `take` says where its containers live."""
+        self.plan = plan
+        self.operators = {operator.id: operator for operator in plan.physical.operators}
+        self.containers = {container.id: container.operators for container in plan.execution.containers}
+
+    def place(self, needs: Sequence[Need]) -> None:
+        """The containers live where `slots` says; writes the plan files."""
+        self.needs.update(enumerate(needs))
+        self.home = homes_of(self.slots.placement)
+        self.files = [*self.distribute(self.plan, self.slots.placement)]
+
+    def take(self, following: Following) -> None:
+        """The containers live where a plan that was prepared has them."""
+        assert following.files is not None  # noqa: S101  it was taken
+        self.files = [*following.files.result()]
+        self.home = homes_of(following.placement)
+        self.needs.update(enumerate(following.needs))
+        if self.slots.spare is not None:
+            self.needs[self.slots.spare] = greatest_of(following.needs)
+
+    def swap(self, slot: int, spare: int) -> None:
+        """The slot that was the spare hosts what the other one did."""
+        self.home = homes_of(self.slots.placement)
+        self.files[slot] = self.files[spare]
+        self.needs[slot] = self.needs[spare]
+
+    def distribute(self, plan: Plan, placement: Placement) -> Sequence[PlanFile]:
+        """Write a plan file for each slot. From any thread."""
+        return distribute_plan(self.storage, plan, placement, self.slots.spare, self.epoch)
+
+    def need(self, slot: int) -> Need:
+        """What a slot needs. From any thread."""
+        return self.needs[slot]
+
+    def host(self, slot: int, peers: Mapping[Peer, str]) -> Host:
+        """What a slot hosts from now on; `peers` do not matter to one that hosts nothing."""
+        hosted = self.slots.placement[slot]
+        return Host(
+            self.storage.uri,
+            self.files[slot],
+            self.run_id,
+            self.epoch,
+            hosted,
+            self.home if hosted else {},
+            peers if hosted else {},
+            self._heartbeat_seconds,
+        )
+
+    def states_of(self, slot: int, states: Mapping[int, StateVersion]) -> dict[int, StateVersion]:
+        """The states of the containers in a slot, out of those of all."""
+        own = (
+            operator for container in self.slots.placement[slot] for operator in self.containers[container]
+        )
+        return {operator: states[operator] for operator in own if operator in states}
+
+    def describe(self, slot: int) -> str:
+        """What Spark's UI shows of a slot's job. From any thread."""
+        empty = "spare" if slot == self.slots.spare else "for a plan that follows"
+        hosted = self.names(slot) or empty
+        return f"{self.application}: slot {slot + 1} of {len(self.slots.placement)} ({hosted})"
+
+    def names(self, slot: int) -> str:
+        """The operators in a slot, for people. From any thread."""
+        hosted = self.slots.placement[slot]
+        ids = [one for container in hosted for one in self.containers.get(container, ())]
+        return named_all([self.operators[one].title for one in ids if one in self.operators])
