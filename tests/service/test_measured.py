@@ -77,6 +77,12 @@ def test_a_run_is_reported_from_its_plan_to_its_end(run, tmp_path):
     assert again[0].application_id != events[0].application_id  # another run of the same checkpoint
 
 
+def test_a_variable_of_the_environment_that_is_not_read_is_reported(run, monkeypatch):
+    monkeypatch.setenv("RIDGELINE_TOKENS", "x")
+    _, _, printed = run(ServiceOptions(port=None), windows=1)
+    assert "`RIDGELINE_TOKENS` is not read; did you mean `RIDGELINE_TOKEN`?" in printed
+
+
 def test_a_token_is_asked_for_beyond_loopback_and_reported(run):
     urls = []
     _, _, printed = run(

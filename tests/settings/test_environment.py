@@ -1,9 +1,14 @@
 """Variables of the environment: how names are written in them, and found."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+import ridgeline
 from ridgeline import Application, InputPort, Operator
 from ridgeline.operators import RandomEventGenerator
+from ridgeline.settings.environment import unread_variables
 from ridgeline.settings.files import outer_layers
 from ridgeline.settings.resolving import resolve
 
@@ -112,3 +117,22 @@ def test_two_that_say_the_same():
 def test_what_names_nothing(variable, text):
     _, (fault,) = read({variable: "5"})
     assert text in fault
+
+
+def test_a_variable_that_is_not_read_is_named_with_the_one_that_may_be_meant():
+    of_kubernetes = ["RIDGELINE_WEB_SERVICE_HOST", "RIDGELINE_WEB_SERVICE_PORT", "RIDGELINE_WEB_PORT_80_TCP"]
+    unread = unread_variables(
+        ["PATH", "RIDGELINE_TOKEM", "RIDGELINE_EXECUTION", "RIDGELINE__run__x", *of_kubernetes]
+    )
+    assert unread[1] == (
+        "the environment variable `RIDGELINE_TOKEM` is not read; did you mean `RIDGELINE_TOKEN`?"
+    )
+    assert "`RIDGELINE_EXECUTION` is not read; configuration begins with `RIDGELINE__`; " in unread[0]
+    assert len(unread) == 2
+
+
+def test_every_variable_that_the_code_names_is_known():
+    code = "\n".join(path.read_text() for path in Path(ridgeline.__file__).parent.rglob("*.py"))
+    named = set(re.findall(r"\bRIDGELINE_[A-Z]+(?:_[A-Z]+)*\b", code))
+    assert len(named) > 5
+    assert unread_variables(named) == []

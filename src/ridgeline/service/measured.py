@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -34,6 +35,7 @@ from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.promising import PromisingThread
 from ridgeline.service.registry import own_entry, register
+from ridgeline.settings.environment import unread_variables
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -110,6 +112,8 @@ class _Measured:
 
     def launch(self, stop: threading.Event | None, context: Any, started: Started | None) -> Outcome:
         """Start what watches the run, run it, and close all of it in the reverse order."""
+        for warning in unread_variables(os.environ):
+            self._warn(warning)
         with contextlib.ExitStack() as surroundings:  # closed in the reverse order, once the end is reported
             self._master = self._master if context is None else str(context.master)
             if self._service.event_log is not None:

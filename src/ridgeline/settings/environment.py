@@ -8,15 +8,40 @@ over other meanings of it; otherwise several meanings are a fault.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from ridgeline.api.attributes import attributes_of
-from ridgeline.api.errors import Fault
+from ridgeline.api.errors import Fault, nearest
 from ridgeline.api.support.attribute import Scope
+from ridgeline.settings.files import PREFIX
 from ridgeline.settings.layers import Layer
 from ridgeline.settings.targets import TEMPLATE, Target, Targets, is_wild
 
 _PORT_SCOPES = (Scope.INPUT_PORT, Scope.OUTPUT_PORT, Scope.UNIFIER)
+_OURS = "RIDGELINE_"
+_READ = ("CLASS_ARCHIVE", "DEBUG", "HOME", "LOG", "NO_CONFIG", "PRELOAD", "READ_TOKEN", "TOKEN", "TRUST")
+"""The variables `RIDGELINE_...` that are read, beside those that are configuration."""
+
+
+def unread_variables(environment: Collection[str]) -> list[str]:
+    """A warning for each variable `RIDGELINE_...` that is not read. `environment`: names of variables."""
+    # Kubernetes sets these for a service called `ridgeline` or `ridgeline-...`.
+    services = [name.removesuffix("SERVICE_HOST") for name in environment if name.endswith("_SERVICE_HOST")]
+    passed_over = (PREFIX, *(f"{service}{what}" for service in services for what in ("PORT", "SERVICE_")))
+    warnings = []
+    for name in sorted(environment):
+        rest = name.removeprefix(_OURS)
+        if not name.startswith(_OURS) or name.startswith(passed_over) or rest in _READ:
+            continue
+        close = nearest(rest, _READ)  # without the prefix, by which all of them are alike
+        listed = ", ".join(f"`{_OURS}{one}`" for one in _READ)
+        hint = (
+            f"did you mean `{_OURS}{close}`?"
+            if close
+            else f"configuration begins with `{PREFIX}`; known beside it are {listed}"
+        )
+        warnings.append(f"the environment variable `{name}` is not read; {hint}")
+    return warnings
 
 
 def read_variables(layer: Layer, targets: Targets, faults: list[Fault]) -> Layer:

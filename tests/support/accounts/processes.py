@@ -15,7 +15,7 @@ from ridgeline.engine.process import stacks
 
 WIDTH = 160
 _STARTUP = Path(__file__).with_name("startup")
-_NAME = "RIDGELINE_TEST_STACKS"
+_NAME = "TEST_STACKS"
 _FILE = Path(tempfile.gettempdir(), f"ridgeline-test-stacks-{os.getpid()}")
 _ANSWER_SECONDS = 3.0
 FRAMES = 6

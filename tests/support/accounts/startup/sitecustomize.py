@@ -4,6 +4,6 @@ import faulthandler
 import os
 import signal
 
-if _FILE := os.environ.get("RIDGELINE_TEST_STACKS"):
+if _FILE := os.environ.get("TEST_STACKS"):
     faulthandler.register(signal.SIGUSR2, file=os.open(_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600))
 del __file__  # else it is taken for a module of the user's, which workers need
