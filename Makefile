@@ -9,7 +9,7 @@
 ifndef BESIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo test test-quick test-spark test-slow bench lint types format lock clean java
+.PHONY: help demo test test-quick test-spark test-slow bench lint types format pages lock clean java
 SHELL := /bin/bash
 # Every test that starts a process would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -95,6 +95,9 @@ types: $(VENV)/.dev ## Check the types
 format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
+
+pages: $(VENV)/.dev ## Write the pages that are made from the code
+	for script in scripts/write_*.py; do $(BIN)/python $$script || exit 1; done
 
 lock: ## Pin the dependencies anew (needs uv)
 	$(HASHED) pyproject.toml --extra examples --extra otel --group dev -o requirements/dev.lock
