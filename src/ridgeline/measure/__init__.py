@@ -1,4 +1,4 @@
-"""What is measured and how: typed events, and the figures as pure folds over them.
+"""Measurement: typed events, and the metrics as pure folds over them.
 
 No Spark, no files, no sockets, no clock.
 """

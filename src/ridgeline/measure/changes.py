@@ -1,4 +1,4 @@
-"""The changes of a running application: what was asked for, and what has become of it."""
+"""The changes of a running application: the requests, and what became of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KEPT = 1_000
 
 
 def row_of(event: ApplicationChanged, before: ChangeFiguresAnswer | None = None) -> ChangeFiguresAnswer:
-    """An event as it is shown; `before`: what was shown of the change so far."""
+    """An event as it is shown; `before`: the lines that were shown of the change so far."""
     of_plan = event.state == "APPLIED" and bool(event.edits)
     return {
         "id": event.number,
@@ -59,7 +59,7 @@ class ChangeFold:
         self._rows: dict[int, ChangeFiguresAnswer] = {}
         self._counts: Counter[str] = Counter(dict.fromkeys(CHANGE_STATES, 0))
         self.paused_at: float | None = None
-        """Since when no window begins, as somebody has asked for; None: the application is not paused."""
+        """Since when no window begins, on request; None: the application is not paused."""
         self.held_seconds: float | None = None
         """From the last window before the last change of the plan to the first one with it."""
 
@@ -69,7 +69,7 @@ class ChangeFold:
         return dict(self._counts)
 
     def add(self, event: ApplicationChanged) -> None:
-        """Somebody has asked for a change, or it has come to its end."""
+        """A change is requested, or has come to its end."""
         before = self._rows.pop(event.number, None)
         if before is None or before["state"] != event.state:
             self._counts[event.state] += 1

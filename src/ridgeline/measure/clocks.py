@@ -211,7 +211,7 @@ def corrected_events(events: Mapping[int, Reported]) -> Corrected[Reported]:
 
 
 def _values(line: _Line | None) -> tuple[float, float, float, float, float]:
-    """What corrects a time: that of the line, its offset there, its slope, and how far it is followed."""
+    """The correction of a time: that of the line, its offset there, its slope, and how far it is followed."""
     if line is None:
         return 0.0, 0.0, 0.0, 0.0, 0.0
     span = line.last - line.first

@@ -1,4 +1,4 @@
-"""What policies and listeners have decided, and what came of it."""
+"""The decisions of policies and listeners, and their outcomes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KEPT = 1_000
 
 
 def decision_row(event: PolicyDecided, before: DecisionAnswer | None = None) -> DecisionAnswer:
-    """An event as it is shown; `before`: what was shown of the decision so far."""
+    """An event as it is shown; `before`: the lines that were shown of the decision so far."""
     return {
         "id": event.number,
         "by": event.by,

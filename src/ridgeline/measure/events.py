@@ -46,7 +46,7 @@ class ApplicationPlanned:
     topology: Topology
     attributes: Mapping[str, Any] = field(default_factory=dict)
     info: Mapping[str, Any] = field(default_factory=dict)
-    """What else is known of the run: user, master, checkpoint, versions."""
+    """Facts of the run: user, master, checkpoint, versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class WindowRetried:
 @pickled_by_values
 @dataclass(slots=True)
 class ContainerWindow:
-    """What a container as a whole did in the attempt that counts; times on the clock of its host.
+    """A container as a whole in the attempt that counts; times on the clock of its host.
 
-    Its container fills it in. Once it is reported nobody changes it.
+    Its container fills it in. It does not change once it is reported.
 
     The readings, in this order:
     - `task_began`: Spark's task entered Python
@@ -178,7 +178,7 @@ class WatermarkReading:
 
     - `entered`: as the operator sees it, `OperatorContext.watermark`
     - `left`: as it passes it on; it is older by the time for which results may be held back
-    - `idle`: it holds nobody up, since all its inputs, or itself, have had no record for long
+    - `idle`: it holds no operator up, since all its inputs, or itself, have had no record for long
     - `ahead`: records of an input in the window that were too far ahead of the clock to count
 
     Before any record it is `EARLIEST`, once all inputs have finished `LATEST`, of `ridgeline.api.times`.
@@ -193,9 +193,9 @@ class WatermarkReading:
 @pickled_by_values
 @dataclass(slots=True)
 class OperatorWindow:
-    """What one physical operator did in the attempt that counts.
+    """One physical operator in the attempt that counts.
 
-    Its container fills it in. Once it is reported nobody changes it.
+    Its container fills it in. It does not change once it is reported.
 
     `began`, `ended` (the end-window timestamp: `end_window()` has returned and the output is routed): clock
     of its host. The times within its container:
@@ -207,9 +207,9 @@ class OperatorWindow:
 
     Of `compute_seconds`, `end_seconds` were spent in `end_window`. `queue`: tuples that waited when its turn
     came. `watermark`: None if no input upstream declares a lateness. `late`: records that came too late.
-    `held_bytes`: what a slider keeps of the last windows. `cpu_seconds`: processor time of the operator's
-    thread in its callbacks. The rest of `compute_seconds` it slept, or somebody else had the processor. None:
-    not known.
+    `held_bytes`: size of the last windows that a slider keeps. `cpu_seconds`: processor time of the
+    operator's thread in its callbacks. The rest of `compute_seconds` it slept, or others had the processor.
+    None: not known.
     """
 
     at: float
@@ -331,8 +331,8 @@ class SourceProgress:
     Since the run's start. None means unknown; a negative `remaining` means infinite. `remaining_bytes` where
     it is known beside records. Of one partition, or of the whole source (`operator` is then its first
     partition, `whole` is true). `asked`: when it said so, STRAM's clock; 0: `at`. `paced`: it holds back what
-    is not due, so what remains is no backlog. `before`: what it had consumed when the window began, told in
-    the first window after its state was restored.
+    is not due, so what remains is no backlog. `before`: consumed when the window began, reported in the first
+    window after its state was restored.
     """
 
     at: float
@@ -350,7 +350,7 @@ class SourceProgress:
 
 @dataclass(frozen=True, slots=True)
 class SourceTaken:
-    """What one partition of a Python input has taken by the end of a window that is still under way.
+    """The records that a partition of a Python input has taken by the end of a window under way.
 
     As in `SourceProgress`, which follows once the window is committed, if this attempt counts. It is left out
     for windows that are committed soon after. Heartbeats repeat it with what remains by now; `at` and `asked`
@@ -371,7 +371,7 @@ class SourceTaken:
 
 @dataclass(frozen=True, slots=True)
 class SourceAsked:
-    """What a Spark source answers when it is asked on a timer, beside the windows.
+    """The answer of a Spark source to a request on a timer, beside the windows.
 
     In records; `operator` is its first partition.
 
@@ -406,7 +406,7 @@ class RunningOperator:
       done
     - `oldest_in_flight`: per output, the lowest time of the records in flight, seconds since 1970
     - `end_seconds`: the part of `seconds` spent in `end_window`, None before it
-    - `before`: what an input operator had consumed when the window began, as `SourceProgress.before`
+    - `before`: consumed by an input operator when the window began, as `SourceProgress.before`
     """
 
     id: int
@@ -489,7 +489,7 @@ class StateWarning:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationChanged:
-    """Somebody has asked for a change, or it has come to its end.
+    """A change is requested, or has come to its end.
 
     `number` counts the changes of a run. `what`: the change in words; `edits`: those of a change of the plan,
     as `ridgeline.plan.edits` writes them. `state` is `QUEUED`, `APPLIED` (with the window that begins with
@@ -515,9 +515,9 @@ class PolicyDecided:
     """A policy or a listener has decided on a change, or something has become of its decision.
 
     `number` counts the decisions of a run; `by` is who decided, such as `policy CriticalPathPolicy`. `note`:
-    why; `what`: the change in words; `expected`: what it was to bring. `state` is `ASKED`, then `APPLIED` or
-    `REFUSED`. Once it is seen what came of it, it is `HELPED` or `MISSED`, which `found` says in words.
-    `change` is the number of the change, `undoes` the decision that it takes back.
+    why; `what`: the change in words; `expected`: the effect that it should have. `state` is `ASKED`, then
+    `APPLIED` or `REFUSED`. Once it is seen what came of it, it is `HELPED` or `MISSED`, which `found` says in
+    words. `change` is the number of the change, `undoes` the decision that it takes back.
     """
 
     at: float

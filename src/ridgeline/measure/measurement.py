@@ -104,8 +104,8 @@ class Measurement:
     `own_host` is where STRAM runs, whose clock needs no correction; default: `info["host"]` of the plan's
     event.
 
-    Memory is bounded: what single windows were is kept for `stats_max_allowable_windows_lag` windows (1,000).
-    With `metrics_recording_level` OFF only tuples, errors and states are folded. One thread at a time
+    Memory is bounded: single windows are kept for `stats_max_allowable_windows_lag` windows (1,000). With
+    `metrics_recording_level` OFF only tuples, errors and states are folded. One thread at a time
     (`ridgeline.observe.watch` is for several).
     """
 
@@ -118,9 +118,9 @@ class Measurement:
         self._succession = Succession()
         self.counts = RunCounts()
         self.changes = ChangeFold()
-        """What was asked of the run."""
+        """The changes that were requested."""
         self.decisions = DecisionFold()
-        """What policies and listeners have decided."""
+        """The decisions of policies and listeners."""
         self.own_metrics = OwnMetrics()
         """Those that operators declare."""
         self._times = TimesFold(self._clocks, self.windows_behind)
@@ -317,7 +317,7 @@ class Measurement:
         self._times.keep_figures()
 
     def _working(self, now: float) -> float:
-        """The time as far as somebody waits for windows: it stands still while the application is paused."""
+        """The time while windows are due: it stands still while the application is paused."""
         paused = self.changes.paused_at
         return self._run.as_of(now) if paused is None else min(now, paused)
 
@@ -473,11 +473,11 @@ class Measurement:
         return self._totals.run()
 
     def summary(self) -> RunSummaryAnswer:
-        """What the run adds up to: its windows, its operators, what failed."""
+        """The run in sum: its windows, its operators, what failed."""
         return self._totals.summary(self.counts)
 
     def operator_totals(self) -> dict[str, OperatorTotalsAnswer]:
-        """What logical operators and unifiers have done so far, by title without a number.
+        """The totals of logical operators and unifiers so far, by title without a number.
 
         All partitions that they ever had are in it.
         """
@@ -534,7 +534,7 @@ class Measurement:
         latency: LatencyAnswer | None = None,
         progress: ProgressAnswer | None = None,
     ) -> Moment:
-        """What answers of one moment share, as far as they need it."""
+        """State that the answers of one moment share, as far as they need it."""
         now = self._run.as_of(now)
         return Moment(
             now=now,

@@ -1,4 +1,4 @@
-"""What a metric of the registry is."""
+"""The description of a metric of the registry."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PREFIX = "ridgeline_"
 
 
 class Kind(StrEnum):
-    """What a metric is.
+    """The kind of a metric.
 
     `info`: a gauge that is 1 and says all with its labels; `state`: a gauge, 1 for the state that holds, else
     0.

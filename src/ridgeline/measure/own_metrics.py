@@ -113,7 +113,7 @@ class _Period:
 
 @dataclass(slots=True)
 class _Kept:
-    """What is kept of one metric.
+    """The state of one metric.
 
     `total`: of a counter, since the start of the run, of all partitions and of each. `fault`: why it has no
     value in the last window.
@@ -135,7 +135,7 @@ class _Kept:
     def planned(self, node: MetricNode, partitions: int) -> None:
         """The plan is made or has changed: how many partitions the operator has.
 
-        What is cumulative moves with the state to other partitions. So their old totals count no more.
+        Cumulative values move with the state to other partitions. So their old totals count no more.
         """
         self.node = node
         if len(self.partitions) not in {0, partitions}:
@@ -223,7 +223,7 @@ def _finite(value: float) -> float | None:
 
 
 def by_operator(rows: Iterable[MetricAnswer]) -> Mapping[str, dict[str, float | None]]:
-    """What each operator's metrics are now: of a counter the total, of a gauge the last value."""
+    """The present metrics of each operator: of a counter the total, of a gauge the last value."""
     found: dict[str, dict[str, float | None]] = {}
     for row in rows:
         value = row["total"] if row["kind"] == "counter" else row["value"]

@@ -7,7 +7,7 @@ from ridgeline.measure.events import PromiseChanged
 
 
 def promise_text(event: PromiseChanged) -> str:
-    """What has become of a promise, in a line for people.
+    """The state of a promise, in a line for people.
 
     >>> promise_text(PromiseChanged(0.0, "latency_p99:store", "latency", "store", False, 3.0, 2.0, "s"))
     'promise `latency_p99:store` is broken: 3 s, promised is at most 2 s'

@@ -1,4 +1,4 @@
-"""What is only counted of a run: messages, compactions, warnings, slots lost and replaced, promises."""
+"""Events that are only counted: messages, compactions, warnings, slots lost and replaced, promises."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SlotEvent: TypeAlias = (
 
 @dataclass(slots=True)
 class SlotCounts:
-    """What has happened to the slots of a run.
+    """Counts of the slots of a run.
 
     `restarted`: another process has taken the place of one that was lost. `reduced`: Spark had too few cores,
     and the containers moved to fewer slots. `misplaced`: a slot stays where its streams' locality does not

@@ -85,7 +85,7 @@ class SlotsSized:
 class SlotSpeculated:
     """A slot took longer for a window than its past allows: the slot `spare` runs its containers from now on.
 
-    `host`, `pid`: the late slot's process, which is the spare once it goes on. `seconds`: so long it has
+    `host`, `pid`: the late slot's process, which is the spare once it responds. `seconds`: how long it has
     taken for the window, where `limit_seconds` are allowed.
     """
 
@@ -126,7 +126,7 @@ class SlotsReduced:
 class SlotMisplaced:
     """A slot is not on one of `hosts`, where a locality or a rule asks for it: Spark is asked again.
 
-    `host`: Spark was asked often enough, and the slot goes on here; "" before.
+    `host`: Spark was asked often enough, and the slot stays here; "" before.
     """
 
     at: float

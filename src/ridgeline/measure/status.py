@@ -1,4 +1,4 @@
-"""What operators and containers are doing and have done: Apex's figures that are no times."""
+"""The status of operators and containers: Apex's figures that are no times."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Statuses:
             status.stage = topology.stage_of[container]
 
     def inherit(self, operator_id: int, before: int) -> None:
-        """An operator of a new plan goes on with the counts of another one; both have them for now."""
+        """An operator of a new plan takes over the counts of another one; both have them for now."""
         former = self._known[before]
         status = self._known[operator_id] = OperatorStatus(former.node, former.last_window, former.counts)
         status.error_tuples, status.watermark = former.error_tuples, former.watermark

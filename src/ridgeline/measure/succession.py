@@ -1,4 +1,4 @@
-"""Who goes on with whose history when the plan of a run changes."""
+"""Which operator takes over the history of which one when the plan of a run changes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class History(Protocol):
     """A fold that keeps something of each physical operator, by id."""
 
     def inherit(self, operator_id: int, before: int) -> None:
-        """An operator of a new plan goes on with what another one has counted; both keep it for now."""
+        """An operator of a new plan takes over the counts of another one; both keep them for now."""
 
     def forget(self, operators: Collection[int]) -> None:
         """Drop all that is known of operators."""
@@ -21,9 +21,9 @@ class History(Protocol):
 class Succession:
     """Follows the plans of a run. An operator that stays has its id; ids are never used again.
 
-    One that is new goes on with the counts of the one that had its label and partition. So partition 0 of 3
-    goes on with those of the only one before. A plan counts once its first window is committed. Until then
-    the driver may go back to the plan before, so nothing of that is forgotten.
+    A new one takes over the counts of the one that had its label and partition. So partition 0 of 3 takes
+    over those of the only one before. A plan counts once its first window is committed. Until then the driver
+    may go back to the plan before, so nothing of that is forgotten.
     """
 
     def __init__(self) -> None:
@@ -57,8 +57,8 @@ class Succession:
     def committed(self, window_id: int) -> Mapping[int, int | None] | None:
         """A window is committed; None if it is not the first of its plan.
 
-        Returns the operators that the plan has not, each with the one that goes on for it. That has the same
-        label and partition, or else it is the first with the label; None: there is none.
+        Returns the operators that the plan does not have, each with the one that takes over from it. That has
+        the same label and partition, or else it is the first with the label; None: there is none.
         """
         if self._present is self._known or self._first_window is None or window_id < self._first_window:
             return None

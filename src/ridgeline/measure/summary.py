@@ -1,4 +1,4 @@
-"""What a run adds up to: windows, tuples and time by operator, errors, how much of the work is done."""
+"""A run in sum: windows, tuples and time by operator, errors, how much of the work is done."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RunTotals:
         self._committed = 0.0
         self._first_seconds = 0.0
         self._seconds: deque[float] = deque(maxlen=_WINDOWS_KEPT)
-        """What windows took, without the first one, which waits for workers to start."""
+        """Seconds of windows, without the first one, which waits for workers to start."""
         self._rows: dict[str, OperatorTotalsAnswer] = {}
         self._error_tuples: deque[ErrorTupleAnswer] = deque(maxlen=_ERRORS_KEPT)
         self._drops: deque[str] = deque(maxlen=_DROPS_KEPT)
@@ -137,7 +137,7 @@ class RunTotals:
         return self._rows
 
     def summary(self, others: RunCounts) -> RunSummaryAnswer:
-        """The summary of a run at its end. `others`: what is counted elsewhere. Sorts the windows' times."""
+        """The summary of a run at its end. `others`: counts from elsewhere. Sorts the windows' times."""
         ordered = sorted(self._seconds)
         return {
             **self.run(),
@@ -168,7 +168,7 @@ class RunTotals:
         return min(parts, default=None)
 
     def _remaining_seconds(self, fraction: float | None) -> float | None:
-        """How long the inputs still take at the pace since the first window; None if nobody can say."""
+        """How long the inputs still take at the pace since the first window; None if unknown."""
         if fraction is None or self._first_fraction is None:
             return None
         since, first = self._first_fraction

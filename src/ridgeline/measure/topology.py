@@ -43,12 +43,12 @@ class OperatorNode:
 
     @property
     def label(self) -> str:
-        """The title without the number: what all partitions, or all unifiers of a port, share."""
+        """The title without the number: the name that all partitions, or all unifiers of a port, share."""
         return self.title.removesuffix(f"[{self.partition}]")
 
     @property
     def series(self) -> tuple[str, int]:
-        """What identifies it across plans: history goes on with who has the same label and partition."""
+        """The identity across plans: history stays with the same label and partition."""
         return self.label, self.partition
 
 
@@ -235,12 +235,12 @@ class Topology:
 
     @cached_property
     def leaves(self) -> tuple[int, ...]:
-        """The operators that nobody reads from."""
+        """The operators that no other one reads from."""
         return tuple(operator.id for operator in self.operators if not self.downstream[operator.id])
 
     @cached_property
     def inputs(self) -> tuple[int, ...]:
-        """The operators that read from nobody."""
+        """The operators that read from no other one."""
         return tuple(operator.id for operator in self.operators if not self.upstream[operator.id])
 
     @cached_property

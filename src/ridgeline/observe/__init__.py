@@ -1,1 +1,1 @@
-"""What people see of a run: subscribers, log lines, tables. Decides nothing."""
+"""The view that people have of a run: subscribers, log lines, tables. Decides nothing."""

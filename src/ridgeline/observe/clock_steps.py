@@ -1,20 +1,20 @@
-"""Steps of the wall clock: somebody set it, or the machine slept. Times are given; no clock is read here."""
+"""Steps of the wall clock: it was set, or the machine slept. Times are given; no clock is read here."""
 
 from __future__ import annotations
 
 _LEAST_SECONDS = 2.0
 _SLEWED = 0.001
-"""Of the time since the last look: so much a time service may turn the clock without a step."""
+"""Of the time since the last look: a time service may turn the clock by this much without a step."""
 
 
 class ClockSteps:
-    """Compares the wall clock with one that nobody sets."""
+    """Compares the wall clock with one that is never set."""
 
     def __init__(self, wall: float, monotonic: float) -> None:
         self._wall, self._monotonic = wall, monotonic
 
     def look(self, wall: float, monotonic: float) -> str:
-        """What there is to say of a step since the last look; empty if there was none.
+        """A line about a step since the last look; empty if there was none.
 
         >>> steps = ClockSteps(1000.0, 0.0)
         >>> steps.look(1010.0, 10.1)

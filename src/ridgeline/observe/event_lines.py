@@ -1,6 +1,6 @@
-"""What happens to a run as lines of the logging channel: each event that somebody may want to know of, once.
+"""The events of a run as lines of the logging channel, each once.
 
-Subscribed to a `Watch`. What is normal is DEBUG or INFO, what was lost or repeated is WARNING, the end of a
+Subscribed to a `Watch`. Normal events are DEBUG or INFO, losses and repetitions are WARNING, the end of a
 failed run is ERROR. All of it is counted too, by the metrics of `ridgeline.measure.metrics`.
 """
 
@@ -55,7 +55,7 @@ class EventLines:
         self._topology = Topology((), ())
         self._problems: dict[int, str] = {}
         self._metrics: dict[tuple[str, str], str] = {}
-        """What was wrong last with metrics that operators declare."""
+        """The last faults of metrics that operators declare."""
         self._window_seconds = 0.0
         self._standstills = Standstills()
         self._lines: Mapping[type, Callable[[Any], None]] = {
@@ -64,7 +64,7 @@ class EventLines:
             PolicyDecided: self._decided,
             PromiseChanged: self._promised,
             ApplicationEnded: self._ended,
-            ContainerHeartbeat: self._heard,
+            ContainerHeartbeat: self._heartbeat,
             WindowRetried: self._retried,
             WindowCommitted: self._committed,
             OperatorWindow: self._operator,
@@ -113,8 +113,8 @@ class EventLines:
         text = f"run {event.outcome}: {event.reason}" if event.reason else f"run {event.outcome}"
         self._write(logging.ERROR if failed else logging.INFO, text)
 
-    def _heard(self, event: ContainerHeartbeat) -> None:
-        for one in self._standstills.look(event, self._window_seconds):
+    def _heartbeat(self, event: ContainerHeartbeat) -> None:
+        for one in self._standstills.check(event, self._window_seconds):
             window = f"window {event.window_id}"
             if one.again:
                 text = f"it goes on after {one.seconds:.0f} s in which nothing moved"

@@ -16,11 +16,11 @@ _NONE: Mapping[str, str] = {}
 
 
 class RunInfo(TypedDict):
-    """What the event `ApplicationPlanned` says of a run beside its plan.
+    """The facts of a run in the event `ApplicationPlanned`, beside its plan.
 
-    `user`: who started it. `host`: where STRAM runs. `version`: of Ridgeline. `master`: Spark's, or
-    `in process`. `checkpoint`: the folder's URI, without secrets. `properties_kept`: the properties of the
-    run before that this one goes on with.
+    `user`: who started it. `host`: where STRAM runs. `version`: of Ridgeline. `master`: Spark's, or `in
+    process`. `checkpoint`: the folder's URI, without secrets. `properties_kept`: the properties of the run
+    before that this one keeps.
     """
 
     user: str

@@ -40,7 +40,7 @@ class MetricTables(ABC):
         return tables.decisions_table(self.watch.decisions())
 
     def promises(self) -> pa.Table:
-        """What the application promises: kept or broken, since when, and how long it was broken."""
+        """The promises of the application: kept or broken, since when, and how long they were broken."""
         return tables.promises_table(self.watch.promises())
 
     def record_age(self, operator: str | None = None) -> pa.Table:

@@ -11,26 +11,26 @@ from ridgeline.plan.protocol import OperatorReport, WindowReport
 
 
 def asked_at(report: WindowReport, operator: OperatorReport) -> float:
-    """When an input operator has said how far it is, by STRAM's clock: it had just ended its turn."""
+    """When an input operator reported how far it is, by STRAM's clock: it had just ended its turn."""
     since = report.held_seconds + max(0.0, report.window.ended - operator.window.ended)
     return report.window.received - since
 
 
 def taken_events(report: WindowReport) -> Iterator[SourceTaken]:
-    """What input operators of a container have taken, while the window is under way. `at` is not set."""
+    """Records taken by the inputs of a container, while the window is under way. `at` is not set."""
     for operator in report.operators:
-        if (said := operator.source) is not None:
+        if (source := operator.source) is not None:
             yield SourceTaken(
                 0.0,
                 report.window.window_id,
                 report.window.attempt,
-                said.operator,
-                said.consumed,
-                said.remaining,
-                said.unit,
+                source.operator,
+                source.consumed,
+                source.remaining,
+                source.unit,
                 asked_at(report, operator),
-                said.paced,
-                said.before,
+                source.paced,
+                source.before,
             )
 
 

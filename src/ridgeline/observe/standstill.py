@@ -1,4 +1,4 @@
-"""Which operators do not move in a window, by heartbeats: what hangs there is mostly a connection."""
+"""Which operators do not move in a window, by heartbeats: mostly a connection hangs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class Standstill(NamedTuple):
 
 
 class Standstills:
-    """Each standstill is told once when it is long, and once when it is over."""
+    """Each standstill is reported once when it is long, and once when it is over."""
 
     def __init__(self) -> None:
         self._seen: dict[int, tuple[int, object, float, bool]] = {}
-        """By container: the operator in turn, what it had moved, since when, and whether that was told."""
+        """By container: the operator in turn, what it had moved, since when, whether it was reported."""
 
-    def look(self, beat: ContainerHeartbeat, window_seconds: float) -> Iterator[Standstill]:
-        """What a heartbeat shows. Long is: 5 s, and twice the width of a window."""
+    def check(self, beat: ContainerHeartbeat, window_seconds: float) -> Iterator[Standstill]:
+        """The standstill that a heartbeat shows. Long is: 5 s, and twice the width of a window."""
         if beat.container < 0:
             return
         running = next((one for one in beat.operators if one.state == "running"), None)
@@ -43,8 +43,8 @@ class Standstills:
             before = None
         if running is None:
             return
-        _, _, since, told = before or (0, None, beat.at, False)
-        if not told and beat.at - since >= max(LEAST_SECONDS, _WINDOWS * window_seconds):
-            told = True
+        _, _, since, reported = before or (0, None, beat.at, False)
+        if not reported and beat.at - since >= max(LEAST_SECONDS, _WINDOWS * window_seconds):
+            reported = True
             yield Standstill(running.id, beat.at - since, again=False)
-        self._seen[beat.container] = running.id, moved, since, told
+        self._seen[beat.container] = running.id, moved, since, reported

@@ -94,7 +94,7 @@ class Watch:
         self._waiting: deque[RunEvent] = deque()
         """Events that are not folded yet, for the lock's holder to take."""
         self._fault: Exception | None = None
-        """What folding one has raised, for the next to report an event."""
+        """The error of folding one, which the next call that reports an event raises."""
         self._lock = threading.Lock()
         self._order = threading.RLock()
         self._subscribers: Mapping[int, Subscriber] = {}
@@ -132,7 +132,7 @@ class Watch:
     def settle(self) -> bool:
         """Fold the oldest window that waits: to be called when there is time.
 
-        True if more wait. False, too, if nothing was done: somebody reads, and folds all that waits.
+        True if more wait. False, too, if nothing was done: a reader reads, and folds all that waits.
         """
         if not self._waiting or not self._lock.acquire(blocking=False):
             return False
@@ -214,7 +214,7 @@ class Watch:
             return figures.run()
 
     def summary(self) -> RunSummaryAnswer:
-        """What the run adds up to: its windows, its operators, what failed."""
+        """The run in sum: its windows, its operators, what failed."""
         with self._settled() as figures:
             return figures.summary()
 
@@ -284,7 +284,7 @@ class Watch:
             return figures.own_metrics.history(operator, metric, limit)
 
     def changes(self, limit: int | None = None) -> list[ChangeFiguresAnswer]:
-        """The last changes that somebody has asked for, by their numbers."""
+        """The last changes that were requested, by their numbers."""
         with self._settled() as figures:
             return figures.changes.rows(limit)
 
@@ -304,7 +304,7 @@ class Watch:
             return figures.window_latencies(window_id)
 
     def operator_totals(self) -> dict[str, OperatorTotalsAnswer]:
-        """What logical operators and unifiers have done so far, whatever partitions they had."""
+        """The totals of logical operators and unifiers so far, whatever partitions they had."""
         with self._settled() as figures:
             return figures.operator_totals()
 

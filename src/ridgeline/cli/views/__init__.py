@@ -1,1 +1,1 @@
-"""What is drawn of a run's figures: pure functions from the dicts that REST gives to what rich prints."""
+"""The drawings of a run's metrics: pure functions from the dicts that REST gives to what rich prints."""

@@ -1,4 +1,4 @@
-"""What waits at the sources, and when it will be worked off."""
+"""The backlogs of sources, and when they will be worked off."""
 
 from __future__ import annotations
 

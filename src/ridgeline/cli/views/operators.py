@@ -103,7 +103,7 @@ def bar(parts_ms: tuple[float, float, float], longest_ms: float) -> Text:
 
 
 def legend() -> Text:
-    """What the characters of the bars mean."""
+    """The meaning of the characters of the bars."""
     return Text("  ").join(
         Text.assemble((character, style), (f" {name}", "dim")) for name, character, style in _PARTS
     )

@@ -42,7 +42,7 @@ def path_text(path: CriticalPathAnswer, width: int) -> Text:
 
 
 def rest_text(path: CriticalPathAnswer, width: int) -> Text:
-    """What the window's time is beside the critical path, the biggest part first; empty without any."""
+    """The window's time beside the critical path, the biggest part first; empty without any."""
     rest = (path.get("explained") or {}).get("rest") or {}
     least = SMALL * (path.get("windowLatencyMs") or 0.0)
     found = sorted((part for part in rest.items() if abs(part[1]) >= least), key=lambda part: -abs(part[1]))

@@ -1,4 +1,4 @@
-"""What windows spend their time on, phase by phase."""
+"""The time of windows, phase by phase."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TIMES = {"median": "medianMs", "mean": "meanMs", "p95": "p95Ms", "first window"
 
 
 def phases_parts(answer: Mapping[str, Any], width: int) -> Iterator[RenderableType]:
-    """What `ridgeline run --profile` prints; `answer` is a `PhaseTable` as plain data."""
+    """The output of `ridgeline run --profile`; `answer` is a `PhaseTable` as plain data."""
     without = f", without the first {answer['leftOut']}" if answer["leftOut"] else ""
     every = f"; a window every {milliseconds(answer['everyMs'])}" if answer["everyMs"] is not None else ""
     yield Text(f"phases of a window, {plural(answer['windows'], 'warm window')}{without}{every}:")

@@ -61,7 +61,7 @@ def progress_parts(progress: ProgressAnswer, width: int, at: float | None = None
 
 
 def left_text(seconds: float | None, basis: str) -> str:
-    """`about 40 s left`; empty if nobody knows."""
+    """`about 40 s left`; empty if unknown."""
     return "" if seconds is None else f"{known_as(basis)}{soon(seconds)} left"
 
 

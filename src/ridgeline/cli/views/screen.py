@@ -30,7 +30,7 @@ _HEAD_LINES = 3  # of the operators' table, its legend and what may come below
 def screen(
     overview: OverviewAnswer, width: int, height: int | None = None, metrics: MetricsAnswer | None = None
 ) -> list[RenderableType]:
-    """What one looks at while an application runs. Operators get the lines that are left of `height`.
+    """The screen while an application runs. Operators get the lines that are left of `height`.
 
     Args:
         overview: As `/events` sends it.

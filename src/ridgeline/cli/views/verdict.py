@@ -47,7 +47,7 @@ def _unreachable(progress: ProgressAnswer) -> list[str]:
 
 
 def end(caught_up_at: float | None, at: float | None) -> str:
-    """When a backlog will be worked off: `in 40 s (14:03:12)`; empty if nobody knows."""
+    """When a backlog will be worked off: `in 40 s (14:03:12)`; empty if unknown."""
     if caught_up_at is None:
         return ""
     return (
@@ -58,7 +58,7 @@ def end(caught_up_at: float | None, at: float | None) -> str:
 
 
 def known_as(basis: str) -> str:
-    """What stands before a number that is not exact: `about `, `at least `."""
+    """The prefix of a number that is not exact: `about `, `at least `."""
     return _BASES.get(basis, "")
 
 

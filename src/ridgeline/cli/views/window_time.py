@@ -32,9 +32,9 @@ NAMES: Mapping[str, str] = {
     "commit": "commit",
     "other": "unexplained",
 }
-"""What the steps of blame chains and the rest of a window's time are called."""
+"""The names of steps of blame chains and of the rest of a window's time."""
 SMALL = 0.01
-"""What is less than this part of a window is put together with others of its kind."""
+"""Steps of less than this part of a window are put together with others of their kind."""
 
 
 def average_phases(windows: Sequence[WindowSummaryAnswer]) -> dict[str, float]:
@@ -47,7 +47,7 @@ def average_phases(windows: Sequence[WindowSummaryAnswer]) -> dict[str, float]:
 
 
 def window_time_table(windows: Sequence[WindowSummaryAnswer], width: int) -> Table:
-    """What a window's time goes to on average, the most first; the last row is the sum."""
+    """The parts of a window's time on average, the largest first; the last row is the sum."""
     found = sorted(average_phases(windows).items(), key=lambda part: -part[1])
     whole = sum(ms for _, ms in found)
     columns: Columns = {

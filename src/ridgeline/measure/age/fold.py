@@ -33,11 +33,11 @@ class AgeFold:
     # Events in ----------------------------------------------------------------------------------------------
 
     def planned(self, topology: Topology) -> None:
-        """Replace the plan. What is kept of operators that it has not stays until `forget`."""
+        """Replace the plan. The ages of operators that it does not have stay until `forget`."""
         self._topology = topology
 
     def inherit(self, operator_id: int, before: int) -> None:
-        """An operator of a new plan goes on with the ages of another one; both have them for now."""
+        """An operator of a new plan takes over the ages of another one; both have them for now."""
         self._ages.inherit(operator_id, before)
 
     def settle(self, gone: Mapping[int, int | None]) -> None:

@@ -76,7 +76,7 @@ class PublishAges:
                 yield operator, replace(sample, place="publish"), event.at - as_of
 
     def hand_over(self, heirs: Mapping[int, int | None]) -> None:
-        """What waits of operators that a new plan has not waits with others of their names, if there are."""
+        """Samples of operators that a new plan does not have wait with others of their names."""
         for operators in self._waiting.values():
             for gone in operators.keys() & heirs.keys():
                 waiting, heir = operators.pop(gone), heirs[gone]

@@ -418,7 +418,7 @@ class RecordAges:
     def figures(self, operator_id: int, place: str, now: float) -> AgeFigures | None:
         """The figures of the last minute as of `now` on STRAM's clock; None if it had no records.
 
-        What is too old is forgotten.
+        Samples that are too old are forgotten.
         """
         series = self._series.get(operator_id, {}).get(place)
         if series is None:
@@ -465,7 +465,7 @@ class RecordAges:
         )
 
     def inherit(self, operator_id: int, before: int) -> None:
-        """An operator of a new plan goes on with the ages of another one; both have them for now."""
+        """An operator of a new plan takes over the ages of another one; both have them for now."""
         self._series[operator_id] = self._series.setdefault(before, {})
 
     def merge(self, operator_id: int, gone: int) -> None:

@@ -257,7 +257,7 @@ def streams_answer(topology: Topology) -> list[StreamAnswer]:
 
 
 def no_such(kind: str, number: int, known: Iterable[int]) -> str:
-    """What to say of an id that does not exist."""
+    """The error text of an id that does not exist."""
     ids = list(map(str, known))
     return (
         f"there is no {kind} {number}; there are "

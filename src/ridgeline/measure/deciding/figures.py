@@ -1,4 +1,4 @@
-"""What those who decide see of an application: figures over a period, by logical operator and partition."""
+"""The view that policies have of an application: metrics over a period, by operator and partition."""
 
 from __future__ import annotations
 
@@ -29,11 +29,10 @@ class Spread:
 class PartitionFigures:
     """One partition of an operator over a period.
 
-    `useful_seconds` is the time in which it worked, and nobody else of its container: callbacks, and what
-    it does itself to move tuples and state. What tuples take from one container to the next is no part of
-    it. `utilization` is its share of the period. `true_rate`: tuples in (inputs: out) for each useful second
-    (DS2); None if it had none. `queue`: tuples that waited when its turn came, mean. `process`: its id, on
-    `host`.
+    `useful_seconds` is the time in which it alone of its container worked: callbacks, and what it does itself
+    to move tuples and state. The time of tuples between containers is no part of it. `utilization` is its
+    share of the period. `true_rate`: tuples in (inputs: out) for each useful second (DS2); None if it had
+    none. `queue`: tuples that waited when its turn came, mean. `process`: its id, on `host`.
     """
 
     id: int
@@ -98,7 +97,7 @@ class OperatorFigures(ABC):
     metrics: Mapping[str, Any]
     by_partition: Sequence[PartitionFigures]
     unifier_seconds: float
-    """Useful time of its unifiers in a window, mean: what another partition costs."""
+    """Useful time of its unifiers in a window, mean: the cost of another partition."""
     slots: int | None = None
     """How many slots the application could have; None where containers do not live in slots."""
 
@@ -110,8 +109,8 @@ class OperatorFigures(ABC):
     def keys(self) -> KeyLoad | None:
         """How its tuples are spread over keys; None if it is not divided by key, or nothing is counted yet.
 
-        Tuples are counted from the first time on that somebody asks, and for a minute after the last time.
-        At most 5 minutes are kept.
+        Tuples are counted from the first request on, until a minute after the last one. At most 5 minutes are
+        kept.
         """
         return None
 
@@ -123,7 +122,7 @@ class OperatorFigures(ABC):
 
 @dataclass(frozen=True, slots=True)
 class SourceFigures:
-    """An input over a period: what arrives and what is taken, in records a second; None: not known.
+    """An input over a period: arrivals and records taken, a second; None: not known.
 
     `backlog`: records that wait there. `grows_per_second`: by how much the backlog grows. `backlog_seconds`:
     the time to work it off, were nothing to arrive.

@@ -1,4 +1,4 @@
-"""The fold behind `ApplicationFigures`: what windows were like, by slices of a second, for 15 minutes.
+"""The fold behind `ApplicationFigures`: the metrics of windows, by slices of a second, for 15 minutes.
 
 A slice holds sums of all its windows, and of at most 64 of them the latencies one by one, for percentiles.
 """
@@ -20,18 +20,18 @@ from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import Topology
 
 KEPT_SECONDS = 900.0
-"""So long figures are kept."""
+"""How long metrics are kept."""
 _SLICE_SECONDS = 1.0
 _MOST_ROWS = 64
 """Of so many windows of a slice the latencies are kept one by one."""
 _MOST_PENDING = 256
-"""So many windows wait at most until they are added up."""
+"""The most windows that wait until they are added up."""
 
 Floats = npt.NDArray[np.float64]
 
 
 class SliceColumn:
-    """The columns of a slice's sums: what each physical operator did in its windows."""
+    """The columns of a slice's sums: the sums of each physical operator over its windows."""
 
     TUPLES_IN, TUPLES_OUT, COMPUTE, TRANSFER, TURN, QUEUE, ERRORS, LATE, ON_PATH, WINDOWS, CPU = range(11)
     COUNT = 11
@@ -53,10 +53,10 @@ class _Window(NamedTuple):
 class Slice:
     """The windows of one plan that were committed between `begin` and `end` (STRAM's wall clock).
 
-    `sums`: physical operators by columns. `state_bytes`: what each one's last window changed. `rows`: by
-    logical operator, windows by latency, compute, wait, transfer, cpu; `greatest` of all windows. `whole`:
-    windows by latency and lateness. `blame`: seconds in sum. `count`: windows. `held`: seconds
-    in sum for which results of an output waited for an operator, by both names.
+    `sums`: physical operators by columns. `state_bytes`: the bytes that each one's last window changed.
+    `rows`: by logical operator, windows by latency, compute, wait, transfer, cpu; `greatest` of all windows.
+    `whole`: windows by latency and lateness. `blame`: seconds in sum. `count`: windows. `held`: seconds in
+    sum for which results of an output waited for an operator, by both names.
     """
 
     topology: Topology

@@ -36,7 +36,7 @@ class _Slice:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What was counted of an operator over a period."""
+    """The counts of an operator over a period."""
 
     cells: npt.NDArray[np.int64]
     tuples: int
@@ -60,7 +60,7 @@ class KeyFold:
     ) -> None:
         """Take in what a port has sent to an operator in a window, committed `at`.
 
-        `heavy`: hash, text and number of keys in the sample. Counts by another number of cells begin anew.
+        `heavy`: hash, text and number of keys in the sample. With another number of cells the counts restart.
         """
         slices = self._slices.setdefault(operator, deque())
         if slices and len(slices[-1].cells) != len(cells):
@@ -78,7 +78,7 @@ class KeyFold:
             present.keys.update(f"{number:0{_HASH_DIGITS}x}{text}", weight)
 
     def counted(self, operator: str, since: float) -> Counted | None:
-        """What came for an operator since a time; None if nothing was counted."""
+        """The tuples of an operator since a time; None if nothing was counted."""
         slices = [one for one in self._slices.get(operator, ()) if one.begin >= since]
         tuples = sum(one.tuples for one in slices)
         if not tuples:

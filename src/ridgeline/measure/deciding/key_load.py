@@ -1,4 +1,4 @@
-"""How the tuples of an operator are spread over its keys: what those see who decide."""
+"""How the tuples of an operator are spread over its keys, as policies see it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ import numpy.typing as npt
 from ridgeline.api.partitioner import Partitioner
 
 KEY_BITS = 10
-"""Tuples are counted by so many bits of their hashes."""
+"""Tuples are counted by this many bits of their hashes."""
 _ROUNDS = 20
-"""So often shared cells are poured again, since each makes way for the others."""
+"""How often shared cells are distributed again, since each makes way for the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeavyKey:
     """A key that many tuples have, as text.
 
-    `share`: of the tuples of its operator, give or take `error` (of 19 of 20 samples). `hash`: what a codec
-    makes of it.
+    `share`: of the tuples of its operator, give or take `error` (of 19 of 20 samples). `hash`: by the codec.
     """
 
     key: str
@@ -34,10 +33,10 @@ class HeavyKey:
 class KeyLoad:
     """The tuples that came for an operator by cell: by the value of `hash & (2 ** bits - 1)`.
 
-    `loads`: the share of the tuples in each cell; all together 1. `tuples`: so many were counted, in some of
+    `loads`: the share of the tuples in each cell; all together 1. `tuples`: how many were counted, in some of
     the windows of the last `seconds` seconds. `owners`: the partition that each cell belongs to now, of a
     shared one the first; `shared`: the partitions of each cell that several share. `partitioner`: the
-    operator's, None if it does not say. `fixed`: why nobody may divide the operator otherwise, "" if one may.
+    operator's, None if it does not say. `fixed`: why the operator cannot be divided otherwise, "" if one may.
     `alone`: why no cell may be shared, "" if some may. `heavy`: keys with the most tuples, the heaviest
     first; found in samples.
     """
@@ -78,7 +77,7 @@ class KeyLoad:
 
 
 def levelled(levels: npt.NDArray[np.float64], more: float) -> npt.NDArray[np.float64]:
-    """What levels are once `more` is poured into the lowest.
+    """Levels after `more` is poured into the lowest ones.
 
     >>> levelled(np.array([1.0, 4.0, 2.0]), 2.0).tolist()
     [2.5, 4.0, 2.5]

@@ -25,12 +25,12 @@ from ridgeline.measure.topology import OperatorNode, Topology
 
 _NOWHERE: tuple[str | None, int | None] = None, None
 Keys = Callable[[str, float], KeyLoad | None]
-"""The keys of a logical operator over so many seconds."""
+"""The keys of a logical operator over a number of seconds."""
 
 
 @dataclass(frozen=True)
 class Now:
-    """What figures of one moment share. `processes`: host and process of each container.
+    """State that the metrics of one moment share. `processes`: host and process of each container.
 
     `keys`: None where keys are not counted.
     """
@@ -131,7 +131,7 @@ class Period(ApplicationFigures):
         return found
 
     def _sums(self, node: OperatorNode) -> Floats:
-        """What a physical operator did in the period."""
+        """The sums of a physical operator over the period."""
         found = np.zeros(SliceColumn.COUNT)
         for one in self._slices:
             place = one.topology.places.get(node.id)

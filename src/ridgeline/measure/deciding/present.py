@@ -1,4 +1,4 @@
-"""What figures of one moment share, from the measurement's answers."""
+"""State that the metrics of one moment share, from the measurement's answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The blame chain: what a window waited for, from its last event back to its trigger, without a gap."""
+"""The blame chain: the causes of a window's time, from its last event back to its trigger, without a gap."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SMALLEST_STEP = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class BlameStep:
-    """A stretch of a window's time. `operator`: the title of whose time it is, empty where it is nobody's.
+    """A stretch of a window's time. `operator`: the title of the operator whose time it is, or empty.
 
     `what`, in the order of a window:
     - `offsets`, `log`, `planning`, `trigger`: Spark's micro-batch before Ridgeline's turn (latest offsets,
@@ -50,7 +50,7 @@ class BlameStep:
 
 
 class _Piece(NamedTuple):
-    """What a container did from `start` until the next piece.
+    """The work of a container from `start` until the next piece.
 
     `nearest`: the operator that stands for it among other containers.
     """
@@ -149,7 +149,7 @@ def explain(
 
 
 class _Containers:
-    """What containers did, for the part of the chain between the launch and the last container's end."""
+    """The work of containers, for the part of the chain between the launch and the last container's end."""
 
     def __init__(self, topology: Topology, times: WindowTimes, walk: _Walk) -> None:
         self._topology = topology
@@ -158,7 +158,7 @@ class _Containers:
         self._bits, self._lineage = topology.bits, topology.lineage
 
     def _pieces(self, container: int, wanted: int) -> Iterator[_Piece]:
-        """What a container did, from its end back to its begin.
+        """The work of a container, from its end back to its begin.
 
         `wanted`: who was waited for; 0: its last operator.
         """
@@ -262,7 +262,7 @@ class _Stages(_Containers):
         self._take(_Piece("read", "", first, task.entered), needless)
 
     def _take(self, piece: _Piece, needless: float) -> None:
-        """Name a piece; what is later than `needless` held nobody up but by Spark's barrier."""
+        """Name a piece; after `needless` only Spark's barrier made others wait for it."""
         if self._walk.position > needless:
             self._walk.back_to(max(piece.start, needless), "barrier", piece.nearest)
         self._walk.back_to(piece.start, piece.what, piece.operator)

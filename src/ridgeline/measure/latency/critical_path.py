@@ -1,4 +1,4 @@
-"""The critical path: the longest chain of operators, if each waits for nobody but its upstream."""
+"""The critical path: the longest chain of operators, if each waits for its upstream only."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class _KeptWindow:
 
 
 class FoldedWindow(NamedTuple):
-    """What a window was found to be: figures as in `LatencyColumns`, critical path, blame in sum."""
+    """Findings of a window: figures as in `LatencyColumns`, critical path, blame in sum."""
 
     topology: Topology
     figures: LatencyMatrix
@@ -173,7 +173,7 @@ class LatencyFold:
     def planned(self, topology: Topology) -> None:
         """Replace the plan; one that is equal to the last changes nothing.
 
-        Percentiles of logical operators go on, and those of physical operators that stay.
+        Percentiles of logical operators stay, and those of physical operators that the plan keeps.
         """
         if topology is self._last or topology == self._last:
             return
@@ -196,7 +196,7 @@ class LatencyFold:
         latencies: LatencyColumns,
         stages: Stages | None,
     ) -> _KeptWindow:
-        """What is kept of a window."""
+        """The record that is kept of a window."""
         critical = critical_path_of(topology, latencies.own.tolist())
         explained = explain(times, critical, latencies.of(critical.path))
         chain = blame_chain(topology, times, stages)
@@ -489,7 +489,7 @@ def _summary(record: _KeptWindow) -> WindowSummaryAnswer:
 
 
 def _key(topology: Topology, operator: int) -> tuple[int, str]:
-    """Who an operator is across plans: a plan may give an id to somebody else."""
+    """Who an operator is across plans: a plan may give an id to another operator."""
     return operator, topology.by_id[operator].title
 
 

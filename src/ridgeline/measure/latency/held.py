@@ -9,7 +9,7 @@ from ridgeline.measure.latency.window import WindowTimes
 from ridgeline.measure.topology import Topology
 
 LEAST_SECONDS = 0.001
-"""A shorter wait is not told."""
+"""A shorter wait is not reported."""
 
 
 class Held(NamedTuple):

@@ -28,7 +28,7 @@ _Row = tuple[float, float, float, float, float, int, bool, bool]
 _MISSING: _Row = (*[math.nan] * _FOUND, -1, False, False)  # type: ignore[assignment]  # five of them
 _Pieces = Sequence[tuple[float, float]]
 FEW = 48
-"""So many operators cost as much one by one as with arrays."""
+"""Number of operators at which arrays cost as much as one by one."""
 
 
 class OperatorLatency(NamedTuple):
@@ -51,7 +51,7 @@ class OperatorLatency(NamedTuple):
 
     @property
     def own(self) -> float:
-        """Seconds that it would take if it waited for nobody but its upstream: compute and transfer."""
+        """Seconds that it would take if it waited for its upstream only: compute and transfer."""
         return self.compute + self.transfer
 
 
@@ -90,7 +90,7 @@ class LatencyColumns:
 
     @property
     def own(self) -> Figures:
-        """Seconds that each would take if it waited for nobody but its upstream; 0 without a report."""
+        """Seconds that each would take if it waited for its upstream only; 0 without a report."""
         return np.nan_to_num(self.figures[1] + self.figures[3])
 
     def of(self, operators: Iterable[int]) -> dict[int, OperatorLatency]:
@@ -160,7 +160,7 @@ def _all_at_once(
     lag: float,
     stages: Stages | None,
 ) -> LatencyColumns:
-    """`latency_columns` with arrays: what it costs hardly depends on the number of operators."""
+    """`latency_columns` with arrays: its cost hardly depends on the number of operators."""
     operators, size = corrected_events(times.operators), len(topology.operators)
     places = np.fromiter(map(topology.places.__getitem__, operators), np.intp, len(operators))
 
@@ -391,7 +391,7 @@ class _Arrivals:
 def _arrivals(
     topology: Topology, times: WindowTimes, slowest: npt.NDArray[np.intp], began: Figures, ended: Figures
 ) -> Figures:
-    """What `_Arrivals` has, of all operators: begins and ends of pieces, by piece, then by operator.
+    """The values of `_Arrivals`, of all operators: begins and ends of pieces, by piece, then by operator.
 
     `slowest`: the place of each one's slowest upstream, -1 for none. `began`, `ended`: of operators.
     """
@@ -434,7 +434,7 @@ def _arrivals(
 
 
 def _first_turns(topology: Topology, began: Figures, opening: Figures) -> Figures:
-    """What the first operator of each container that has run held it before its turn; 0 for others.
+    """How long the first operator of each container that has run held it before its turn; 0 for others.
 
     `opening`: begins and ends by container, from the container's turn to that of its first operator.
     """

@@ -1,4 +1,4 @@
-"""What a window's time went to: every moment between its trigger and its end put down to one named phase."""
+"""The phases of a window's time: every moment between its trigger and its end put down to one named phase."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PHASES: Mapping[str, str] = {
     BETWEEN: "the driver folds events and draws its view before the next window, which waits for it",
     UNEXPLAINED: "what has no name",
 }
-"""What time goes to, in the order of a window, and what is in it."""
+"""The phases in the order of a window, and their parts."""
 
 
 def window_phases(topology: Topology, times: WindowTimes) -> dict[str, float]:

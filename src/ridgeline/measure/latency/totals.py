@@ -46,7 +46,7 @@ class WindowTotal:
 
 
 class LatencyTotals:
-    """Sums over all windows, by operators' labels and partitions: they go on through a change of the plan.
+    """Sums over all windows, by operators' labels and partitions: they survive a change of the plan.
 
     Those of operators that a new plan has not are kept for a plan that has them again, up to `KEPT` of them.
     One thread at a time.

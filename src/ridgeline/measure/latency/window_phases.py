@@ -1,4 +1,4 @@
-"""What windows spend their time on: the phases of each one, folded over a run."""
+"""The time of windows by phase: the phases of each one, folded over a run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _WAITING = 100
 
 @dataclass(frozen=True, slots=True)
 class PhaseTime:
-    """What a phase takes, in seconds a window.
+    """The duration of a phase, in seconds a window.
 
     Median, mean and 95th percentile are of the warm windows; `first` is the run's first window.
 
@@ -120,7 +120,7 @@ class WindowPhases:
                 pass
 
     def _plan(self, event: WindowPlanned) -> None:
-        """A window begins; what of the time before was waiting for the schedule is nobody's."""
+        """A window begins; time before it that waited for the schedule belongs to no phase."""
         last = self._found[-1] if self._found else None
         if (
             last is not None

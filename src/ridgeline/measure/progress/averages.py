@@ -68,7 +68,7 @@ class Averages:
         self._work = {operator: work for operator, work in self._work.items() if operator not in operators}
 
     def add(self, events: Sequence[OperatorWindow]) -> None:
-        """One window: what operators did in it, each once."""
+        """One window: the events of operators, each once."""
         operators = [event.operator for event in events]
         numbers, counts, entering = self._ports.window(
             operators, [event.tuples_in for event in events], [event.tuples_out for event in events]

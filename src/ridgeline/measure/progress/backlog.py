@@ -1,4 +1,4 @@
-"""What a source still has to give, whether the application keeps up with it, and when it will have caught up.
+"""The backlog of a source: its size, whether the application keeps up, and when it will have caught up.
 
 A source is watched through samples (at, consumed, remaining), `consumed` cumulative. Over the last
 `interval_seconds`, or since the growth has last changed, if that is less:
@@ -46,13 +46,13 @@ _SLICES = 100  # samples of an interval are merged to about this number
 class Verdict(StrEnum):
     """Whether an application keeps up with what arrives, the best first.
 
-    `keeping up`: nothing is left, or what two windows drain. `paced`: what is left is not due yet.
-    `catching up`: the backlog falls. `holding`: it neither falls nor grows. `settling`: the run or its plan
-    has just begun. `falling behind`: it grows. `stuck`: there is a backlog and nothing has been taken or
-    consumed for three windows, at least 5 seconds. (If the samples' distance is longer than a window, three
-    of these count.) Or windows are under way, and nothing was committed or has moved for two windows, at
-    least 5 seconds. `unreachable`: it does not answer. `unknown`: the backlog is not known, is infinite, or
-    was not seen for long enough.
+    `keeping up`: nothing is left, or what two windows drain. `paced`: the rest is not due yet. `catching up`:
+    the backlog falls. `holding`: it neither falls nor grows. `settling`: the run or its plan has just begun.
+    `falling behind`: it grows. `stuck`: there is a backlog and nothing has been taken or consumed for three
+    windows, at least 5 seconds. (If the samples' distance is longer than a window, three of these count.) Or
+    windows are under way, and nothing was committed or has moved for two windows, at least 5 seconds.
+    `unreachable`: it does not answer. `unknown`: the backlog is not known, is infinite, or was not seen for
+    long enough.
     """
 
     KEEPING_UP = "keeping up"
@@ -204,7 +204,7 @@ class SourceBacklog:
         return windows * self._window * (self._drain(since_change=False) or 0.0)
 
     def restart(self, at: float) -> None:
-        """From now on the backlog's trend is another one: what was seen before does not count for it."""
+        """From now on the backlog's trend is another one: earlier samples do not count for it."""
         self._judge_last()
         self._began_at = max(self._began_at, at)
 

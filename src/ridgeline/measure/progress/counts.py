@@ -53,7 +53,7 @@ class Ports:
         return self._numbers, np.fromiter(chain.from_iterable(counts), np.float64), self._split
 
     def forget(self, operators: Collection[int]) -> Numbers:
-        """Operators are no more. The ports of the others are numbered anew: their numbers of before."""
+        """Operators are no more. The ports of the others are renumbered: their numbers of before."""
         self._shape = None
         for operator in operators:
             self.inputs.pop(operator, None)

@@ -38,8 +38,8 @@ class Estimate:
 
     The basis is `unknown` exactly if there is no number.
 
-    What cannot be such a number is corrected rather than passed on: NaN is unknown, a negative number is 0.
-    So sums and products of estimates are never NaN and never negative.
+    Other numbers are corrected rather than passed on: NaN is unknown, a negative number is 0. So sums and
+    products of estimates are never NaN and never negative.
 
     >>> Estimate(2.0) * Estimate(3.0, Basis.ESTIMATED) + UNKNOWN
     Estimate(value=6.0, basis=<Basis.LOWER_BOUND: 'lower bound'>)
@@ -84,7 +84,7 @@ class Estimate:
         return Estimate(value, weakest((self.basis, other.basis)))
 
     def less(self, value: float) -> Estimate:
-        """What is left when `value`, finite, has gone; at least 0.
+        """The rest after `value`, finite, has gone; at least 0.
 
         An exact number becomes an estimated one.
         """

@@ -57,7 +57,7 @@ _BEHIND_WINDOWS = 4.0  # no application that is further behind its schedule keep
 class ProgressFold:
     """Folds events into `progress`.
 
-    What it holds is bounded by the topology and by one interval's samples of each source.
+    Its size is bounded by the topology and by one interval's samples of each source.
 
     Args:
         window_seconds: The application's window width.
@@ -217,13 +217,13 @@ class ProgressFold:
 
         `again`: by what is known now, the sample that was just before does not count.
         """
-        due = [source for source in self._sources.values() if source.looks(at, again=again)]
+        due = [source for source in self._sources.values() if source.is_due(at, again=again)]
         window = self._windows.oldest
         if not due or window is None or not window.running or self._reported_in_part(window, at):
             return
         done = self._done(at)
         for source in due:
-            source.look(at, done)
+            source.follow(at, done)
 
     def _reported_in_part(self, window: WindowInFlight, at: float) -> bool:
         """True if some containers that sent heartbeats in the window before have not yet, and others have.
@@ -263,7 +263,7 @@ class ProgressFold:
         return Done(done, late or at < self._late_until, silent)
 
     def operators_ended(self, events: Sequence[OperatorWindow]) -> None:
-        """What operators did in the attempt at a window that counts."""
+        """The events of operators in the attempt at a window that counts."""
         events = [event for event in events if event.operator in self._topology.by_id]
         counted = [event for event in events if not event.dropped]
         if counted:
@@ -295,8 +295,7 @@ class ProgressFold:
     def _doing(self, event: SourceAsked) -> tuple[float, bool, bool]:
         """How much of the running window is done, whether it is or will be late, whether that is known.
 
-        Where windows are long enough for heartbeats it is not until the first: what the window does by then
-        does not show yet.
+        Where windows are long enough for heartbeats it is not until the first: its work does not show yet.
         """
         window = self._windows.oldest
         if window is None or not window.running or window.id != event.window_id:
@@ -371,7 +370,7 @@ class ProgressFold:
         }
 
     def _evidence(self, figures: WindowProgress, elapsed: float | None) -> WindowProgress:
-        """The figures. A window of which nothing was heard, and that takes longer than others, is unknown."""
+        """The figures. A window without a report that takes longer than others is unknown."""
         window = self._windows.oldest
         if window is None or not window.running or window.heartbeats or window.ended or elapsed is None:
             return figures
@@ -396,7 +395,7 @@ class ProgressFold:
     def _container_json(
         self, container: int, left: Estimate, figures: WindowProgress, now: float
     ) -> ContainerProgressAnswer:
-        """How far a container is; `left`: what it will still take."""
+        """How far a container is; `left`: its remaining time."""
         window = self._windows.oldest
         at = window.heartbeats.get(container) if window is not None else None
         works = any(figures.operators[one].state != "done" for one in self._topology.containers[container])
@@ -511,7 +510,7 @@ class ProgressFold:
     def _evident(
         self, source: PartitionedSource, state: BacklogState, schedule: BacklogState, now: float
     ) -> Verdict:
-        """What a source's samples say, and where they say nothing, or are old, the schedule."""
+        """The verdict of a source's samples; of the schedule, where they say nothing or are old."""
         if source.paced:
             ahead = source.ledger.taken_ahead(source.partitions) > 0
             behind = schedule.verdict not in {Verdict.KEEPING_UP, Verdict.UNKNOWN}

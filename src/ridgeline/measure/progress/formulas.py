@@ -13,7 +13,7 @@ active ones. T are the seconds spent:
 - F6 `output_remaining`, per output: input remaining x F3 + AR;
 - F7 `backlog_seconds`: F2 x (input remaining + A (1 - f)).
 
-What Beam leaves open is decided so:
+Beam leaves open, and is decided here:
 
 - An AR that is not reported is an average: max(0, A P / C - AP). A negative AR is infinite, and so is the
   time left then.
@@ -26,8 +26,8 @@ What Beam leaves open is decided so:
 - An operator that runs and has nothing left is in `end_window`: it still takes what it takes on average less
   what it has spent. If it has produced nothing at a port so far but did in earlier windows, that is still to
   come.
-- The containers of a stage begin when the stage before is done: what reports from a later stage says that
-  earlier ones are done.
+- The containers of a stage begin when the stage before is done: a report from a later stage says that earlier
+  ones are done.
 - Sums over operators are CPU seconds. The wall time left is, stage after stage, that of the container with
   the most left. A container works with one thread, and those of a stage run side by side as far as there are
   slots.
@@ -187,7 +187,7 @@ def window_progress(
         topology: The operators and streams.
         running: The last heartbeats, by operator id; operators whose container has not reported are missing.
         history: Averages of earlier windows, by operator id.
-        shares: What part of its source port's tuples each stream carries; `even_shares` where missing.
+        shares: The share of its source port's tuples of each stream; `even_shares` where missing.
         ages: By container, how many seconds ago it reported: its running operator is assumed to have worked
             since.
         finished: Containers that are known to be done; their last heartbeat is ignored.
@@ -216,9 +216,9 @@ def window_progress(
 def work_done(progress: WindowProgress, topology: Topology) -> float:
     """Which part of a window's tuples is processed, 0 to 1.
 
-    Operators are weighed by the time that they take, inputs count for nothing: what they took still waits.
-    Who has not begun and has never worked, behind one that works, is left out. An operator that others wait
-    for, and of which nobody knows how long it takes, has done what its counts say, and so have all.
+    Operators are weighed by the time that they take, inputs count for nothing: their records still wait. Who
+    has not begun and has never worked, behind one that works, is left out. An operator that others wait for,
+    and whose duration is unknown, has done what its counts say, and so have all.
     """
     spent = whole = 0.0
     counted: list[float] = []
@@ -275,17 +275,17 @@ class _Pass:
         """Compute the figures of an operator whose parents are done."""
         reported, history = self.running.get(node.id), self.history.get(node.id, History())
         state = self.state(node)
-        said = reported or RunningOperator(node.id, state)
+        report = reported or RunningOperator(node.id, state)
         ports = tuple(
-            dict.fromkeys((*node.outputs, *node.error_outputs, *said.produced, *said.active_produced))
+            dict.fromkeys((*node.outputs, *node.error_outputs, *report.produced, *report.active_produced))
         )
         if node.kind == "input":
-            element = _input_element(said, history, ports, state)
+            element = _input_element(report, history, ports, state)
             waiting = Estimate(1.0 if state in {"waiting", "unknown"} else 0.0)
             elements = waiting
         else:
-            element = _element(said, history, ports)
-            waiting = self.waiting(node, said, element)
+            element = _element(report, history, ports)
+            waiting = self.waiting(node, report, element)
             elements = self.elements(node, waiting, element, history)
         average = seconds_per_element(element.seconds, element.consumed, element.active, element.fraction)
         if state == "done":
@@ -293,7 +293,7 @@ class _Pass:
             outputs = dict.fromkeys(ports, NOTHING)
         else:
             left = _seconds_left(state, element, average, elements, history)
-            outputs = {port: _outputs_left(port, said, element, elements, history) for port in ports}
+            outputs = {port: _outputs_left(port, report, element, elements, history) for port in ports}
         spent = element.seconds + element.end_seconds
         if state == "running":
             age = _number(age)
@@ -311,26 +311,26 @@ class _Pass:
             elements,
             outputs,
             left,
-            self.oldest_in_flight(node, said, ports, state),
+            self.oldest_in_flight(node, report, ports, state),
         )
 
     def state(self, node: OperatorNode) -> str:
         """An operator's state, with what follows from the stages."""
-        said = self.running.get(node.id)
+        report = self.running.get(node.id)
         if (
             node.stage < self.stage
             or node.container in self.finished
-            or (said is not None and said.state == "done")
+            or (report is not None and report.state == "done")
         ):
             return "done"
-        if said is not None:
-            return said.state
+        if report is not None:
+            return report.state
         return "waiting" if self.stage >= 0 and node.stage > self.stage else "unknown"
 
-    def waiting(self, node: OperatorNode, said: RunningOperator, element: _Element) -> Estimate:
+    def waiting(self, node: OperatorNode, report: RunningOperator, element: _Element) -> Estimate:
         """F4 over all input ports.
 
-        What was delivered is counted; a parent in the same container may have produced more since.
+        Delivered tuples are counted; a parent in the same container may have produced more since.
         """
         counted = NOTHING
         streams: list[Estimate] = []
@@ -339,12 +339,12 @@ class _Pass:
             by_port.setdefault(edge.sink_port, []).append(edge)
         for port, edges in by_port.items():
             finished = all(self.done[edge.source].state == "done" for edge in edges)
-            if port in said.queued and finished:
-                counted += Estimate(_number(said.queued[port]))
+            if port in report.queued and finished:
+                counted += Estimate(_number(report.queued[port]))
                 continue
-            consumed = _number(said.consumed.get(port, 0))
+            consumed = _number(report.consumed.get(port, 0))
             came = buffered(total(self.produced(edge) for edge in edges), consumed, 0.0)
-            queued = _number(said.queued.get(port, 0))
+            queued = _number(report.queued.get(port, 0))
             streams.append(came if came.value is None or came.value >= queued else Estimate(queued))
         return counted + (buffered(total(streams), 0.0, element.active) if streams else NOTHING)
 
@@ -352,11 +352,11 @@ class _Pass:
         """P + AP that a stream has carried so far."""
         parent = self.done[edge.source]
         count = parent.produced.get(edge.source_port, 0.0)
-        said = self.running.get(edge.source)
+        report = self.running.get(edge.source)
         if parent.state == "done" and (
-            said is None or said.state != "done"
+            report is None or report.state != "done"
         ):  # its last report is older than its end, or missing
-            return self.shares[edge] * (UNKNOWN if said is None else Estimate(count, Basis.LOWER_BOUND))
+            return self.shares[edge] * (UNKNOWN if report is None else Estimate(count, Basis.LOWER_BOUND))
         return self.shares[edge] * Estimate(count)
 
     def elements(
@@ -371,11 +371,11 @@ class _Pass:
         return Estimate(max(usual, found.value or 0.0), Basis.ESTIMATED)
 
     def expected(self, edge: StreamEdge) -> Estimate:
-        """What the source of a stream will still produce at its port."""
+        """The tuples that the source of a stream will still produce at its port."""
         return self.done[edge.source].output_remaining.get(edge.source_port, NOTHING)
 
     def oldest_in_flight(
-        self, node: OperatorNode, said: RunningOperator, ports: Iterable[str], state: str
+        self, node: OperatorNode, report: RunningOperator, ports: Iterable[str], state: str
     ) -> dict[str, float]:
         """The oldest time per output of the records in the operator, or on the way to it."""
         parents = [
@@ -383,7 +383,7 @@ class _Pass:
             for edge in self.topology.streams_into[node.id]
             if (mark := self.done[edge.source].oldest_in_flight.get(edge.source_port)) is not None
         ]
-        own = said.oldest_in_flight if state != "done" else {}
+        own = report.oldest_in_flight if state != "done" else {}
         found = {}
         for port in ports:
             marks = [*parents, *([own[port]] if port in own and math.isfinite(own[port]) else [])]
@@ -392,39 +392,39 @@ class _Pass:
         return found
 
 
-def _element(said: RunningOperator, history: History, ports: Iterable[str]) -> _Element:
+def _element(report: RunningOperator, history: History, ports: Iterable[str]) -> _Element:
     """The counts of an operator that reads from others."""
-    consumed, active = min(_MOST, sum(map(_number, said.consumed.values()))), _number(said.active)
+    consumed, active = min(_MOST, sum(map(_number, report.consumed.values()))), _number(report.active)
     produced, remaining = {}, {}
     for port in ports:
-        before, now = _number(said.produced.get(port, 0)), _number(said.active_produced.get(port, 0))
+        before, now = _number(report.produced.get(port, 0)), _number(report.active_produced.get(port, 0))
         produced[port] = before + now
         average = _average(
             before / consumed if consumed else history.outputs_per_element.get(port)
         ) * Estimate(active)
         expected = Estimate(None if average.value is None else average.value - now, average.basis)
-        remaining[port] = (_reported(said, port) or expected) if active else NOTHING
-    shown = sum(map(_number, said.active_produced.values()))
+        remaining[port] = (_reported(report, port) or expected) if active else NOTHING
+    shown = sum(map(_number, report.active_produced.values()))
     to_come = total(remaining.values()).value
     several = to_come is not None and shown + to_come >= _OUTPUTS_NEEDED * active
-    is_known = bool(active) and (bool(said.active_remaining) or several)
+    is_known = bool(active) and (bool(report.active_remaining) or several)
     fraction = active_fraction(shown, total(remaining.values())) if is_known else UNKNOWN
-    ended = min(_number(said.seconds), _number(said.end_seconds or 0.0))
-    return _Element(consumed, active, _number(said.seconds) - ended, produced, remaining, fraction, ended)
+    ended = min(_number(report.seconds), _number(report.end_seconds or 0.0))
+    return _Element(consumed, active, _number(report.seconds) - ended, produced, remaining, fraction, ended)
 
 
-def _input_element(said: RunningOperator, history: History, ports: Iterable[str], state: str) -> _Element:
+def _input_element(report: RunningOperator, history: History, ports: Iterable[str], state: str) -> _Element:
     """An input operator: one element, the window; its work says how far it is."""
     produced = {
-        port: _number(said.produced.get(port, 0)) + _number(said.active_produced.get(port, 0))
+        port: _number(report.produced.get(port, 0)) + _number(report.active_produced.get(port, 0))
         for port in ports
     }
-    seconds = _number(said.seconds)
+    seconds = _number(report.seconds)
     if state != "running":
         return _Element(
             float(state == "done"), 0.0, seconds, produced, dict.fromkeys(ports, NOTHING), UNKNOWN
         )
-    done, left = _window_work(said, history)
+    done, left = _window_work(report, history)
     remaining = {}
     for port, count in produced.items():
         if left.value is None or (not done and 0 < left.value < math.inf):
@@ -434,31 +434,31 @@ def _input_element(said: RunningOperator, history: History, ports: Iterable[str]
             expected = (
                 left if left.infinite or not done else Estimate(count * (left.value / done), Basis.ESTIMATED)
             )
-        remaining[port] = _reported(said, port) or expected
+        remaining[port] = _reported(report, port) or expected
     if left.value is not None:
         fraction = active_fraction(done, left) if done or left.value else Estimate(1.0, Basis.ESTIMATED)
     else:
-        reported = [port for port in ports if _reported(said, port)]
+        reported = [port for port in ports if _reported(report, port)]
         fraction = active_fraction(
             sum(produced[port] for port in reported), total(remaining[port] for port in reported)
         )
     return _Element(0.0, 1.0, seconds, produced, remaining, fraction)
 
 
-def _reported(said: RunningOperator, port: str) -> Estimate | None:
+def _reported(report: RunningOperator, port: str) -> Estimate | None:
     """AR of a port as the operator reports it; None if it does not."""
-    expected = said.active_remaining.get(port)
+    expected = report.active_remaining.get(port)
     if expected is None or math.isnan(expected):
         return None
     return Estimate(math.inf if expected < 0 or expected == math.inf else _number(expected), Basis.ESTIMATED)
 
 
-def _window_work(said: RunningOperator, history: History) -> tuple[float, Estimate]:
+def _window_work(report: RunningOperator, history: History) -> tuple[float, Estimate]:
     """The work that an input operator has done in this window, and what the window still has to do."""
-    if said.work is None:
+    if report.work is None:
         return 0.0, UNKNOWN
-    consumed, rest = said.work
-    before = history.work_before if said.before is None else said.before
+    consumed, rest = report.work
+    before = history.work_before if report.before is None else report.before
     done = max(0.0, _number(consumed) - _number(before or 0.0))
     left = (
         UNKNOWN
@@ -504,7 +504,7 @@ def _seconds_left(
 
 
 def _outputs_left(
-    port: str, said: RunningOperator, element: _Element, elements: Estimate, history: History
+    port: str, report: RunningOperator, element: _Element, elements: Estimate, history: History
 ) -> Estimate:
     """F6, with the averages of earlier windows for a port that has produced nothing yet."""
     begun, produced, expected = (
@@ -514,7 +514,7 @@ def _outputs_left(
     )
     usual = history.outputs_per_element.get(port)
     if usual is not None and (
-        not begun or (not produced and port not in said.active_remaining and not expected.infinite)
+        not begun or (not produced and port not in report.active_remaining and not expected.infinite)
     ):
         whole = Estimate(begun) + elements
         return whole * Estimate(_number(usual), Basis.ESTIMATED)

@@ -1,4 +1,4 @@
-"""What a Python input has taken and what waits at it, beside what windows in flight hold of it.
+"""The records that a Python input has taken, those that wait, and those that windows in flight hold.
 
 An input is ahead of what is committed: each window in flight has taken something. Its containers say so when
 they report, or by heartbeats. Between two windows it is asked what waits by now. One that answers the same
@@ -31,7 +31,7 @@ class _Partition:
     at: float = -math.inf
     consumed: float | None = None
     remaining: float | None = None
-    looks: bool = False
+    polls: bool = False
     """It was seen to know of arrivals between its windows."""
     totals: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_KEPT_ANSWERS))
     """When it looked, and all that had arrived by then."""
@@ -42,12 +42,12 @@ class _Partition:
             return
         arrived = _sum(consumed, remaining)
         if consumed == self.consumed and remaining == self.remaining and arrived is not None:
-            if self.looks:
+            if self.polls:
                 self.at = at
                 self._note(at, arrived)
             return
         if self.consumed is not None and consumed == self.consumed and arrived is not None:
-            self.looks = True
+            self.polls = True
         self.at, self.consumed, self.remaining = at, consumed, remaining
         if arrived is not None:
             if self.totals and arrived < self.totals[-1][1]:
@@ -109,7 +109,7 @@ class Ledger:
     def taken(
         self, window_id: int, partition: int, consumed: float | None, before: float | None = None
     ) -> None:
-        """What a partition has taken by the end of a window in flight.
+        """The records that a partition has taken by the end of a window in flight.
 
         `before`: by its begin, where that is known. All of it was committed by a run before.
         """
@@ -121,7 +121,7 @@ class Ledger:
 
     @property
     def known(self) -> bool:
-        """True if a window in flight or committed was heard of."""
+        """True if a window in flight or committed was reported."""
         return any(one.taken or one.committed is not None for one in self._partitions.values())
 
     def committed(self, window_id: int, partition: int, consumed: float | None) -> None:
@@ -131,12 +131,12 @@ class Ledger:
         one.taken = {number: taken for number, taken in one.taken.items() if number > window_id}
 
     def void(self, first: int) -> None:
-        """Windows from this one on begin again: what was said of them, and by then, does not count."""
+        """Windows from this one on begin again: reports of them do not count."""
         for one in self._partitions.values():
             one.taken = {number: taken for number, taken in one.taken.items() if number < first}
 
     def consumed(self, partitions: Collection[int], done: Mapping[int, float]) -> tuple[float | None, bool]:
-        """What is processed, and whether that is counted.
+        """The records processed, and whether that is counted.
 
         `done`: by window in flight, which part of what it holds is processed.
         """
@@ -160,7 +160,7 @@ class Ledger:
         return all(one is not None and window_id in one.taken for one in known)
 
     def held(self, partitions: Collection[int], window_id: int) -> float:
-        """What a window in flight holds."""
+        """The records that a window in flight holds."""
         found = 0.0
         for partition in partitions:
             one = self._partitions.get(partition)
@@ -173,7 +173,7 @@ class Ledger:
         return found
 
     def taken_ahead(self, partitions: Collection[int]) -> float:
-        """What windows in flight hold, processed or not."""
+        """The records that windows in flight hold, processed or not."""
         ahead = 0.0
         for partition in partitions:
             one = self._partitions.get(partition)
@@ -199,7 +199,7 @@ class Ledger:
 
 
 def _sum(consumed: float | None, remaining: float | None) -> float | None:
-    """What has arrived; negative `remaining` is infinite."""
+    """The records that have arrived; negative `remaining` is infinite."""
     if consumed is None or remaining is None or math.isnan(remaining) or math.isnan(consumed):
         return None
     return math.inf if remaining < 0 else consumed + remaining

@@ -10,9 +10,9 @@ from ridgeline.measure.topology import OperatorNode
 
 
 def operator_row(
-    node: OperatorNode, figures: OperatorProgress, said: RunningOperator | None
+    node: OperatorNode, figures: OperatorProgress, report: RunningOperator | None
 ) -> OperatorProgressAnswer:
-    """How far an operator is; `said`: its last heartbeat in the window."""
+    """How far an operator is; `report`: its last heartbeat in the window."""
     return {
         "operator": node.title,
         "id": node.id,
@@ -21,7 +21,7 @@ def operator_row(
         "queued": finite(figures.buffered) if node.kind != "input" else 0,
         "active": int(figures.active),
         "produced": int(sum(figures.produced.values())),
-        "consumedByPort": {} if said is None else {port: max(0, n) for port, n in said.consumed.items()},
+        "consumedByPort": {} if report is None else {port: max(0, n) for port, n in report.consumed.items()},
         "producedByPort": {port: int(count) for port, count in figures.produced.items()},
         "secondsSpent": figures.seconds_spent,
         "averageSecondsPerElement": finite(figures.seconds_per_element),
@@ -69,5 +69,5 @@ def finite(estimate: Estimate) -> float | None:
 
 
 def infinite(estimate: Estimate) -> InfiniteAnswer:
-    """What marks a number without an end; nothing for others."""
+    """The mark of an infinite number; nothing for others."""
     return {"infinite": True} if estimate.infinite else {}

@@ -1,4 +1,4 @@
-"""When a run, or a plan, has just begun: what is seen then says little of what follows."""
+"""When a run, or a plan, has just begun: samples of then say little of what follows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 _LEAST_SECONDS, _LEAST_WINDOWS = 2.0, 2
 _MOST_SECONDS = 5.0
 STUCK_SECONDS, STUCK_WINDOWS = 5.0, 2.0
-"""Nothing was committed and nothing has moved for so long: the longer of both."""
+"""Without a commit or any progress for the longer of both, windows are stuck."""
 
 
 class Settling:
@@ -38,7 +38,7 @@ class Settling:
             self._first = window_id
 
     def worked(self, window_id: int, at: float) -> bool:
-        """A window gets on. True if it is the first to do so: what was before it counts no more."""
+        """A window gets on. True if it is the first to do so: earlier samples count no more."""
         if self._over or self._first is None or window_id < self._first or self._works_since < math.inf:
             return False
         self._works_since = at

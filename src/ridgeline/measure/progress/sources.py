@@ -1,4 +1,4 @@
-"""One input operator: what its partitions report, or the whole source, made samples of one backlog."""
+"""One input operator: reports of its partitions, or of the whole source, as samples of one backlog."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _RATE_SECONDS = 10.0
 _ALMOST = 0.95
 _LATELY_SECONDS, _LONG_SECONDS, _KEPT_COMMITS = 2.5, 7.5, 64
 _BETWEEN_SECONDS = 0.4
-"""So long after a sample the next one comes, while a window runs."""
+"""Time between two samples while a window runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What windows in flight have done.
+    """The work of windows in flight.
 
     `parts`: by window, which part of it is processed. `late`: they are or will be. `silent`: a window that
-    has just got its turn, and since when, seconds: until a heartbeat says more it goes on as the others did.
+    has just got its turn, and since when, seconds: until a heartbeat says more its rate is that of the
+    others.
     """
 
     parts: Mapping[int, float]
@@ -38,7 +39,7 @@ class Done:
 class PartitionedSource:
     """Brings together what the partitions of one input operator report, or the whole source.
 
-    `backlog` follows their sum. What windows in flight have taken and not processed is a part of it.
+    `backlog` follows their sum. It includes records that windows in flight have taken and not processed.
     """
 
     partitions: tuple[int, ...]
@@ -56,32 +57,34 @@ class PartitionedSource:
     The ends of windows are no samples then.
     """
     taken: float = 0.0
-    """What windows have taken of a source that is asked, processed or not."""
+    """The records that windows have taken of a source that is asked, processed or not."""
     late: bool = False
     window_ended: bool = True
     paced: bool = False
-    """It holds back what is not due: what is left of it is no backlog."""
+    """It holds back records that are not due: these are no backlog."""
     ledger: Ledger = field(default_factory=Ledger)
     _counted: float | None = None
     _commits: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_KEPT_COMMITS))
     """When windows were committed, and what had been consumed."""
-    _looked: bool = False
+    _between_ends: bool = False
     """The last sample was no end of a window."""
     _sampled_at: float = -math.inf
     _counted_at: float = -math.inf
     """When the last sample was that counts for the trend: close ones would only be noise."""
 
     def repartition(self, partitions: tuple[int, ...]) -> None:
-        """Others report from now on; the backlog goes on. What a whole source has said stays."""
+        """Others report from now on; the backlog stays, and so do reports of a whole source."""
         self.partitions = partitions
         self.waiting = False
-        self.latest = {one: said for one, said in self.latest.items() if said.whole or one in partitions}
+        self.latest = {
+            one: report for one, report in self.latest.items() if report.whole or one in partitions
+        }
         self.ledger.repartition(partitions)
 
     @property
     def whole(self) -> bool:
         """The whole source reports, not its partitions."""
-        return any(said.whole for said in self.latest.values())
+        return any(report.whole for report in self.latest.values())
 
     def add(self, event: SourceProgress) -> bool:
         """Take in what a committed window says of a partition or of the whole source.
@@ -92,7 +95,7 @@ class PartitionedSource:
         if event.whole:
             self.latest = {event.operator: event}
         else:
-            self.latest = {one: said for one, said in self.latest.items() if not said.whole} | {
+            self.latest = {one: report for one, report in self.latest.items() if not report.whole} | {
                 event.operator: event
             }
             self.ledger.committed(event.window_id, event.operator, event.consumed)
@@ -115,8 +118,8 @@ class PartitionedSource:
             return
         self.waiting = False
         reports = [self.latest.get(one) for one in ([*self.latest] if self.whole else self.partitions)]
-        consumed = [None if said is None else said.consumed for said in reports]
-        self.bytes = total(_amount(None if said is None else said.remaining_bytes) for said in reports)
+        consumed = [None if report is None else report.consumed for report in reports]
+        self.bytes = total(_amount(None if report is None else report.remaining_bytes) for report in reports)
         known = [value for value in consumed if value is not None]
         counted = sum(known) if len(known) == len(consumed) else None
         before, self._counted = self._counted, counted if counted is not None else self._counted
@@ -128,13 +131,13 @@ class PartitionedSource:
         if at - self.asked_at <= ASKED_SECONDS:
             return
         if self.whole:
-            remaining = total(_amount(None if said is None else said.remaining) for said in reports)
+            remaining = total(_amount(None if report is None else report.remaining) for report in reports)
             self.backlog.add(at, counted, remaining.value, basis=remaining.basis, restarted=restarted)
         else:
             self._sample(at, done, restarted=restarted)
 
     def _lately_per_second(self) -> float:
-        """How much was processed a second lately; 0 if nobody knows.
+        """How much was processed a second lately; 0 if unknown.
 
         It is what windows have that were committed. After one that took long, it is what was seen in that.
         """
@@ -150,7 +153,7 @@ class PartitionedSource:
             return self.backlog.drain_per_second or 0.0
         return max(0.0, (last - before) / (end - first)) if end > first else 0.0
 
-    def looks(self, at: float, *, again: bool = False) -> bool:
+    def is_due(self, at: float, *, again: bool = False) -> bool:
         """True if a further sample of a window that runs would say more, or `again` what was just said."""
         return self._is_followed(at) and (again or at - self._sampled_at >= _BETWEEN_SECONDS)
 
@@ -165,17 +168,17 @@ class PartitionedSource:
         """True if windows are late, and its backlog was judged with what these hold."""
         return self.late and self._is_followed(self._sampled_at)
 
-    def look(self, at: float, done: Done) -> None:
-        """A window runs and something was heard of it: make a sample.
+    def follow(self, at: float, done: Done) -> None:
+        """A running window has reported: make a sample.
 
         It takes the place of one just before that was no end of a window. None is made before anybody has
         said what a window holds that has just got its turn.
         """
         if done.silent is not None and not self.ledger.knows(self.partitions, done.silent[0]):
             return
-        replaces = self._looked and at - self._sampled_at < _BETWEEN_SECONDS
+        replaces = self._between_ends and at - self._sampled_at < _BETWEEN_SECONDS
         self._sample(at, done, counts=done.late, replaces=replaces)
-        self._looked = True
+        self._between_ends = True
 
     def _sample(
         self, at: float, done: Done, *, counts: bool = True, restarted: bool = False, replaces: bool = False
@@ -184,7 +187,7 @@ class PartitionedSource:
         since = at - self._counted_at
         counts = counts and (restarted or not done.late or replaces or since >= _BETWEEN_SECONDS)
         replaces = replaces and self._sampled_at == self._counted_at
-        self._looked = False
+        self._between_ends = False
         if counts:
             self._counted_at = at
         self._sampled_at = at
@@ -205,7 +208,7 @@ class PartitionedSource:
         )
 
     def _amounts(self, at: float, done: Done, *, by_now: bool) -> tuple[float | None, Estimate]:
-        """What is processed, and what waits by now, or by when the source was asked last."""
+        """The records processed, and those that wait by now, or by when the source was asked last."""
         parts = done.parts
         if done.silent is not None:
             window, seconds = done.silent
@@ -215,17 +218,17 @@ class PartitionedSource:
         consumed, counted = self.ledger.consumed(self.partitions, parts)
         arrived = self.ledger.arrived(self.partitions, at if by_now else None, _RATE_SECONDS)
         if consumed is None or arrived.value is None:
-            said = [self.latest.get(one) for one in self.partitions]
-            return consumed, total(_amount(None if one is None else one.remaining) for one in said)
+            reports = [self.latest.get(one) for one in self.partitions]
+            return consumed, total(_amount(None if one is None else one.remaining) for one in reports)
         if math.isinf(arrived.value):
             return consumed, arrived
         basis = arrived.basis if counted or arrived.basis is Basis.LOWER_BOUND else Basis.ESTIMATED
         return consumed, Estimate(max(0.0, arrived.value - consumed), basis)
 
     def state(self, now: float, done: Done | None) -> BacklogState:
-        """The backlog, judged at `now`. While windows are late, it goes on as heartbeats lead to expect.
+        """The backlog, judged at `now`. While windows are late, it follows the heartbeats.
 
-        `done`: what windows have done by now; None if none runs.
+        `done`: the work of windows by now; None if none runs.
         """
         state = self.backlog.state(now)
         waits = state.backlog.value
@@ -244,8 +247,8 @@ class PartitionedSource:
         """The source was asked.
 
         `done`: which part of what the running window holds is processed; `late`: that window will be late;
-        `known`: False if nobody knows what it does. While a window is in time only the first answer after its
-        end counts for the trend. Until the next window is due, records wait anyway.
+        `known`: False if its work is unknown. While a window is in time only the first answer after its end
+        counts for the trend. Until the next window is due, records wait anyway.
         """
         self.problem = event.problem
         if event.problem or event.waiting is None or event.taken is None:

@@ -74,7 +74,7 @@ class Throughput:
         self._begun: dict[int, float] = {}
         """By operator, when its first window began."""
         self._inherited: dict[int, tuple[Mapping[str, int], Mapping[str, int]]] = {}
-        """By operator, the tuples at input and output ports of those that it goes on for."""
+        """By operator, the tuples at input and output ports of those whose totals it has taken over."""
         self._ends: list[float] = []
         self._totals: list[npt.NDArray[np.float64]] = []
         """When windows ended, and the tuples by port since the start as of then; first those before all."""
@@ -119,7 +119,7 @@ class Throughput:
         self._totals.append(totals)
 
     def inherit(self, operator_id: int, before: int) -> None:
-        """An operator of a new plan goes on with the totals that another one has had so far."""
+        """An operator of a new plan takes over the totals of another one."""
         totals = self.totals(before)
         self._inherited[operator_id] = totals.inputs, totals.outputs
 

@@ -27,7 +27,7 @@ _NOISE_SAMPLES, _NOISE_LATELY = 100, 15
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What a source reported: `consumed` and `remaining`, None if unknown."""
+    """A report of a source: `consumed` and `remaining`, None if unknown."""
 
     at: float
     consumed: float | None

@@ -25,7 +25,7 @@ _USUAL_WINDOWS = 10
 
 @dataclass(slots=True)
 class WindowInFlight:
-    """What is reported of the present attempt at a window.
+    """The reports of the present attempt at a window.
 
     `began`: when it was planned, then when its attempt began. `at_once`: it began as soon as the one before,
     which was late, had ended. `first_heartbeat_at`: of this attempt. `reported`: operators as in heartbeats.

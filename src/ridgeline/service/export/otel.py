@@ -29,14 +29,12 @@ _NANOSECONDS = 1_000_000_000
 class OtelExporter:
     """Sends all metrics to an OTLP endpoint every `interval_seconds`, in its own thread, until `close`.
 
-    What cannot be delivered is dropped and counted; the application never waits for it.
+    Exports that cannot be delivered are dropped and counted; the application never waits for them.
 
     Args:
-        watch: The figures.
-        endpoint: The collector (`http://localhost:4318`); `/v1/metrics` is added if it has no path. None:
-            what OpenTelemetry's environment variables say (`OTEL_EXPORTER_OTLP_ENDPOINT`, ...).
-        interval_seconds: The time between two exports.
-        headers: Headers to send, for an API key.
+        watch: The figures. endpoint: The collector (`http://localhost:4318`); `/v1/metrics` is added if it
+        has no path. None: as OpenTelemetry's environment variables say (`OTEL_EXPORTER_OTLP_ENDPOINT`, ...).
+        interval_seconds: The time between two exports. headers: Headers to send, for an API key.
 
     Raises:
         RidgelineError: If the extra is not installed, or the endpoint is no URL.

@@ -44,7 +44,7 @@ class WatchCollector(Collector):
 
 
 class Exposition:
-    """What a scrape of one application gets.
+    """The answer to a scrape of one application.
 
     The text is written here: hundreds of operators have tens of thousands of lines, for which
     `prometheus_client` takes many times as long. It writes the same text (a test compares them).

@@ -160,7 +160,7 @@ def _states(
 
 
 def _application(info: InfoAnswer, progress: ProgressAnswer) -> Iterator[tuple[str, Labels, float | None]]:
-    """What is known of the application as a whole."""
+    """The values of the application as a whole."""
     stats, whole = info["stats"], progress["application"]
     yield "application_info", (info["id"], info["user"] or "", info["master"] or ""), 1
     yield from _states("application_state", (), STATES, info["state"])
@@ -183,7 +183,7 @@ def _application(info: InfoAnswer, progress: ProgressAnswer) -> Iterator[tuple[s
 
 
 def _windows(scrape: Scrape, titles: Collection[str]) -> Iterator[tuple[str, Labels, float | Distribution]]:
-    """What windows took. Operators that the plan has no more are left out of the blame."""
+    """The times of windows. Operators that the plan has no more are left out of the blame."""
     yield "window_latency_seconds", (), Distribution(scrape.windows.counts, scrape.windows.latency)
     for (what, operator), seconds in scrape.windows.blame.items():
         if not operator or operator in titles:
