@@ -7,8 +7,8 @@ failed run is ERROR. All of it is counted too, by the metrics of `ridgeline.meas
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from ridgeline.measure.changes import row_of, text_of
 from ridgeline.measure.decisions import decision_row, decision_text
@@ -40,11 +40,54 @@ from ridgeline.measure.slot_events import (
     SlotsSized,
 )
 from ridgeline.measure.topology import Topology
-from ridgeline.observe.standstill import Standstills
 
 _log = logging.getLogger(__name__)
 _LATE = "late"
 """The reason of a heartbeat that came after its window's commit: normal, as heartbeats and commits race."""
+_STANDSTILL_SECONDS = 5.0
+_STANDSTILL_WINDOWS = 2.0
+
+
+class Standstill(NamedTuple):
+    """An operator is in turn and has moved nothing for some seconds, or moves `again`."""
+
+    operator: int
+    seconds: float
+    again: bool
+
+
+class Standstills:
+    """Finds operators that do not move in a window, by heartbeats: mostly a connection hangs.
+
+    Each standstill is reported once when it is long, and once when it is over.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, tuple[int, object, float, bool]] = {}
+        """By container: the operator in turn, what it had moved, since when, whether it was reported."""
+
+    def check(self, beat: ContainerHeartbeat, window_seconds: float) -> Iterator[Standstill]:
+        """The standstill that a heartbeat shows. Long is: 5 s, and twice the width of a window."""
+        if beat.container < 0:
+            return
+        running = next((one for one in beat.operators if one.state == "running"), None)
+        before = self._seen.pop(beat.container, None)
+        moved = (
+            None
+            if running is None
+            else (beat.window_id, beat.attempt, running.consumed, running.produced, running.work)
+        )
+        if before is not None and (running is None or before[:2] != (running.id, moved)):
+            if before[3]:
+                yield Standstill(before[0], beat.at - before[2], again=True)
+            before = None
+        if running is None:
+            return
+        _, _, since, reported = before or (0, None, beat.at, False)
+        if not reported and beat.at - since >= max(_STANDSTILL_SECONDS, _STANDSTILL_WINDOWS * window_seconds):
+            reported = True
+            yield Standstill(running.id, beat.at - since, again=False)
+        self._seen[beat.container] = running.id, moved, since, reported
 
 
 class EventLines:
