@@ -17,17 +17,17 @@ from pathlib import Path
 WORDS = 25
 PAGES = ("README.md", "CONTRIBUTING.md")
 OURS = {
-    "anew": 32,
-    "everybody": 3,
-    "go(es)? on": 81,
-    "hears?|heard": 16,
-    "nobody": 89,
+    "anew": 30,
+    "everybody": 2,
+    "go(es)? on": 60,
+    "hears?|heard": 11,
+    "nobody": 64,
     "put up with": 2,
-    "somebody": 34,
-    "tells?|told": 45,
+    "somebody": 22,
+    "tells?|told": 37,
     "whoever": 6,
-    "^so (long|many|much)": 36,
-    "^what": 526,
+    "^so (long|many|much)": 30,
+    "^what": 425,
 }
 """Words (`^`: that open a sentence) for which the field has better ones, and how often docstrings have them.
 
