@@ -11,10 +11,8 @@ import typer
 
 from ridgeline.cli import comparing, options
 from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
-from ridgeline.cli.attributes import list_attributes
-from ridgeline.cli.checkpoints import checkpoints
 from ridgeline.cli.configuration import ConfiguredCommand, configuration, load_configured
-from ridgeline.cli.errors import reporting_errors
+from ridgeline.cli.errors import CommandError, reporting_errors
 from ridgeline.cli.grouping import command
 from ridgeline.cli.output import finish, write
 from ridgeline.cli.packages import get_package_info, list_applications
@@ -226,6 +224,84 @@ def replay(
     from ridgeline.cli.remote.replay import replay as replay_log
 
     replay_log(file, window, as_json=as_json)
+
+
+def checkpoints(
+    folder: Annotated[
+        str, typer.Argument(metavar="DIR", help="What `--checkpoint` was given.", show_default=False)
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """List the windows that a checkpoint on a local disk keeps: `ridgeline run --from-window W`.
+
+    Their state files are checked. A driver may be at work in the folder.
+
+    Example: `ridgeline checkpoints state`
+    """
+    from ridgeline.api.support.files import is_local, local_path
+    from ridgeline.engine.driver.checkpoint.rewinding import look
+    from ridgeline.engine.files.storage import LocalStorage, explain
+
+    if not is_local(folder):
+        msg = f"`{folder}` is not on a local disk; give a path"
+        raise CommandError(msg)
+    path = local_path(folder)
+    try:
+        found = look(LocalStorage(path))
+    except OSError as error:
+        raise CommandError(explain(path, error)) from error
+    rows = [{"window": one.window_id, "rewound_to": one.rewound_to, "ended": one.ended} for one in found]
+    if as_json:
+        write(json.dumps(rows))
+        return
+    for row in rows:
+        notes = ["all inputs had finished"] if row["ended"] else []
+        notes += [] if row["rewound_to"] is None else [f"repeats window {row['rewound_to']}"]
+        write(f"{row['window']}  {', '.join(notes)}".rstrip())
+
+
+def list_attributes(
+    scope: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCOPE",
+            help="`application`, `operator`, `input-port`, `output-port`, `unifier`, `stream`; default: all.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+) -> None:
+    """List all attributes: what each can be given to, what it takes, its default, and what it does.
+
+    Example: `ridgeline list-attributes --scope input-port`
+    """
+    from ridgeline.api.attributes import ATTRIBUTES, attributes_of
+    from ridgeline.api.errors import RidgelineError, did_you_mean
+    from ridgeline.api.support.attribute import Scope
+
+    names = {one.replace(" ", "-"): one for one in Scope}
+    scope = None if scope is None else scope.lower().replace("_", "-").replace(" ", "-")
+    if scope is not None and scope not in names:
+        msg = f"there is no scope `{scope}`; {did_you_mean(scope, names)}"
+        raise RidgelineError(msg)
+    shown = sorted((attributes_of(names[scope]) if scope is not None else ATTRIBUTES).items())
+    if as_json:
+        answer = [
+            {
+                "name": name,
+                "scopes": [one for one in Scope if one in attribute.scopes],
+                "takes": attribute.takes,
+                "default": attribute.default_text or None,
+                "help": attribute.help,
+            }
+            for name, attribute in shown
+        ]
+        write(json.dumps(answer, indent=2))
+        return
+    for name, attribute in shown:
+        scopes = ", ".join(one for one in Scope if one in attribute.scopes)
+        default = f"; default: {attribute.default_text}" if attribute.default_text else ""
+        write(f"{name} ({scopes}): {attribute.takes}{default}\n    {attribute.help}")
 
 
 def _add(panel: str, *functions: Callable[..., None], without: Collection[str] = (), **settings: Any) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import csv
 import hashlib
 import importlib.metadata
+import io
 import re
 import shlex
 import sys
@@ -27,7 +30,6 @@ from ridgeline.packages.applications import (
     application_of,
     configuration_of,
 )
-from ridgeline.packages.record import check_record
 from ridgeline.packages.targets import importable, unpacked_paths
 from ridgeline.packages.zipped import ZippedFiles, fault
 
@@ -47,6 +49,9 @@ _RESERVED = frozenset(
 """What driver and workers have loaded before a package is there, beside Python's own modules."""
 _BUILD = "build the package again (`pip wheel --no-deps .`)"
 _TAGS_SHOWN = 3
+_ALGORITHMS = frozenset({"sha256", "sha384", "sha512"})
+_UNLISTED = ("RECORD", "RECORD.jws", "RECORD.p7s")
+_COPY_AGAIN = "build it again, or copy it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,3 +281,50 @@ def _check_modules(files: ZippedFiles, modules: frozenset[str]) -> None:
     if clash := sorted(modules & (sys.stdlib_module_names | _RESERVED)):
         whose = "Ridgeline's own or what it needs" if clash[0] in _RESERVED else "one of Python's own"
         raise fault(files.path, f"has a module `{clash[0]}`, which is {whose}", "give it another name")
+
+
+def check_record(files: ZippedFiles, info: str, *, required: bool) -> None:
+    """Compare all files with the list in the folder `info`. Without a list every file is read to its end.
+
+    Raises PackageError.
+    """
+    unlisted = {f"{info}/{name}" for name in _UNLISTED}
+    listed = _listed(files, f"{info}/RECORD", required=required)
+    for name in files.names:
+        if name in unlisted or listed is None:
+            _digest(files, name, "sha256")
+            continue
+        algorithm, _, digest = listed.pop(name, "").partition("=")
+        if algorithm not in _ALGORITHMS:
+            raise fault(
+                files.path, f"has `{name}`, which its list of files (`RECORD`) has no digest of", _COPY_AGAIN
+            )
+        if _digest(files, name, algorithm) != digest.rstrip("="):
+            raise fault(files.path, f"has another `{name}` than was built: its digest differs", _COPY_AGAIN)
+    if missing := sorted(set(listed or ()) - unlisted):
+        raise fault(
+            files.path, f"lacks `{missing[0]}`, which its list of files (`RECORD`) names", _COPY_AGAIN
+        )
+
+
+def _listed(files: ZippedFiles, record: str, *, required: bool) -> dict[str, str] | None:
+    """Algorithm and digest of each file in the list; None if there is no list. Raises PackageError."""
+    if record not in files.names:
+        if required:
+            raise fault(files.path, f"has no list of its files (`{record}`)", _COPY_AGAIN)
+        return None
+    try:
+        rows = list(csv.reader(io.StringIO(files.read(record).decode("utf-8"))))
+        return {row[0]: row[1] for row in rows if row}
+    except (UnicodeDecodeError, csv.Error, IndexError):
+        raise fault(
+            files.path, f"has a list of its files (`{record}`) that cannot be read", _COPY_AGAIN
+        ) from None
+
+
+def _digest(files: ZippedFiles, name: str, algorithm: str) -> str:
+    digest = hashlib.new(algorithm)
+    with files.opened(name) as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return base64.urlsafe_b64encode(digest.digest()).decode().rstrip("=")

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from ridgeline.cli.running.long_windows import LongWindows
-from ridgeline.cli.running.view import PlainView
+from ridgeline.cli.running.view import LongWindows, PlainView
 from ridgeline.cli.settings import RunSettings
 from ridgeline.testing import SteppingClock
 from support.cli import overviews

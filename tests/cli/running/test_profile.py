@@ -7,9 +7,8 @@ import pytest
 from rich.text import Text
 
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.running import flame_graphs, profile
-from ridgeline.cli.running.flame_graphs import INSTALL, FlameGraphs, find_py_spy
-from ridgeline.cli.running.profile import Profile
+from ridgeline.cli.running import profile
+from ridgeline.cli.running.profile import INSTALL, FlameGraphs, Profile, find_py_spy
 from ridgeline.observe.plan_topology import topology_of
 from support.cli import overviews
 from support.cli.windows import make_plan, window
@@ -133,7 +132,7 @@ def test_py_spy_records_a_process(tmp_path, busy):
     ],
 )
 def test_what_kept_py_spy_from_recording_is_reported(tmp_path, py_spy, monkeypatch, does, line):
-    monkeypatch.setattr(flame_graphs, "_PATIENCE_SECONDS", 0.2 if "trap" in does else 10.0)
+    monkeypatch.setattr(profile, "_PATIENCE_SECONDS", 0.2 if "trap" in does else 10.0)
     graphs = FlameGraphs(py_spy(does), tmp_path, 5)
     graphs.record("driver", os.getpid())
     [process] = [recording.process for recording in graphs._recordings]

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from ridgeline.api.columns.schema import Schema
-from ridgeline.cli.running.results import results
+from ridgeline.cli.running.run_command import results
 from ridgeline.testing import CountSink, FirstLastSink
 from ridgeline.testing.collector import Collector
 

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import shorten
+from ridgeline.api.publisher import Publisher
 from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import make_console
 from ridgeline.cli.output import Output, OutputGoneError
 from ridgeline.cli.running.live import LiveView
 from ridgeline.cli.running.profile import Profile
 from ridgeline.cli.running.report import read_report
-from ridgeline.cli.running.results import results
 from ridgeline.cli.running.stopping import Stopper, in_thread
 from ridgeline.cli.running.summary import WIDEST, print_going_on, print_summary, say
 from ridgeline.cli.running.view import PlainView, View, service_line
 from ridgeline.cli.settings import RunSettings
-from ridgeline.cli.units import plural
+from ridgeline.cli.units import count, plural
 from ridgeline.measure.changes import row_of, text_of
 from ridgeline.measure.events import ApplicationChanged, RunEvent, WindowCommitted, WindowRetried
 from ridgeline.observe.identity import own_host
 from ridgeline.observe.plan_topology import topology_of
 from ridgeline.plan.execution import Plan
+from ridgeline.testing.collector import Collector
+from ridgeline.testing.sinks import FirstLast, ResultPublisher, result_of
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.planning import Planner
@@ -33,6 +37,9 @@ if TYPE_CHECKING:
     from ridgeline.observe.watch import Watch
 
 _WIDE = 160
+_SHOWN_TUPLES = 10
+"""First and last tuples of a sink that are printed."""
+_MOST_SINKS = 20
 
 
 class RunCommand:
@@ -184,3 +191,29 @@ class RunCommand:
         console.print("killed; the windows under way are not committed and will be replayed")
         if self._checkpoint:
             print_going_on(console, self._settings, self._checkpoint)
+
+
+def results(publishers: Mapping[str, Publisher]) -> Iterator[Text]:
+    """The results of counting and hashing sinks, and the first and last tuples of those that collect."""
+    sinks = [name for name, one in publishers.items() if isinstance(one, (Collector, ResultPublisher))]
+    for name in sinks[:_MOST_SINKS]:
+        yield Text()
+        publisher = publishers[name]
+        if isinstance(publisher, Collector) and not isinstance(publisher, FirstLast):
+            yield from _collected(name, publisher)
+        else:
+            yield Text(printable(f"{name}: {shorten(result_of(publishers, name))}"))
+    if len(sinks) > _MOST_SINKS:
+        yield Text(f"and {plural(len(sinks) - _MOST_SINKS, 'sink')} more")
+
+
+def _collected(name: str, collector: Collector) -> Iterator[Text]:
+    found, first, last = collector.ends(_SHOWN_TUPLES)
+    left_out = found - len(first) - len(last)
+    yield Text(printable(f"{name} collected {plural(found, 'tuple')}{':' if found else ''}"))
+    for row in first:
+        yield Text(printable(f"  {shorten(row)}"))
+    if left_out:
+        yield Text(f"  ... {count(left_out)} more")
+    for row in last:
+        yield Text(printable(f"  {shorten(row)}"))
