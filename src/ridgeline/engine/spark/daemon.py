@@ -1,9 +1,7 @@
-"""The worker daemon (`spark.python.daemon.module`): preloaded imports, frozen heap, no full collections.
+"""The worker daemon (`spark.python.daemon.module`): preloaded imports, a frozen heap, orderly ends.
 
-Stock `pyspark.daemon` collects all garbage after every task, which with pyarrow and numpy loaded takes about
-20 ms that the next task waits for. Python's own generational collection stays on. It looks at new objects
-every 10,000, not every 700, since a window's tuples are objects too. That saves a tenth of an operator's time
-per tuple.
+Python's generational collection looks at new objects every 10,000, not every 700, since a window's tuples are
+objects too. That saves a tenth of an operator's time per tuple.
 """
 
 import contextlib
@@ -33,24 +31,12 @@ _LOOK_SECONDS = 0.1
 _PARENT_DEATH_SIGNAL = 1
 
 
-class NoFullCollection:
-    """Stands in for `gc` inside of pyspark.daemon."""
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(gc, name)
-
-    @staticmethod
-    def collect() -> int:
-        """Nothing collected."""
-        return 0
-
-
 class OwnSignals:
-    """Stands in for `signal` inside of pyspark.daemon: nobody dies of SIGTERM.
+    """Replaces `signal` in pyspark.daemon: SIGTERM ends neither the daemon nor a worker.
 
-    Who stops a service sends it to all processes at once (systemd, `timeout`). The driver lets the window
+    What stops a service sends it to all processes at once (systemd, `timeout`). The driver lets the window
     that runs come to its end, which needs the workers. Daemon and workers end when their standard input and
-    their connection are closed. What a worker forks dies as usual.
+    their connection are closed. What a worker forks ends by it as usual.
     """
 
     def __getattr__(self, name: str) -> object:
@@ -67,7 +53,7 @@ def _stay(_number: int, _frame: object) -> None:
 
 
 class OrderlyKills:
-    """Stands in for `os` in pyspark.daemon: a worker has 5 s to tear containers down before it is killed."""
+    """Replaces `os` in pyspark.daemon: a worker has 5 s to tear containers down before it is killed."""
 
     def __getattr__(self, name: str) -> object:
         return getattr(os, name)
@@ -177,7 +163,6 @@ def main() -> None:
     if not os.environ.get("PYTHONBREAKPOINT"):
         sys.breakpointhook = no_terminal
     daemon: Any = pyspark.daemon
-    daemon.gc = NoFullCollection()
     daemon.signal, daemon.os = OwnSignals(), OrderlyKills()
     daemon.worker = quietly(daemon.worker)
     own = os.getpid()
