@@ -152,7 +152,7 @@ _ALL = (
         _OPERATORS_AND_UNIFIERS,
         int,
         120,
-        "in slots: windows, or 60 s if that is more, without its end of a window after which it is stuck",
+        "windows, or 60 s if that is more, without its end of a window after which it is stuck",
         1,
     ),
     Attribute(
@@ -201,7 +201,7 @@ _ALL = (
         _scopes(Scope.INPUT_PORT),
         int,
         None,
-        "in slots: no further window begins while so many tuples wait at the port, sent by other containers; "
+        "no further window begins while so many tuples wait at the port, sent by other containers; "
         "default: `windows_in_flight` alone bounds them",
         1,
     ),
@@ -210,7 +210,7 @@ _ALL = (
         _scopes(Scope.OUTPUT_PORT),
         int,
         None,
-        "in slots: no further window begins while so many MB wait that the containers of the port have sent "
+        "no further window begins while so many MB wait that the containers of the port have sent "
         "to others; default: `windows_in_flight` alone bounds them",
         1,
         2**20,
@@ -236,7 +236,7 @@ _ALL = (
         _OPERATORS_AND_UNIFIERS,
         int,
         None,
-        "in slots: memory of a partition's Python process in MB, which its slot asks the cluster for; "
+        "memory of a partition's Python process in MB, which its slot asks the cluster for; "
         "with dynamic allocation only",
         1,
     ),
@@ -245,8 +245,7 @@ _ALL = (
         _OPERATORS_AND_UNIFIERS,
         int,
         None,
-        "in slots: cores that its slot takes on a cluster, for operators with threads of their own; "
-        "default: 1",
+        "cores that its slot takes on a cluster, for operators with threads of their own; default: 1",
         1,
         1024,
     ),
@@ -255,7 +254,7 @@ _ALL = (
         _ALSO_UNIFIERS,
         int,
         None,
-        "in slots: GPUs of a partition, which its slot takes on a cluster",
+        "GPUs of a partition, which its slot takes on a cluster",
         1,
         1024,
     ),
@@ -264,7 +263,7 @@ _ALL = (
         _OPERATOR,
         str,
         None,
-        "in slots: the host where its partitions run if Spark can start them there, as Spark names it; "
+        "the host where its partitions run if Spark can start them there, as Spark names it; "
         "an `AffinityRule(..., hosts=[...])` is strict",
     ),
     Attribute(
@@ -272,7 +271,7 @@ _ALL = (
         _OPERATOR,
         str,
         None,
-        "in slots: as `locality_host`, any host of this rack; where Hadoop names racks, as on YARN",
+        "as `locality_host`, any host of this rack; where Hadoop names racks, as on YARN",
     ),
     Attribute(
         "locality",
@@ -287,7 +286,7 @@ _ALL = (
         _APPLICATION,
         int,
         None,
-        "in slots: the most slots, each a process in which containers live; default: one a container, as far "
+        "the most slots, each a process in which containers live; default: one a container, as far "
         "as there are cores",
         1,
     ),
@@ -323,7 +322,7 @@ _ALL = (
         _APPLICATION,
         int,
         4,
-        "in slots: windows that may be under way at the same time; with 2 or 1 records get to sinks sooner, "
+        "windows that may be under way at the same time; with 2 or 1 records get to sinks sooner, "
         "in fewer windows a second",
         1,
         64,
@@ -333,7 +332,7 @@ _ALL = (
         _APPLICATION,
         Real,
         None,
-        "in slots: a slot that takes longer for a window than `speculation_multiplier` times this quantile "
+        "a slot that takes longer for a window than `speculation_multiplier` times this quantile "
         "of its own past, such as 0.9, gives its containers to a spare slot, which takes one more core; "
         "default: never",
         0.5,
@@ -344,8 +343,7 @@ _ALL = (
         _APPLICATION,
         Real,
         1.5,
-        "in slots: so many times the quantile that `speculation` says, and 100 ms at least, a window may "
-        "take",
+        "so many times the quantile that `speculation` says, and 100 ms at least, a window may take",
         1,
         1000,
     ),
