@@ -22,7 +22,7 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import OperatorError, StateError
 from ridgeline.api.operator import SparkSource
 from ridgeline.engine.container.chain import Chain, Ran, Relay, chains
-from ridgeline.engine.container.feeding import FedRows, count_reading
+from ridgeline.engine.container.feed import FedRows, count_reading
 from ridgeline.engine.container.inbox import receive
 from ridgeline.engine.container.recording import record
 from ridgeline.engine.container.samples import last_tuples

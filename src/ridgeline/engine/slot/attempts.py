@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 
 from ridgeline.api.clock import Clock
-from ridgeline.engine.container.feeding import Feeding
+from ridgeline.engine.container.feed import Feeding
 from ridgeline.engine.exchange.block import Message
 
 NOT_READY = -1

@@ -19,8 +19,7 @@ from pyspark import TaskContext
 from pyspark.serializers import NoOpSerializer, SpecialLengths, read_int
 
 from ridgeline.api.clock import Clock
-from ridgeline.engine.container import source_rows
-from ridgeline.engine.container.feeding import Fed, Reading
+from ridgeline.engine.container.feed import Fed, Reading, container_of, of_source, read_rows
 from ridgeline.engine.exchange.block import PIECE_BYTES
 from ridgeline.engine.exchange.listening import Listen
 from ridgeline.engine.exchange.network import FEEDER, LATE, Event, Lost, Network, Opened, Peer, Received
@@ -115,7 +114,7 @@ class Feeder:
         self._clock = clock
         self._began = began
         self._task_attempt = task_attempt
-        containers = (source_rows.container_of(task.sources, n, index) for n in range(len(task.sources)))
+        containers = (container_of(task.sources, n, index) for n in range(len(task.sources)))
         self._schemas: dict[int, bytes] = dict.fromkeys(containers, task.schema)
         """Of the containers that may get rows."""
         self._rows: dict[int, list[pa.Buffer]] = {container: [] for container in self._schemas}
@@ -158,10 +157,10 @@ class Feeder:
             for message in self._timed(messages):
                 yield container, pa.py_buffer(message)
             return
-        for batch in source_rows.read(self._task.schema, self._timed(messages)):
+        for batch in read_rows(self._task.schema, self._timed(messages)):
             if batch.num_rows:
-                number, rows = source_rows.of_source(batch)
-                container = source_rows.container_of(self._task.sources, number, self._index)
+                number, rows = of_source(batch)
+                container = container_of(self._task.sources, number, self._index)
                 self._schemas[container] = rows.schema.serialize().to_pybytes()
                 yield container, rows.serialize()
 

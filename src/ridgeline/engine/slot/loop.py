@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.container.feeding import Fed, kept
+from ridgeline.engine.container.feed import Fed, kept
 from ridgeline.engine.exchange.network import (
     FEEDER,
     LATE,

@@ -18,7 +18,7 @@ from typing import TypeAlias
 from typing_extensions import Buffer
 
 from ridgeline.api.errors import Failure, RidgelineError, described
-from ridgeline.engine.container.feeding import Fed
+from ridgeline.engine.container.feed import Fed
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.network import Peer, Received
 from ridgeline.engine.exchange.shared_blocks import SharedPlace

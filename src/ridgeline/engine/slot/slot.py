@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure
-from ridgeline.engine.container.feeding import Fed, FedRows, Feeding, missing
+from ridgeline.engine.container.feed import Fed, FedRows, Feeding, missing
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.operator.failures import failure_of, hosting_failure

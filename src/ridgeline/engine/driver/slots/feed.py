@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, RidgelineError
 from ridgeline.api.operator import SparkSource
-from ridgeline.engine.container import source_rows
+from ridgeline.engine.container.feed import fed_by
 from ridgeline.engine.driver.slots.spark_errors import is_clusters, job_text
 from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.slot import feed_task
@@ -129,7 +129,7 @@ class Feeds:
             self._feed = self._open_feed(source)
         except Exception as error:
             raise self._failed(error) from error
-        return source_rows.fed_by(self._feed.sources, self._feed.tasks)
+        return fed_by(self._feed.sources, self._feed.tasks)
 
     def start(self, slots: Mapping[int, tuple[Peer, str]], secret: bytes) -> None:
         """The slots have been told of the attempt that was prepared: let the tasks begin.

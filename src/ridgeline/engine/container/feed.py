@@ -1,7 +1,10 @@
-"""What the tasks of a micro-batch send to a container of a Spark source that lives in a slot.
+"""The rows that the tasks of a micro-batch read for the containers of Spark sources.
 
 Spark may run a task twice: after the loss of its executor, or speculatively. Each run of it sends on a
 connection of its own. The first run that is whole counts, and nothing of any other.
+
+With several Spark sources a micro-batch is the union of them: column 0 has the source's number `n`, its rows
+are column `n + 1`. A partition of the union holds rows of one source.
 """
 
 from __future__ import annotations
@@ -10,15 +13,19 @@ import contextlib
 import mmap
 import os
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import pyarrow as pa
 
-from ridgeline.engine.container import source_rows
+from ridgeline.api.errors import described
+from ridgeline.engine.operator.failures import InputLostError
 from ridgeline.measure.events import ContainerWindow, OperatorWindow
 
 _ALIGNMENT = 8
+Sources: TypeAlias = Sequence[Sequence[int]]
+"""The containers of each Spark source, in the order of its partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +74,7 @@ class FedRows:
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Raises InputLostError for rows that are no Arrow messages."""
         for part in self.parts:
-            yield from source_rows.read(part.schema, part.rows)
+            yield from read_rows(part.schema, part.rows)
 
 
 class Feeding:
@@ -163,3 +170,40 @@ def count_reading(rows: FedRows, source: OperatorWindow, window: ContainerWindow
     window.task_began = min(window.task_began, rows.began)
     source.compute_seconds += rows.read_seconds
     source.began = max(rows.began, source.began - rows.read_seconds)
+
+
+def read_rows(schema: bytes, messages: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+    """Open Arrow messages of this schema (Arrow IPC). Raises InputLostError where they break off."""
+    kind = pa.ipc.read_schema(pa.py_buffer(schema))
+    try:
+        for message in messages:
+            yield pa.ipc.read_record_batch(pa.py_buffer(message), kind)
+    except Exception as error:
+        what = f"Spark's rows broke off: {described(error)}"
+        raise InputLostError(what) from error
+
+
+def of_source(batch: pa.RecordBatch) -> tuple[int, pa.RecordBatch]:
+    """The number of the source, and its rows, in a batch of the union that is not empty."""
+    number = batch.column(0)[0].as_py()
+    rows = batch.column(number + 1)
+    fields = [pa.field(field.name, field.type) for field in rows.type]
+    return number, pa.RecordBatch.from_arrays(rows.flatten(), schema=pa.schema(fields))
+
+
+def container_of(sources: Sources, number: int, task: int) -> int:
+    """The container of a source that gets the rows which a task reads."""
+    return sources[number][task % len(sources[number])]
+
+
+def fed_by(sources: Sources, tasks: int) -> Mapping[int, tuple[int, ...]]:
+    """The tasks whose rows each container may get; containers that get none are left out.
+
+    `tasks`: how many there are.
+    """
+    return {
+        container: tuple(range(position, tasks, len(containers)))
+        for containers in sources
+        for position, container in enumerate(containers)
+        if position < tasks
+    }

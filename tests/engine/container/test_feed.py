@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.api.errors import Failure, OperatorError
-from ridgeline.engine.container.feeding import Fed, FedRows, Reading, kept
-from ridgeline.engine.container.source_rows import container_of, fed_by
+from ridgeline.engine.container.feed import Fed, FedRows, Reading, container_of, fed_by, kept
 from ridgeline.engine.exchange.network import FEEDER, LATE, STRAM, Lost, Opened, Peer, Received
 from ridgeline.engine.operator.failures import InputLostError
 from ridgeline.engine.process.plan_distribution import PlanFile
