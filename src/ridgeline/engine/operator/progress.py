@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import length_hint
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.api.points import OutputPoint
+from ridgeline.engine.process.heartbeat import plain_work
 from ridgeline.measure.events import OperatorWindow, RunningOperator
 
 Handler = Callable[[Any], object]
@@ -230,16 +230,6 @@ class Running:
             )
         except Exception:  # noqa: BLE001  asked again at the end of the window, where it counts
             return None
-
-
-def plain_work(work: tuple[float | None, float | None] | None) -> tuple[float, float | None] | None:
-    """The work that an input operator reports, as plain numbers; None where it is none."""
-    try:
-        consumed, remaining = work  # type: ignore[misc]  # None is no pair either
-        plain = (float(consumed), None if remaining is None else float(remaining))  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return None
-    return plain if math.isfinite(plain[0]) and math.isfinite(plain[1] or 0.0) else None
 
 
 class _Callback:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import os
 import socket
 import threading
@@ -19,7 +20,6 @@ from typing import Protocol, TypeAlias
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import described
-from ridgeline.engine.operator.progress import plain_work
 from ridgeline.engine.process import stacks
 from ridgeline.measure.encoding import to_dict
 from ridgeline.measure.events import ContainerHeartbeat, RunningOperator, SourceTaken
@@ -142,6 +142,16 @@ def encode(beat: ContainerHeartbeat, wall: Callable[[], float]) -> bytes:
         room = MAXIMUM_BYTES - len(_body(replace(beat, operators=())))
         body = _body(replace(beat, operators=_fitting(operators, room)))
     return f'{body[:-1]}, "sent": {wall()!r}}}'.encode()
+
+
+def plain_work(work: tuple[float | None, float | None] | None) -> tuple[float, float | None] | None:
+    """The work that an input operator reports, as plain numbers; None where it is none."""
+    try:
+        consumed, remaining = work  # type: ignore[misc]  # None is no pair either
+        plain = (float(consumed), None if remaining is None else float(remaining))  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return plain if math.isfinite(plain[0]) and math.isfinite(plain[1] or 0.0) else None
 
 
 def _body(beat: ContainerHeartbeat) -> str:

@@ -130,7 +130,7 @@ def _tidy(home: Path) -> None:
     newest = max((found.st_mtime for _, found in files), default=0.0)
     for path, found in files:
         worthless = not found.st_size or found.st_mtime < newest - _KEPT_SECONDS
-        if worthless and path.stem.isdigit() and not lives(int(path.stem)):
+        if worthless and path.stem.isdigit() and not _exists(int(path.stem)):
             path.unlink(missing_ok=True)
 
 
@@ -152,7 +152,7 @@ def _answers(pid: int) -> bool:
     return bool(int(caught, 16) >> (signal.SIGUSR1 - 1) & 1)
 
 
-def lives(pid: int) -> bool:
+def _exists(pid: int) -> bool:
     """True if there is such a process on this host."""
     with contextlib.suppress(PermissionError):
         try:

@@ -17,7 +17,7 @@ from pyspark import TaskContext
 
 from ridgeline.api.errors import Failure
 from ridgeline.api.support import files
-from ridgeline.engine.container.feeding import FedRows
+from ridgeline.engine.container.feed import FedRows
 from ridgeline.engine.exchange.address import UnixWay, ways_of
 from ridgeline.engine.exchange.block import Message
 from ridgeline.engine.exchange.limits import Limits
@@ -27,7 +27,7 @@ from ridgeline.engine.exchange.shared_blocks import SharedPlace
 from ridgeline.engine.exchange.sockets import Sockets
 from ridgeline.engine.exchange.streams import SILENT_SECONDS
 from ridgeline.engine.files.storage import open_storage
-from ridgeline.engine.process import plan_distribution, process_start, stacks
+from ridgeline.engine.process import plan_distribution, stacks
 from ridgeline.engine.process.garbage import collect_again, short_pauses, spare_loaded
 from ridgeline.engine.process.heartbeat import HeartbeatSender, Send
 from ridgeline.engine.slot.hosting import CLOCK, Hosted, Specs, end_orderly
@@ -218,7 +218,7 @@ class Containers:
             outgoing, report = working.run(request, messages, rows or (), self._tag, place)
         collect_again()
         report.window.ready = ready
-        report.window.worker_began, report.window.daemon_began = process_start.worker_process()
+        report.window.worker_began, report.window.daemon_began = worker_process()
         if rows is not None:
             report.task_attempt = rows.task_attempt
         return outgoing, report
@@ -262,3 +262,34 @@ class Containers:
             self._failures += [failed.failure for failed in self._hosted.close(containers)]
             if containers is None:
                 self._hosted = None
+
+
+# When this process began ------------------------------------------------------------------------------------
+
+
+def _started() -> float:
+    """When Linux started this process (wall clock, to 10 ms); elsewhere, when this module was imported."""
+    now = CLOCK.wall()
+    try:
+        _, _, fields = Path("/proc/self/stat").read_text().rpartition(")")
+        uptime = float(Path("/proc/uptime").read_text().split()[0])
+        return now - max(0.0, uptime - int(fields.split()[19]) / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError):
+        return now
+
+
+_daemon_began = _started()
+_worker_began = 0.0
+
+
+def worker_process() -> tuple[float, float]:
+    """When this worker was forked, and when its daemon was started (wall clock); 0 and 0 without a fork."""
+    return (_worker_began, _daemon_began) if _worker_began else (0.0, 0.0)
+
+
+def _note_fork() -> None:
+    global _worker_began  # noqa: PLW0603  a process has one beginning
+    _worker_began = CLOCK.wall()
+
+
+os.register_at_fork(after_in_child=_note_fork)
