@@ -7,9 +7,9 @@ from ridgeline.plan.change.succession import succeed
 from ridgeline.plan.edits import AddOperator, AddSink, Edit, Repartition
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.following import place_following, strict_rules_broken
-from ridgeline.stram.placement import Offer, most_slots, place, wishes
+from ridgeline.stram.placement import HostCapacity, host_preferences, most_slots, place
 from ridgeline.stram.rules import PlanRules, Rules
-from ridgeline.stram.slots import Introduce, Member, RetireSlot, Slots, StartSlot
+from ridgeline.stram.slots import Member, RetireSlot, SendAssignments, Slots, StartSlot
 from support.stram.plans import Counter, Source
 
 
@@ -69,9 +69,9 @@ def test_a_changed_plan_has_wishes_like_any_other():
         AddSink("items", "more.data"),
     )
     placement = place_following(new, place(old, 2), [2, 3])
-    offers = {"one": Offer(4), "two": Offer(4)}
-    wished = wishes(new, placement, offers)
-    assert wished.keys() == {slot for slot, hosted in enumerate(placement) if hosted}
+    capacities = {"one": HostCapacity(4), "two": HostCapacity(4)}
+    preferences = host_preferences(new, placement, capacities)
+    assert preferences.keys() == {slot for slot, hosted in enumerate(placement) if hosted}
     assert PlanRules(new).place(2) is not None
 
 
@@ -79,17 +79,17 @@ def test_strict_rules_that_cannot_be_kept_are_found_before():
     rule = AffinityRule("ANTI_AFFINITY", ["step", "step"])
     app = application(2, rule)
     old = plan_application(app)
-    offers, where = {"one": Offer(4), "two": Offer(4)}, {0: "one", 1: "two"}
+    capacities, where = {"one": HostCapacity(4), "two": HostCapacity(4)}, {0: "one", 1: "two"}
     new = changed(app, old, Repartition("step", 3))
     placement = place_following(new, place(old, 2), [])
-    assert strict_rules_broken(new, placement, offers, where, {})
+    assert strict_rules_broken(new, placement, capacities, where, {})
     assert not strict_rules_broken(new, placement, {}, where, {})
 
 
 def two_slots():
     slots = Slots(((0,), (1,)), 1)
     slots.start()
-    assert there(0, 1, of=slots) == (Introduce(),)
+    assert there(0, 1, of=slots) == (SendAssignments(),)
     return slots
 
 
@@ -99,7 +99,7 @@ def test_reserved_slots_come_without_a_word_and_host_from_the_change_on():
     assert slots.reserve([2, 3], {}) == [StartSlot(2, 0), StartSlot(3, 0)]
     assert not there(3, 2, of=slots)
     assert slots.active == [0, 1]
-    assert slots.change(((0,), (1,), (2,), (3,)), Rules()) == (Introduce(),)
+    assert slots.change(((0,), (1,), (2,), (3,)), Rules()) == (SendAssignments(),)
 
 
 def test_numbers_without_containers_are_of_no_slot():
@@ -107,9 +107,12 @@ def test_numbers_without_containers_are_of_no_slot():
     slots.reserve([3], {})
     assert slots.numbers(2) == [2, 4]
     there(3, of=slots)
-    assert slots.change(((0,), (1,), (), (2,), ()), Rules()) == (Introduce(),)
+    assert slots.change(((0,), (1,), (), (2,), ()), Rules()) == (SendAssignments(),)
     assert slots.numbers(3) == [2, 4, 5]
-    assert slots.change(((0, 2), (1,), (), (), ()), Rules()) == (RetireSlot(3, orderly=True), Introduce())
+    assert slots.change(((0, 2), (1,), (), (), ()), Rules()) == (
+        RetireSlot(3, orderly=True),
+        SendAssignments(),
+    )
 
 
 def test_a_change_waits_for_slots_that_are_not_there():
@@ -117,7 +120,7 @@ def test_a_change_waits_for_slots_that_are_not_there():
     slots.reserve([2], {})
     assert not slots.change(((0,), (1,), (2,)), Rules())
     assert slots.missing == [2]
-    assert there(2, of=slots) == (Introduce(),)
+    assert there(2, of=slots) == (SendAssignments(),)
 
 
 def test_slots_are_given_back_whether_they_have_come_or_not():
@@ -131,7 +134,7 @@ def test_slots_are_given_back_whether_they_have_come_or_not():
 
 def test_a_number_is_used_again_once_its_job_has_ended():
     slots = two_slots()
-    assert slots.change(((0, 1), ()), Rules()) == (RetireSlot(1, orderly=True), Introduce())
+    assert slots.change(((0, 1), ()), Rules()) == (RetireSlot(1, orderly=True), SendAssignments())
     assert slots.numbers(1) == [2]
     assert not slots.job_ended(1, "")
     assert slots.numbers(2) == [1, 2]
@@ -142,7 +145,7 @@ def test_a_number_is_used_again_once_its_job_has_ended():
 def test_a_slot_that_is_lost_while_its_containers_go_is_not_awaited():
     slots = two_slots()
     slots.lost(1, "killed")
-    assert slots.change(((0, 1), ()), Rules()) == (RetireSlot(1, orderly=True), Introduce())
+    assert slots.change(((0, 1), ()), Rules()) == (RetireSlot(1, orderly=True), SendAssignments())
 
 
 def test_a_reserved_slot_whose_job_has_ended_is_started_again_if_it_is_needed():
@@ -157,6 +160,6 @@ def test_the_loss_of_places_leaves_reserved_slots_alone():
     slots.reserve([2], {})
     there(2, of=slots)
     slots.lost(1, "killed")
-    assert slots.make_do(1) == (RetireSlot(1), Introduce())
+    assert slots.shrink_to(1) == (RetireSlot(1), SendAssignments())
     assert slots.placement == ((0, 1), (), ())
     assert 2 in slots.members

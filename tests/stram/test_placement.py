@@ -10,7 +10,14 @@ from ridgeline import AffinityRule, Application
 from ridgeline.api.errors import RidgelineError
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.hosts import Unit, choose_hosts
-from ridgeline.stram.placement import Offer, Wish, broken_rules, count_slots, place, wishes
+from ridgeline.stram.placement import (
+    HostCapacity,
+    HostPreference,
+    broken_rules,
+    count_slots,
+    host_preferences,
+    place,
+)
 from support.stram.plans import Counter, Source, plan
 
 
@@ -78,32 +85,40 @@ def test_containers_of_a_node_local_stream_are_not_split_where_slots_are_few():
 
 def test_slots_are_spread_over_hosts_and_neighbours_share_one():
     found = plan(inputs=2, partitions=2)
-    offers = {"alpha": Offer(4), "beta": Offer(4)}
-    hosts = [wish.hosts for _, wish in sorted(wishes(found, place(found, 6), offers).items())]
+    capacities = {"alpha": HostCapacity(4), "beta": HostCapacity(4)}
+    hosts = [
+        preference.hosts
+        for _, preference in sorted(host_preferences(found, place(found, 6), capacities).items())
+    ]
     assert hosts == [("alpha",)] * 3 + [("beta",)] * 3
-    assert not wishes(found, place(found, 6), {"alpha": Offer(8)})
+    assert not host_preferences(found, place(found, 6), {"alpha": HostCapacity(8)})
 
 
 def test_slots_of_a_node_local_stream_get_one_host():
     found = near("NODE_LOCAL", "NODE_LOCAL", None)
     placement = place(found, 9)
-    wanted = wishes(found, placement, {"alpha": Offer(5), "beta": Offer(5)})
+    wanted = host_preferences(found, placement, {"alpha": HostCapacity(5), "beta": HostCapacity(5)})
     home = {container: slot for slot, hosted in enumerate(placement) for container in hosted}
     first, second = ({wanted[home[container]] for container in group} for group in ((0, 3, 4), (1, 5, 6)))
     assert sorted([*first, *second], key=str) == [
-        Wish(("alpha",), binding=True),
-        Wish(("beta",), binding=True),
+        HostPreference(("alpha",), binding=True),
+        HostPreference(("beta",), binding=True),
     ]
     assert not any(wanted[home[container]].binding for container in (2, 7, 8))
 
 
 def test_slots_of_a_rack_local_stream_get_one_rack():
     found = near("RACK_LOCAL")
-    offers = {"a1": Offer(1, "a"), "a2": Offer(1, "a"), "b1": Offer(2, "b"), "b2": Offer(2, "b")}
-    wanted = wishes(found, place(found, 3), offers)
-    assert {frozenset(wish.hosts) for wish in wanted.values()} == {frozenset({"b1", "b2"})}
-    assert all(wish.binding for wish in wanted.values())
-    assert {wish.hosts[0] for wish in wanted.values()} == {"b1", "b2"}
+    capacities = {
+        "a1": HostCapacity(1, "a"),
+        "a2": HostCapacity(1, "a"),
+        "b1": HostCapacity(2, "b"),
+        "b2": HostCapacity(2, "b"),
+    }
+    wanted = host_preferences(found, place(found, 3), capacities)
+    assert {frozenset(preference.hosts) for preference in wanted.values()} == {frozenset({"b1", "b2"})}
+    assert all(preference.binding for preference in wanted.values())
+    assert {preference.hosts[0] for preference in wanted.values()} == {"b1", "b2"}
 
 
 @settings(deadline=None)
@@ -111,17 +126,19 @@ def test_slots_of_a_rack_local_stream_get_one_rack():
     st.lists(st.sampled_from([None, "NODE_LOCAL", "RACK_LOCAL"]), min_size=1, max_size=3),
     st.integers(1, 3),
     st.integers(1, 12),
-    st.dictionaries(st.sampled_from("abcd"), st.builds(Offer, st.integers(0, 6), st.sampled_from("xy"))),
+    st.dictionaries(
+        st.sampled_from("abcd"), st.builds(HostCapacity, st.integers(0, 6), st.sampled_from("xy"))
+    ),
 )
-def test_every_slot_of_every_plan_gets_a_place(localities, partitions, slots, offers):
+def test_every_slot_of_every_plan_gets_a_place(localities, partitions, slots, capacities):
     found = near(*localities, partitions=partitions)
     containers = [container.id for container in found.execution.containers]
     placement = place(found, min(slots, len(containers)))
     assert all(placement)
     assert sorted(container for hosted in placement for container in hosted) == containers
-    wanted = wishes(found, placement, offers)
-    assert sorted(wanted) == (list(range(len(placement))) if len(offers) > 1 else [])
-    assert all(set(wish.hosts) <= offers.keys() for wish in wanted.values())
+    wanted = host_preferences(found, placement, capacities)
+    assert sorted(wanted) == (list(range(len(placement))) if len(capacities) > 1 else [])
+    assert all(set(preference.hosts) <= capacities.keys() for preference in wanted.values())
 
 
 def ruled(*rules, partitions=2):
@@ -136,9 +153,9 @@ def ruled(*rules, partitions=2):
     return plan_application(app)
 
 
-def hosts_of(found, placement, wished):
+def hosts_of(found, placement, preferences):
     """The host of each partition, by operator."""
-    home = {box: wished[slot].hosts[0] for slot, hosted in enumerate(placement) for box in hosted}
+    home = {box: preferences[slot].hosts[0] for slot, hosted in enumerate(placement) for box in hosted}
     of_operator = {op: home[box.id] for box in found.execution.containers for op in box.operators}
     return {
         name: [of_operator[op.id] for op in found.physical.operators if op.name == name and not op.unifier]
@@ -146,7 +163,7 @@ def hosts_of(found, placement, wished):
     }
 
 
-HOSTS = {name: Offer(4, rack) for name, rack in (("a", "1"), ("b", "1"), ("c", "2"), ("d", "2"))}
+HOSTS = {name: HostCapacity(4, rack) for name, rack in (("a", "1"), ("b", "1"), ("c", "2"), ("d", "2"))}
 
 
 @pytest.mark.guide("002", "Affinity Rules")
@@ -167,8 +184,8 @@ def test_rules_choose_hosts_and_racks():
     ):
         found = ruled(*rules)
         placement = place(found, slots)
-        wished = wishes(found, placement, HOSTS)
-        at = hosts_of(found, placement, wished)
+        preferences = host_preferences(found, placement, HOSTS)
+        at = hosts_of(found, placement, preferences)
         if together in rules:
             assert len({*at["step0"], *at["step1"]}) == 1
         if apart in rules:
@@ -180,7 +197,7 @@ def test_rules_choose_hosts_and_racks():
         if there in rules:
             assert {*at["step0"], *at["source1"]} <= {"b", "c"}
             assert HOSTS[at["source0"][0]].rack == "2"
-        assert not broken_rules(found, placement, wished, HOSTS)
+        assert not broken_rules(found, placement, preferences, HOSTS)
 
 
 def test_rules_that_hosts_or_slots_are_too_few_for_are_told_and_relaxed_ones_go_first():
@@ -188,9 +205,9 @@ def test_rules_that_hosts_or_slots_are_too_few_for_are_told_and_relaxed_ones_go_
     wide = AffinityRule("ANTI_AFFINITY", ["source0", "source1", "step0", "step1"], relax=True)
     found = ruled(spread, wide, partitions=3)
     for slots, hosts, names in ((8, 4, ["affinity 2"]), (3, 4, ["affinity 2"]), (2, 4, None), (8, 2, None)):
-        offers = dict(list(HOSTS.items())[:hosts])
+        capacities = dict(list(HOSTS.items())[:hosts])
         placement = place(found, slots)
-        rules = broken_rules(found, placement, wishes(found, placement, offers), offers)
+        rules = broken_rules(found, placement, host_preferences(found, placement, capacities), capacities)
         assert [rule.name for rule in rules] == (names or ["affinity 1", "affinity 2"])
         assert sorted(box for hosted in placement for box in hosted) == list(range(8))
         assert all(placement)
@@ -223,9 +240,9 @@ def test_every_rule_is_kept_or_told(rules, slots):
     )
     assert len(placement) == slots
     assert all(placement)
-    wished = wishes(found, placement, HOSTS)
-    at = hosts_of(found, placement, wished)
-    told = [rule.name for rule in broken_rules(found, placement, wished, HOSTS)]
+    preferences = host_preferences(found, placement, HOSTS)
+    at = hosts_of(found, placement, preferences)
+    told = [rule.name for rule in broken_rules(found, placement, preferences, HOSTS)]
     for rule in found.logical.affinity:
         hosts = [{*at[name]} for name in dict.fromkeys(rule.operators)]
         if not rule.apart:
@@ -240,9 +257,9 @@ def test_a_host_that_is_not_there_is_told_and_the_slot_runs_anywhere():
         AffinityRule("AFFINITY", ["source0"], hosts=["z"]), AffinityRule("AFFINITY", ["step0"], hosts=["a"])
     )
     placement = place(found, 6)
-    wished = wishes(found, placement, HOSTS)
-    assert [rule.name for rule in broken_rules(found, placement, wished, HOSTS)] == ["affinity 1"]
-    assert {*hosts_of(found, placement, wished)["step0"]} == {"a"}
+    preferences = host_preferences(found, placement, HOSTS)
+    assert [rule.name for rule in broken_rules(found, placement, preferences, HOSTS)] == ["affinity 1"]
+    assert {*hosts_of(found, placement, preferences)["step0"]} == {"a"}
 
 
 def test_choosing_hosts_comes_to_an_end_where_there_is_no_solution():

@@ -6,17 +6,17 @@ from hypothesis import strategies as st
 
 from ridgeline import AffinityRule, Application
 from ridgeline.plan.planner import plan_application
-from ridgeline.stram.placement import Offer, Wish, place
+from ridgeline.stram.placement import HostCapacity, HostPreference, place
 from ridgeline.stram.rules import PlanRules, Rules, describe_given_up
 from ridgeline.stram.slots import (
     AskHosts,
     GiveUpRule,
     GiveUpSlot,
-    Introduce,
     Member,
     Misplaced,
     MoveSlot,
     RetireSlot,
+    SendAssignments,
     Slots,
     StartSlot,
 )
@@ -37,7 +37,7 @@ def test_slots_are_introduced_once_all_are_there():
     slots = two_slots()
     assert not slots.joined(1, member(1))
     assert slots.missing == [0]
-    assert slots.joined(0, member(0)) == (Introduce(),)
+    assert slots.joined(0, member(0)) == (SendAssignments(),)
     assert slots.members == {0: member(0), 1: member(1)}
 
 
@@ -49,7 +49,7 @@ def test_a_slot_that_is_lost_comes_back_by_sparks_own_retry():
     assert slots.lost(1, "again") is None
     assert slots.missing == [1]
     assert slots.has_joined_before(1)
-    assert slots.joined(1, member(7)) == (Introduce(),)
+    assert slots.joined(1, member(7)) == (SendAssignments(),)
     assert slots.members[1] == member(7)
 
 
@@ -57,7 +57,7 @@ def test_a_process_that_joins_as_a_slot_that_is_there_replaces_it():
     slots = two_slots()
     slots.joined(0, member(0))
     slots.joined(1, member(1))
-    assert slots.joined(1, member(8)) == (Introduce(),)
+    assert slots.joined(1, member(8)) == (SendAssignments(),)
     assert slots.members[1] == member(8)
 
 
@@ -90,9 +90,9 @@ def test_slots_without_a_core_are_retired_and_their_containers_spread():
         slots.joined(number, member(number))
     slots.lost(0, "host gone")
     slots.lost(2, "host gone")
-    assert not slots.make_do(3)
-    assert not slots.make_do(0)
-    assert list(slots.make_do(1)) == [RetireSlot(0), RetireSlot(2), Introduce()]
+    assert not slots.shrink_to(3)
+    assert not slots.shrink_to(0)
+    assert list(slots.shrink_to(1)) == [RetireSlot(0), RetireSlot(2), SendAssignments()]
     assert slots.placement == ((), (0, 1, 2, 3, 4, 5), ())
     assert not slots.missing
     assert not slots.job_ended(0, "cancelled")
@@ -106,39 +106,43 @@ def test_making_do_keeps_every_container_and_retires_those_that_are_away_first(d
     for slot in there:
         slots.joined(slot, member(slot))
     places = data.draw(st.integers(1, number))
-    found = slots.make_do(places)
+    found = slots.shrink_to(places)
     assert sorted(container for hosted in slots.placement for container in hosted) == list(range(2 * number))
     assert len(slots.active) == places
     kept = there & set(slots.active)
     assert len(kept) == min(places, len(there))
     assert set(slots.members) == kept
-    assert (Introduce() in found) == (not slots.missing and places < number)
+    assert (SendAssignments() in found) == (not slots.missing and places < number)
 
 
-TWO_HOSTS = {"alpha": Offer(2), "beta": Offer(2)}
+TWO_HOSTS = {"alpha": HostCapacity(2), "beta": HostCapacity(2)}
 
 
 def on(host, number=0):
     return Member(host, 100 + number, "address", host)
 
 
-class Wished(Rules):
+class Preferring(Rules):
     """Wishes of a function of the hosts, and no other rules."""
 
-    def __init__(self, wish):
-        self._wish = wish
+    def __init__(self, preference):
+        self._wish = preference
 
-    def wishes(self, placement, offers, stay):
-        return self._wish(offers)
+    def host_preferences(self, placement, capacities, stay):
+        return self._wish(capacities)
 
 
 def near_slots():
     """Two slots that must be on one host: alpha, or the first one that is there."""
 
-    def wish(offers):
-        return dict.fromkeys((0, 1), Wish(tuple(sorted(offers))[:1], binding=True)) if offers else {}
+    def preference(capacities):
+        return (
+            dict.fromkeys((0, 1), HostPreference(tuple(sorted(capacities))[:1], binding=True))
+            if capacities
+            else {}
+        )
 
-    slots = Slots(((0,), (1,)), 1, Wished(wish), TWO_HOSTS)
+    slots = Slots(((0,), (1,)), 1, Preferring(preference), TWO_HOSTS)
     assert list(slots.start()) == [StartSlot(0, 0, ("alpha",)), StartSlot(1, 0, ("alpha",))]
     return slots
 
@@ -148,22 +152,22 @@ def test_a_slot_on_the_wrong_host_is_asked_for_again_up_to_a_limit_and_that_is_s
     slots.joined(0, on("alpha"))
     for job in (1, 2, 3):
         assert slots.joined(1, on("beta")) == (AskHosts(),)
-        assert list(slots.offered(TWO_HOSTS)) == [MoveSlot(1, ("alpha",))]
+        assert list(slots.hosts_changed(TWO_HOSTS)) == [MoveSlot(1, ("alpha",))]
         assert slots.missing == [1]
         assert slots.job_ended(1, "cancelled") == (StartSlot(1, job, ("alpha",)),)
-    assert slots.joined(1, on("beta")) == (Misplaced(1, "beta", ("alpha",)), Introduce())
+    assert slots.joined(1, on("beta")) == (Misplaced(1, "beta", ("alpha",)), SendAssignments())
     slots.window_ran()
     slots.lost(0, "killed")
-    assert slots.joined(0, on("alpha")) == (Introduce(),)
+    assert slots.joined(0, on("alpha")) == (SendAssignments(),)
 
 
 def test_a_slot_that_is_moved_has_not_failed():
     slots = near_slots()
     slots.joined(0, on("alpha"))
     slots.joined(1, on("beta"))
-    slots.offered(TWO_HOSTS)
+    slots.hosts_changed(TWO_HOSTS)
     slots.job_ended(1, "cancelled")
-    assert slots.joined(1, on("alpha")) == (Introduce(),)
+    assert slots.joined(1, on("alpha")) == (SendAssignments(),)
     assert slots.job_ended(1, "killed") == (StartSlot(1, 2, ("alpha",)),)
     assert slots.job_ended(1, "killed") == (GiveUpSlot(1, "killed", 2),)
 
@@ -172,28 +176,28 @@ def test_slots_of_a_host_that_is_gone_may_be_on_another_one():
     slots = near_slots()
     for slot in (0, 1):
         slots.joined(slot, on("beta"))
-    left = {"beta": Offer(2)}
-    assert slots.offered(left) == (Introduce(),)
+    left = {"beta": HostCapacity(2)}
+    assert slots.hosts_changed(left) == (SendAssignments(),)
     assert slots.job_ended(0, "killed") == (StartSlot(0, 1, ("beta",)),)
 
 
 def test_a_slot_stays_where_it_is():
-    slots = Slots(((0,), (1,)), 1, Wished(lambda _offers: {0: Wish(("alpha",))}), TWO_HOSTS)
+    slots = Slots(((0,), (1,)), 1, Preferring(lambda _capacities: {0: HostPreference(("alpha",))}), TWO_HOSTS)
     assert list(slots.start()) == [StartSlot(0, 0, ("alpha",)), StartSlot(1, 0)]
     slots.joined(0, on("beta"))
-    assert slots.joined(1, on("alpha")) == (Introduce(),)
+    assert slots.joined(1, on("alpha")) == (SendAssignments(),)
     assert slots.job_ended(0, "killed") == (StartSlot(0, 1, ("beta",)),)
     assert slots.job_ended(1, "killed") == (StartSlot(1, 1, ("alpha",)),)
 
 
 def test_hosts_that_come_later_are_known_to_wishes():
-    def wish(offers):
-        return dict.fromkeys((0, 1), Wish(("alpha",), binding=True)) if len(offers) > 1 else {}
+    def preference(capacities):
+        return dict.fromkeys((0, 1), HostPreference(("alpha",), binding=True)) if len(capacities) > 1 else {}
 
-    slots = Slots(((0,), (1,)), 1, Wished(wish), {"alpha": Offer(1)})
+    slots = Slots(((0,), (1,)), 1, Preferring(preference), {"alpha": HostCapacity(1)})
     slots.joined(0, on("alpha"))
     assert slots.joined(1, on("beta")) == (AskHosts(),)
-    assert slots.offered(TWO_HOSTS) == [MoveSlot(1, ("alpha",))]
+    assert slots.hosts_changed(TWO_HOSTS) == [MoveSlot(1, ("alpha",))]
 
 
 def ruled_slots(*rules, slots, hosts, partitions=3):
@@ -205,14 +209,14 @@ def ruled_slots(*rules, slots, hosts, partitions=3):
     for rule in rules:
         app.add_affinity(rule)
     plan = plan_application(app)
-    offers = {host: Offer(4) for host in hosts}
-    found = Slots(place(plan, slots), 9, PlanRules(plan), offers)
+    capacities = {host: HostCapacity(4) for host in hosts}
+    found = Slots(place(plan, slots), 9, PlanRules(plan), capacities)
     asked = found.start()
     assert all(one.hosts for one in asked)
     where = {one.slot: one.hosts[0] for one in asked}
     for slot, host in where.items():
         last = found.joined(slot, on(host, slot))
-    assert last == (Introduce(),)
+    assert last == (SendAssignments(),)
     return found, where, plan
 
 
@@ -234,14 +238,14 @@ APART = AffinityRule("ANTI_AFFINITY", ["source", "step"])
 def test_a_host_that_is_lost_has_its_slots_where_strict_rules_let_them_be():
     slots, where, plan = ruled_slots(SPREAD, slots=3, hosts=["a", "b", "c", "d"])
     lost = next(slot for slot, host in where.items() if host == homes(slots, plan, where)["step"][0])
-    left = {host: Offer(4) for host in "abcd" if host != where[lost]}
+    left = {host: HostCapacity(4) for host in "abcd" if host != where[lost]}
     slots.job_ended(lost, "host gone")
     wrong = next(host for slot, host in where.items() if slot != lost)
     assert slots.joined(lost, on(wrong, 9)) == (AskHosts(),)
-    (moved,) = slots.offered(left)
+    (moved,) = slots.hosts_changed(left)
     assert set(moved.hosts).isdisjoint({*where.values()})  # the fourth host
     slots.job_ended(lost, "moved")
-    assert slots.joined(lost, on(moved.hosts[0], 10)) == (Introduce(),)
+    assert slots.joined(lost, on(moved.hosts[0], 10)) == (SendAssignments(),)
 
 
 @pytest.mark.guide("002", "Affinity Rules")
@@ -252,22 +256,24 @@ def test_a_rule_that_no_host_is_left_for_is_the_end_if_it_is_strict_and_else_is_
     for _ in range(0 if relax else 3):
         slots.job_ended(0, "host gone")
         assert slots.joined(0, on(where[1], 9)) == (AskHosts(),)
-        assert slots.offered({where[1]: Offer(4)}) == [MoveSlot(0, (where[0],))]  # it may come back
+        assert slots.hosts_changed({where[1]: HostCapacity(4)}) == [
+            MoveSlot(0, (where[0],))
+        ]  # it may come back
     slots.job_ended(0, "host gone")
     found = slots.joined(0, on(where[1], 9))
     if relax:
         assert found == (AskHosts(),)
-        found = slots.offered({where[1]: Offer(4)})
+        found = slots.hosts_changed({where[1]: HostCapacity(4)})
     (given_up,) = [one for one in found if isinstance(one, GiveUpRule)]
     assert given_up.hosts == (where[1],)
     text = describe_given_up(given_up.rule, given_up.hosts, given_up.slots)
     assert "rule `affinity 1` (ANTI_AFFINITY NODE_LOCAL of `source`, `step`)" in text
     assert f"there are 2 slots on host `{where[1]}`" in text
     assert ("give Spark more hosts" in text) is not relax
-    assert (Introduce() in found) is relax
+    assert (SendAssignments() in found) is relax
     if relax:
         slots.lost(1, "killed")
-        assert slots.joined(1, on(where[1], 11)) == (Introduce(),)
+        assert slots.joined(1, on(where[1], 11)) == (SendAssignments(),)
 
 
 def test_fewer_slots_keep_strict_rules_or_the_application_ends():
@@ -276,15 +282,15 @@ def test_fewer_slots_keep_strict_rules_or_the_application_ends():
     alone = next(slot for slot, hosted in enumerate(slots.placement) if where[slot] == before["source"][0])
     for slot in {0, 1, 2, 3} - {alone}:
         slots.lost(slot, "no core")
-    found = slots.make_do(2)  # the source's slot and one beside the steps
+    found = slots.shrink_to(2)  # the source's slot and one beside the steps
     assert not any(isinstance(one, GiveUpRule) for one in found)
     after = homes(slots, plan, where)
     assert set(after["source"]).isdisjoint(after["step"])
-    assert [one.rule.name for one in slots.make_do(1)] == ["affinity 1"]
+    assert [one.rule.name for one in slots.shrink_to(1)] == ["affinity 1"]
     assert len(slots.active) == 2  # nothing has changed
 
 
-def follow(slots, todo, offers, choose):
+def follow(slots, todo, capacities, choose):
     """Carry instructions out on these hosts, each time on one that `choose` takes; the rules given up."""
     todo, given_up = list(todo), []
     while todo:
@@ -292,11 +298,11 @@ def follow(slots, todo, offers, choose):
             case GiveUpRule(rule):
                 given_up.append(rule)
             case AskHosts():
-                todo += slots.offered(offers)
+                todo += slots.hosts_changed(capacities)
             case MoveSlot(slot, hosts):
                 slots.job_ended(slot, "moved")
                 todo += slots.joined(
-                    slot, on(choose(sorted(offers.keys() & {*hosts}) or sorted(offers)), slot)
+                    slot, on(choose(sorted(capacities.keys() & {*hosts}) or sorted(capacities)), slot)
                 )
     return given_up
 
@@ -308,7 +314,9 @@ def test_a_rule_of_hosts_is_kept_where_slots_are_fewer():
     for slot, host in where.items():
         if host == "b":
             slots.lost(slot, "no core")
-    assert not follow(slots, slots.make_do(2), {"a": Offer(4), "b": Offer(4)}, lambda hosts: hosts[0])
+    assert not follow(
+        slots, slots.shrink_to(2), {"a": HostCapacity(4), "b": HostCapacity(4)}, lambda hosts: hosts[0]
+    )
     at = {slot: member.node for slot, member in slots.members.items()}
     assert homes(slots, plan, at)["source"] == ["b"]
 
@@ -330,16 +338,16 @@ def test_strict_rules_are_kept_or_the_application_ends_whatever_comes_and_goes(r
 
     for _ in range(data.draw(st.integers(1, 8))):
         alive = sorted(data.draw(st.sets(st.sampled_from("abcd"), min_size=1)))
-        offers = {host: Offer(4) for host in alive}
-        todo = list(slots.make_do(data.draw(st.integers(1, 3))))
+        capacities = {host: HostCapacity(4) for host in alive}
+        todo = list(slots.shrink_to(data.draw(st.integers(1, 3))))
         for slot in slots.active:
             if slot not in slots.members or slots.members[slot].node not in alive:
                 slots.lost(slot, "gone")
                 todo += slots.joined(slot, on(choose(alive), slot))
-        given_up = follow(slots, todo, offers, choose)
+        given_up = follow(slots, todo, capacities, choose)
         if any(not rule.relax for rule in given_up):
             return
         boxes = sorted(box for hosted in slots.placement for box in hosted)
         assert boxes == [box.id for box in plan.execution.containers]
         at = {slot: member.node for slot, member in slots.members.items()}
-        assert all(rule.relax for rule in PlanRules(plan).broken(slots.placement, at, offers))
+        assert all(rule.relax for rule in PlanRules(plan).broken(slots.placement, at, capacities))

@@ -12,9 +12,9 @@ from ridgeline.plan.protocol import WindowRequest
 from ridgeline.plan.transition import transition
 from ridgeline.stram.control import ContainersMoved, RunWindow
 from ridgeline.stram.master import Master
-from ridgeline.stram.placement import Offer, Wish
+from ridgeline.stram.placement import HostCapacity, HostPreference
 from ridgeline.stram.slot_attempts import SlotAttempts
-from ridgeline.stram.slots import EmptySlot, Introduce, Member, Slots, StartSlot
+from ridgeline.stram.slots import EmptySlot, Member, SendAssignments, Slots, StartSlot
 from ridgeline.stram.speculation import LEAST_WINDOWS, Speculation
 from support.engine.applications import Number, Sum, sink
 from support.engine.in_slots import two_stages
@@ -123,7 +123,7 @@ def test_an_attempt_after_one_that_was_late_may_take_longer_until_a_window_has_e
         story.speculation.ended(window, story.stages[0][1], story.now)
         found = story.late(1_000.0)
         limits.append(found.limit_seconds)
-        story.speculation.hedged(found._replace(seconds=1.0))
+        story.speculation.swapped(found._replace(seconds=1.0))
     assert limits == pytest.approx([15.0, 30.0, 60.0, 120.0])
 
 
@@ -152,7 +152,7 @@ def test_windows_that_take_longer_for_good_are_late_no_more():
         window += 1
         if found:
             hedges += 1
-            story.speculation.hedged(found)
+            story.speculation.swapped(found)
             story.window(window, 10.0, restores=True)
             window += 1
     assert 0 < hedges < 20
@@ -163,11 +163,13 @@ def test_windows_that_take_longer_for_good_are_late_no_more():
 
 def slots_with(*nodes, binding=None):
     """Slots of which the last is the spare, all there, on these hosts."""
-    offers = {node: Offer(4) for node in nodes if node}
-    found = Slots((*((number,) for number in range(len(nodes) - 1)), ()), 3, offers=offers, spare=True)
+    capacities = {node: HostCapacity(4) for node in nodes if node}
+    found = Slots(
+        (*((number,) for number in range(len(nodes) - 1)), ()), 3, capacities=capacities, spare=True
+    )
     assert found.start() == [StartSlot(number, 0) for number in range(len(nodes))]
     if binding:
-        found._wishes[0] = Wish(binding, binding=True)
+        found._preferences[0] = HostPreference(binding, binding=True)
     for slot, node in enumerate(nodes):
         found.joined(slot, Member("host", slot, "address", node))
     return found
@@ -175,20 +177,20 @@ def slots_with(*nodes, binding=None):
 
 def test_a_late_slot_and_the_spare_change_places_and_back():
     slots = slots_with("", "", "")
-    assert slots.stand_in(0) == (EmptySlot(0), Introduce())
+    assert slots.swap_with_spare(0) == (EmptySlot(0), SendAssignments())
     assert (slots.placement, slots.spare, slots.active) == (((), (1,), (0,)), 0, [1, 2])
-    assert slots.stand_in(1) == (EmptySlot(1), Introduce())
+    assert slots.swap_with_spare(1) == (EmptySlot(1), SendAssignments())
     assert (slots.placement, slots.spare) == (((1,), (), (0,)), 1)
 
 
 def test_nobody_waits_for_a_spare_that_is_gone_and_it_comes_back():
     slots = slots_with("", "", "")
     slots.lost(2, "killed")
-    assert slots.stand_in(0) == ()
+    assert slots.swap_with_spare(0) == ()
     assert not slots.missing
     assert slots.job_ended(2, "killed") == (StartSlot(2, 1),)
     assert slots.joined(2, Member("host", 9, "address")) == ()
-    assert slots.stand_in(0) == (EmptySlot(0), Introduce())
+    assert slots.swap_with_spare(0) == (EmptySlot(0), SendAssignments())
 
 
 def test_a_spare_that_never_joins_is_given_up():
@@ -200,21 +202,21 @@ def test_a_spare_that_never_joins_is_given_up():
         assert slots.job_ended(2, "exit code 1") == (StartSlot(2, job),)
     assert slots.job_ended(2, "exit code 1") == ()
     assert slots.spare is None
-    assert slots.stand_in(0) == ()
+    assert slots.swap_with_spare(0) == ()
 
 
 def test_what_was_lost_is_the_spare_when_it_comes_back():
     slots = slots_with("", "", "")
     slots.lost(1, "killed")
-    assert slots.stand_in(1) == (EmptySlot(1), Introduce())
+    assert slots.swap_with_spare(1) == (EmptySlot(1), SendAssignments())
     assert slots.job_ended(1, "killed") == (StartSlot(1, 1),)
     assert slots.joined(1, Member("host", 9, "address")) == ()
     assert slots.active == [0, 2]
 
 
 def test_a_spare_on_another_host_than_is_needed_does_not_stand_in():
-    assert slots_with("one", "two", "two", binding=("one",)).stand_in(0) == ()
-    assert slots_with("one", "two", "one", binding=("one",)).stand_in(0)
+    assert slots_with("one", "two", "two", binding=("one",)).swap_with_spare(0) == ()
+    assert slots_with("one", "two", "one", binding=("one",)).swap_with_spare(0)
 
 
 def test_a_change_of_the_plan_keeps_the_spare():

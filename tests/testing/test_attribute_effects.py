@@ -259,7 +259,7 @@ ELSEWHERE = {
     "than_windows_are_kept_is_as_late_as_that",
     "ages_from_newest_record": "measure/age/test_from_newest.py::test_old_data_shows_how_far_records_are_"
     "behind_the_newest",
-    "speculation": "engine/driver/slots/test_hedging.py::test_windows_go_on_while_a_slot_stands_still",
+    "speculation": "engine/driver/slots/test_spare.py::test_windows_go_on_while_a_slot_stands_still",
     "speculation_multiplier": "stram/test_speculation.py::test_a_slot_is_late_by_the_multiple_of_its_own_"
     "past",
 }

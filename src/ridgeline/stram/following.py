@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.placement_rule import PlacementRule
-from ridgeline.stram.placement import Offers, Placement, Wish, place
+from ridgeline.stram.placement import HostCapacities, HostPreference, Placement, place
 from ridgeline.stram.rules import PlanRules
 
 _NOWHERE: Mapping[int, str] = {}
@@ -46,32 +46,38 @@ def place_spread(plan: Plan, placement: Placement, fresh: Sequence[int]) -> Plac
     return tuple(found.get(slot, ()) for slot in range(width))
 
 
-def wishes_for_fresh(
-    placement: Placement, fresh: Sequence[int], offers: Offers, where: Mapping[int, str], free: Sequence[str]
-) -> Mapping[int, Wish]:
+def preferences_for_fresh(
+    placement: Placement,
+    fresh: Sequence[int],
+    capacities: HostCapacities,
+    where: Mapping[int, str],
+    free: Sequence[str],
+) -> Mapping[int, HostPreference]:
     """The hosts for fresh slots that may be anywhere: the one of `free` with the most places left, each."""
-    left = {host: offer.places for host, offer in offers.items() if host in free}
+    left = {host: offer.places for host, offer in capacities.items() if host in free}
     for slot, host in where.items():
         if host in left and slot < len(placement) and placement[slot]:
             left[host] -= 1
-    found: dict[int, Wish] = {}
+    found: dict[int, HostPreference] = {}
     for slot in fresh if left else ():
         host = min(left, key=lambda name: (-left[name], name))
         left[host] -= 1
-        found[slot] = Wish((host,))
+        found[slot] = HostPreference((host,))
     return found
 
 
 def strict_rules_broken(
     new: Plan,
     placement: Placement,
-    offers: Offers,
+    capacities: HostCapacities,
     where: Mapping[int, str],
-    wished: Mapping[int, Wish],
+    preferences: Mapping[int, HostPreference],
 ) -> Sequence[PlacementRule]:
     """The strict rules that would be broken by slots where they are, or should be; none on one machine."""
-    if not offers:
+    if not capacities:
         return ()
-    hosts = {slot: wish.hosts[0] for slot, wish in wished.items() if wish.hosts} | dict(where)
+    hosts = {
+        slot: preference.hosts[0] for slot, preference in preferences.items() if preference.hosts
+    } | dict(where)
     at = {slot: host for slot, host in hosts.items() if slot < len(placement) and placement[slot]}
-    return [rule for rule in PlanRules(new).broken(placement, at, offers) if not rule.relax]
+    return [rule for rule in PlanRules(new).broken(placement, at, capacities) if not rule.relax]

@@ -38,19 +38,19 @@ _ONE_RACK = frozenset({Locality.NODE_LOCAL, Locality.RACK_LOCAL})
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class HostCapacity:
     """What a host has: so many places for slots, and its rack ("" if unknown: all such are one rack)."""
 
     places: int
     rack: str = ""
 
 
-Offers = Mapping[str, Offer]
+HostCapacities = Mapping[str, HostCapacity]
 """What the hosts have, by name; none where there is nothing to choose."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class HostPreference:
     """The hosts where a slot should run; none: anywhere. `binding`: a locality or a rule asks for it."""
 
     hosts: tuple[str, ...] = ()
@@ -162,21 +162,21 @@ def _cut(groups: Sequence[Sequence[int]], slots: int) -> Placement:
     return tuple(tuple(sorted(containers[bounds[slot] : bounds[slot + 1]])) for slot in range(slots))
 
 
-def wishes(
-    plan: Plan, placement: Placement, offers: Offers, stay: Mapping[int, str] = _NOBODY
-) -> Mapping[int, Wish]:
+def host_preferences(
+    plan: Plan, placement: Placement, capacities: HostCapacities, stay: Mapping[int, str] = _NOBODY
+) -> Mapping[int, HostPreference]:
     """On which host each slot should run.
 
     Slots whose containers a NODE_LOCAL stream joins get one host, those of a RACK_LOCAL stream one rack. All
     others are spread evenly; slots that follow each other share a host where that is possible. `stay`: the
     hosts of slots that are not to move, if that breaks no rule.
     """
-    if len(offers) < 2:  # noqa: PLR2004  there is nothing to choose
+    if len(capacities) < 2:  # noqa: PLR2004  there is nothing to choose
         return {}
     slots = [slot for slot, hosted in enumerate(placement) if hosted]
     hosts = _slots_on_one(_ONE_HOST, plan, placement)
-    free = {host: offer.places for host, offer in offers.items()}
-    found: dict[int, Wish] = dict(_ruled(plan, placement, offers, free, stay))
+    free = {host: offer.places for host, offer in capacities.items()}
+    found: dict[int, HostPreference] = dict(_ruled(plan, placement, capacities, free, stay))
     for rack_group in sorted(
         _slots_on_one(_ONE_RACK, plan, placement), key=lambda group: (-len(group), group)
     ):
@@ -184,54 +184,58 @@ def wishes(
             continue
         units = [group for group in hosts if group[0] in rack_group and group[0] not in found]
         chosen = [found[slot].hosts[0] for slot in rack_group if slot in found]
-        near = _hosts_beside(offers, chosen[0]) if chosen else _rack(offers, free)
+        near = _hosts_beside(capacities, chosen[0]) if chosen else _rack(capacities, free)
         for unit in sorted(units, key=lambda group: (-len(group), group)):
             one_host = len(rack_group) == len(unit)  # no stream asks for a rack: every host will do
             host = _freest(free if one_host else near, free)
             free[host] -= len(unit)
             allowed = (host,) if len(unit) > 1 else tuple(sorted(near, key=lambda name: name != host))
-            found.update(dict.fromkeys(unit, Wish(allowed, binding=True)))
+            found.update(dict.fromkeys(unit, HostPreference(allowed, binding=True)))
     others = [slot for slot in slots if slot not in found]
     for slot, host in zip(others, _shares(len(others), free), strict=True):
-        found[slot] = Wish((host,))
+        found[slot] = HostPreference((host,))
     return found
 
 
 def _ruled(
-    plan: Plan, placement: Placement, offers: Offers, free: dict[str, int], stay: Mapping[int, str]
-) -> Mapping[int, Wish]:
+    plan: Plan,
+    placement: Placement,
+    capacities: HostCapacities,
+    free: dict[str, int],
+    stay: Mapping[int, str],
+) -> Mapping[int, HostPreference]:
     """The hosts of slots that rules are about, and of those that must be on one host with them.
 
     Takes their places from `free`. If all rules cannot be kept, strict ones come first.
     """
     rules = sorted(plan.logical.affinity, key=lambda rule: rule.relax)
-    found = _keep(plan, placement, offers, free, rules, stay)
+    found = _keep(plan, placement, capacities, free, rules, stay)
     if found is None:
         kept: list[PlacementRule] = []
         found = {}
         for rule in rules:
-            more = _keep(plan, placement, offers, free, [*kept, rule], stay)
+            more = _keep(plan, placement, capacities, free, [*kept, rule], stay)
             if more is not None:
                 kept, found = [*kept, rule], more
-    for wish in found.values():
-        free[wish.hosts[0]] -= 1
+    for preference in found.values():
+        free[preference.hosts[0]] -= 1
     return found
 
 
 def _keep(
     plan: Plan,
     placement: Placement,
-    offers: Offers,
+    capacities: HostCapacities,
     free: Mapping[str, int],
     rules: Sequence[PlacementRule],
     stay: Mapping[int, str],
-) -> Mapping[int, Wish] | None:
+) -> Mapping[int, HostPreference] | None:
     """Hosts with which rules are kept, of the slots that they are about; None if there are none."""
     units = _slots_on_one(_ONE_HOST, plan, placement)
     inside = [[container for slot in unit for container in placement[slot]] for unit in units]
     apart = lifted(containers_apart(plan, _ONE_RACK, rules), inside)
     by_rack = lifted(containers_apart(plan, (Locality.RACK_LOCAL,), rules), inside)
-    racks = {host: offer.rack for host, offer in offers.items()}
+    racks = {host: offer.rack for host, offer in capacities.items()}
     allowed = allowed_hosts(plan, racks, rules)
     groups = _containers_on_one(_ONE_RACK, plan, rules)
     group_of = {one: number for number, group in enumerate(groups) for one in group if len(group) > 1}
@@ -239,9 +243,9 @@ def _keep(
     numbers: list[int] = []
     for number, unit in enumerate(units):
         hosts = [allowed[one] for one in inside[number] if one in allowed]
-        at = [frozenset({stay[slot]}) for slot in unit if stay.get(slot) in offers]
+        at = [frozenset({stay[slot]}) for slot in unit if stay.get(slot) in capacities]
         if hosts or at or any(number in pair for pair in apart):
-            possible = frozenset(offers).intersection(*hosts, *at)
+            possible = frozenset(capacities).intersection(*hosts, *at)
             near = {group_of[one] for one in inside[number] if one in group_of}
             asked.append(Unit(len(unit), possible, min(near, default=-1)))
             numbers.append(number)
@@ -260,35 +264,37 @@ def _keep(
     for number, one, host in zip(numbers, asked, chosen, strict=True):
         free_to_choose = number not in bound and one.rack_group < 0 and len(units[number]) == 1
         others = sorted(set(one.allowed) - {host}) if free_to_choose else ()
-        found.update(dict.fromkeys(units[number], Wish((host, *others), binding=True)))
+        found.update(dict.fromkeys(units[number], HostPreference((host, *others), binding=True)))
     return found
 
 
 def broken_rules(
-    plan: Plan, placement: Placement, wished: Mapping[int, Wish], offers: Offers
+    plan: Plan, placement: Placement, preferences: Mapping[int, HostPreference], capacities: HostCapacities
 ) -> Sequence[PlacementRule]:
     """The affinity rules that this placement cannot keep. Without offers all slots are on one host."""
     where = {
-        container: wish.hosts[0] if (wish := wished.get(slot)) and wish.hosts else f"slot {slot}"
+        container: preference.hosts[0]
+        if (preference := preferences.get(slot)) and preference.hosts
+        else f"slot {slot}"
         for slot, hosted in enumerate(placement)
         for container in hosted
     }
-    if len(offers) < 2:  # noqa: PLR2004  one host has all
-        where = dict.fromkeys(where, next(iter(offers), ""))
-    return broken(plan, where, {host: offer.rack for host, offer in offers.items()})
+    if len(capacities) < 2:  # noqa: PLR2004  one host has all
+        where = dict.fromkeys(where, next(iter(capacities), ""))
+    return broken(plan, where, {host: offer.rack for host, offer in capacities.items()})
 
 
-def _rack(offers: Offers, free: Mapping[str, int]) -> Sequence[str]:
+def _rack(capacities: HostCapacities, free: Mapping[str, int]) -> Sequence[str]:
     """The hosts of the rack that has the most places left."""
     racks: dict[str, list[str]] = {}
-    for host in sorted(offers):
-        racks.setdefault(offers[host].rack, []).append(host)
+    for host in sorted(capacities):
+        racks.setdefault(capacities[host].rack, []).append(host)
     return max(racks.values(), key=lambda hosts: sum(free[host] for host in hosts))
 
 
-def _hosts_beside(offers: Offers, host: str) -> Sequence[str]:
+def _hosts_beside(capacities: HostCapacities, host: str) -> Sequence[str]:
     """The hosts of a host's rack."""
-    return [other for other in sorted(offers) if offers[other].rack == offers[host].rack]
+    return [other for other in sorted(capacities) if capacities[other].rack == capacities[host].rack]
 
 
 def _freest(hosts: Iterable[str], free: Mapping[str, int]) -> str:

@@ -13,7 +13,7 @@ from ridgeline.api.errors import listed
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.stram.anti_affinity import broken, containers_apart, containers_of
-from ridgeline.stram.placement import Offers, Placement, Wish, place, wishes
+from ridgeline.stram.placement import HostCapacities, HostPreference, Placement, host_preferences, place
 
 _HOSTS = (Locality.NODE_LOCAL, Locality.RACK_LOCAL)
 
@@ -21,18 +21,18 @@ _HOSTS = (Locality.NODE_LOCAL, Locality.RACK_LOCAL)
 class Rules:
     """No rules at all."""
 
-    def wishes(
-        self, placement: Placement, offers: Offers, stay: Mapping[int, str]
-    ) -> Mapping[int, Wish]:  # one signature for all rules
-        """Where slots should run; see `placement.wishes`."""
-        del placement, offers, stay
+    def host_preferences(
+        self, placement: Placement, capacities: HostCapacities, stay: Mapping[int, str]
+    ) -> Mapping[int, HostPreference]:  # one signature for all rules
+        """Where slots should run; see `placement.host_preferences`."""
+        del placement, capacities, stay
         return {}
 
     def broken(
-        self, placement: Placement, where: Mapping[int, str], offers: Offers
+        self, placement: Placement, where: Mapping[int, str], capacities: HostCapacities
     ) -> Sequence[PlacementRule]:
         """The rules that are not kept where slots are on these hosts; slots that are left out are unknown."""
-        del placement, where, offers
+        del placement, where, capacities
         return ()
 
     def move(self, placement: Placement, kept: Sequence[int], where: Mapping[int, str]) -> Placement:
@@ -55,18 +55,20 @@ class PlanRules(Rules):
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
-    def wishes(self, placement: Placement, offers: Offers, stay: Mapping[int, str]) -> Mapping[int, Wish]:
-        """As `Rules.wishes`."""
-        return wishes(self._plan, placement, offers, stay)
+    def host_preferences(
+        self, placement: Placement, capacities: HostCapacities, stay: Mapping[int, str]
+    ) -> Mapping[int, HostPreference]:
+        """As `Rules.host_preferences`."""
+        return host_preferences(self._plan, placement, capacities, stay)
 
     def broken(
-        self, placement: Placement, where: Mapping[int, str], offers: Offers
+        self, placement: Placement, where: Mapping[int, str], capacities: HostCapacities
     ) -> Sequence[PlacementRule]:
         """As `Rules.broken`."""
         if not self._plan.logical.affinity:
             return ()
         hosts = {box: where[slot] for slot, hosted in enumerate(placement) if slot in where for box in hosted}
-        return broken(self._plan, hosts, {host: offer.rack for host, offer in offers.items()})
+        return broken(self._plan, hosts, {host: offer.rack for host, offer in capacities.items()})
 
     def move(self, placement: Placement, kept: Sequence[int], where: Mapping[int, str]) -> Placement:
         """As `Rules.move`; of several slots one on a host where the container breaks the fewest rules."""

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.stram.patience import SlotFailures, back_off
-from ridgeline.stram.placement import Offers, Placement, Wish
+from ridgeline.stram.placement import HostCapacities, HostPreference, Placement
 from ridgeline.stram.rules import Rules
 
 _NO_RULES = Rules()
@@ -38,7 +38,7 @@ class StartSlot:
 
 @dataclass(frozen=True, slots=True)
 class AskHosts:
-    """Say to `offered` what hosts there are: slots run on hosts where they should not, or on new ones."""
+    """Call `hosts_changed`: slots run on hosts where they should not, or on hosts that are new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Misplaced:
 
 
 @dataclass(frozen=True, slots=True)
-class Introduce:
+class SendAssignments:
     """All slots are there: send each one its containers and the addresses of all."""
 
 
@@ -111,7 +111,7 @@ class GiveUpRule:
 
 SlotInstruction = (
     StartSlot
-    | Introduce
+    | SendAssignments
     | GiveUpSlot
     | RetireSlot
     | EmptySlot
@@ -153,8 +153,8 @@ class Slots:
     With a `spare` the last slot of the placement hosts nothing, and is kept. Another one may change places
     with it. A spare that is lost comes back like others, as long as it starts; nobody waits for it.
 
-    `rules` say where slots should run; `offers`: what hosts have. A slot on the wrong host is asked for again
-    a few times. Then strict rules that are broken are the end of the application, see `GiveUpRule`.
+    `rules` say where slots should run; `capacities`: what hosts have. A slot on the wrong host is asked for
+    again a few times. Then strict rules that are broken are the end of the application, see `GiveUpRule`.
     """
 
     def __init__(
@@ -162,7 +162,7 @@ class Slots:
         placement: Placement,
         recovery_attempts: int,
         rules: Rules = _NO_RULES,
-        offers: Offers = MappingProxyType({}),
+        capacities: HostCapacities = MappingProxyType({}),
         *,
         spare: bool = False,
         patience_seconds: float = 0.0,
@@ -173,15 +173,15 @@ class Slots:
         self._stillborn = 0
         """How many jobs of the spare have ended since one was there."""
         self._rules = rules
-        self._offers = offers
-        self._wishes = dict(rules.wishes(placement, offers, {}))
+        self._capacities = capacities
+        self._preferences = dict(rules.host_preferences(placement, capacities, {}))
         self._told: set[str] = set()
         """The relaxed rules that were given up."""
         self._asks = [0] * len(placement)
         self._moving: set[int] = set()
         self._misplaced: set[int] = set()
-        self._known = {"", *offers}
-        """The hosts that wishes know of."""
+        self._known = {"", *capacities}
+        """The hosts that preferences were made of."""
         self._members: dict[int, Member] = {}
         self._failures = SlotFailures(len(placement), recovery_attempts, patience_seconds)
         self._ever_joined: set[int] = set()
@@ -197,13 +197,15 @@ class Slots:
         known = sorted(self._free)[:count]
         return [*known, *range(len(self.placement), len(self.placement) + count - len(known))]
 
-    def reserve(self, numbers: Sequence[int], wishes: Mapping[int, Wish]) -> Sequence[SlotInstruction]:
+    def reserve(
+        self, numbers: Sequence[int], preferences: Mapping[int, HostPreference]
+    ) -> Sequence[SlotInstruction]:
         """Start slots of these `numbers`, which host nothing before `change`."""
         self._know(max(numbers, default=-1) + 1)
         for slot in numbers:
             self._asks[slot] = 0
             self._failures.forget(slot)
-            self._wishes[slot] = wishes.get(slot, Wish())
+            self._preferences[slot] = preferences.get(slot, HostPreference())
         self._free.difference_update(numbers)
         return [self._start(slot) for slot in numbers]
 
@@ -226,13 +228,13 @@ class Slots:
         placement: Placement,
         rules: Rules,
         recovery_attempts: int | None = None,
-        wishes: Mapping[int, Wish] = MappingProxyType({}),
+        preferences: Mapping[int, HostPreference] = MappingProxyType({}),
     ) -> Sequence[SlotInstruction]:
         """Other containers live in the slots from now on. Those that host nothing any more are retired.
 
-        `wishes`: of slots that have others from now on.
+        `preferences`: of slots that have others from now on.
         """
-        self._wishes.update(wishes)
+        self._preferences.update(preferences)
         self._know(len(placement))
         self.placement, self._rules = placement, rules
         if recovery_attempts is not None:
@@ -243,15 +245,15 @@ class Slots:
         self._free &= empty
         return *retired, *started, *self._go_on()
 
-    def stand_in(self, late: int) -> Sequence[SlotInstruction]:
+    def swap_with_spare(self, late: int) -> Sequence[SlotInstruction]:
         """The spare hosts what a slot does from now on, and that one is the spare.
 
         Nothing follows if the spare is not there, or is where the slot's containers must not be.
         """
         spare = self.spare
         member = None if spare is None else self._members.get(spare)
-        wish = self._wishes.get(late, Wish())
-        if spare is None or member is None or (wish.binding and member.node not in wish.hosts):
+        preference = self._preferences.get(late, HostPreference())
+        if spare is None or member is None or (preference.binding and member.node not in preference.hosts):
             return ()
         placement = list(self.placement)
         placement[spare], placement[late] = placement[late], ()
@@ -259,14 +261,16 @@ class Slots:
         if self._strict(tuple(placement), where):
             return ()
         self.placement, self.spare = tuple(placement), late
-        self._wishes[spare] = wish if wish.binding else Wish((member.node,) if member.node else ())
-        self._wishes.pop(late, None)
+        self._preferences[spare] = (
+            preference if preference.binding else HostPreference((member.node,) if member.node else ())
+        )
+        self._preferences.pop(late, None)
         return EmptySlot(late), *self._go_on()
 
     def _retire(self, slots: Sequence[int]) -> Sequence[RetireSlot]:
         for slot in slots:
             self._members.pop(slot, None)
-            self._wishes.pop(slot, None)
+            self._preferences.pop(slot, None)
         self._ending.update(slots)
         return [RetireSlot(slot, orderly=True) for slot in slots]
 
@@ -303,73 +307,82 @@ class Slots:
         asked = [slot for slot in self._strays() if self._asks[slot] < _ASKS]
         if asked or any(one.node not in self._known for one in self._members.values()):
             return (AskHosts(),)
-        return self._introduce()
+        return self._send_assignments()
 
-    def offered(self, offers: Offers) -> Sequence[SlotInstruction]:
+    def hosts_changed(self, capacities: HostCapacities) -> Sequence[SlotInstruction]:
         """The answer to `AskHosts`. Slots that must be on hosts that are gone get others.
 
         Slots that are on the wrong host are moved, unless Spark was asked often enough.
         """
-        self._offers = offers
+        self._capacities = capacities
         homeless = [slot for slot in self.active if self._is_homeless(slot)]
         if homeless:
-            self._wish_again(homeless)
-        self._known.update(offers, (member.node for member in self._members.values()))
+            self._prefer_again(homeless)
+        self._known.update(capacities, (member.node for member in self._members.values()))
         moved = [slot for slot in self._strays() if self._asks[slot] < _ASKS]
         for slot in moved:
             self._asks[slot] += 1
             self._moving.add(slot)
             del self._members[slot]
         if moved:
-            return [MoveSlot(slot, self._wishes[slot].hosts) for slot in moved]
-        return () if self.missing else self._introduce()
+            return [MoveSlot(slot, self._preferences[slot].hosts) for slot in moved]
+        return () if self.missing else self._send_assignments()
 
     def _is_homeless(self, slot: int) -> bool:
-        """True if a slot has no wish, or must be on hosts that are all gone."""
-        wish = self._wishes.get(slot)
-        return wish is None or (wish.binding and not self._offers.keys() & set(wish.hosts))
+        """True if a slot has no preference, or must be on hosts that are all gone."""
+        preference = self._preferences.get(slot)
+        return preference is None or (
+            preference.binding and not self._capacities.keys() & set(preference.hosts)
+        )
 
-    def _wish_again(self, homeless: Sequence[int]) -> None:
+    def _prefer_again(self, homeless: Sequence[int]) -> None:
         """Wishes for slots without a host; if strict rules need it, for all. If nothing helps, they wait."""
-        others = [slot for slot in self.active if slot not in homeless and slot in self._wishes]
-        stay = {slot: self._host_of(slot) for slot in others if self._wishes[slot].binding}
-        near = self._rules.wishes(self.placement, self._offers, stay)
+        others = [slot for slot in self.active if slot not in homeless and slot in self._preferences]
+        stay = {slot: self._host_of(slot) for slot in others if self._preferences[slot].binding}
+        near = self._rules.host_preferences(self.placement, self._capacities, stay)
         for new, moved in (
             (near, homeless),
-            (self._rules.wishes(self.placement, self._offers, {}), self.active),
+            (self._rules.host_preferences(self.placement, self._capacities, {}), self.active),
         ):
-            wanted = {**self._wishes, **{slot: new.get(slot, Wish()) for slot in moved}}
+            wanted = {**self._preferences, **{slot: new.get(slot, HostPreference()) for slot in moved}}
             if not self._strict(self.placement, self._hosts_of(wanted)):
-                self._wishes = wanted
+                self._preferences = wanted
                 return
         for slot in homeless:
-            if slot not in self._wishes or self._asks[slot] >= _ASKS:
-                self._wishes[slot] = near.get(slot, Wish())
+            if slot not in self._preferences or self._asks[slot] >= _ASKS:
+                self._preferences[slot] = near.get(slot, HostPreference())
 
-    def _hosts_of(self, wishes: Mapping[int, Wish]) -> Mapping[int, str]:
+    def _hosts_of(self, preferences: Mapping[int, HostPreference]) -> Mapping[int, str]:
         """The hosts that slots would be on; the only one that there is, or unlike all others, if unknown."""
-        only = next(iter(self._offers)) if len(self._offers) == 1 else ""
-        at = {slot: wishes[slot].hosts if slot in wishes else () for slot in self.active}
+        only = next(iter(self._capacities)) if len(self._capacities) == 1 else ""
+        at = {slot: preferences[slot].hosts if slot in preferences else () for slot in self.active}
         return {slot: next(iter(hosts), only or f"slot {slot}") for slot, hosts in at.items()}
 
     def _host_of(self, slot: int) -> str:
         """The host of a slot that must be on some: where it is, if that is one of them."""
-        member, hosts = self._members.get(slot), self._wishes[slot].hosts
+        member, hosts = self._members.get(slot), self._preferences[slot].hosts
         return member.node if member is not None and member.node in hosts else hosts[0]
 
     def _strict(self, placement: Placement, where: Mapping[int, str]) -> Sequence[PlacementRule]:
         """The strict rules that are broken where slots are on these hosts; none on a single machine."""
-        if not self._offers:
+        if not self._capacities:
             return ()
-        return [one for one in self._rules.broken(placement, where, self._offers) if not one.relax]
+        return [one for one in self._rules.broken(placement, where, self._capacities) if not one.relax]
 
     def _strays(self) -> Sequence[int]:
         """The slots that are on another host than they must be."""
-        wishes = ((slot, member, self._wishes.get(slot, Wish())) for slot, member in self._members.items())
-        return [slot for slot, member, wish in wishes if wish.binding and member.node not in wish.hosts]
+        preferences = (
+            (slot, member, self._preferences.get(slot, HostPreference()))
+            for slot, member in self._members.items()
+        )
+        return [
+            slot
+            for slot, member, preference in preferences
+            if preference.binding and member.node not in preference.hosts
+        ]
 
-    def _introduce(self) -> Sequence[SlotInstruction]:
-        """All slots are there. Those without a wish stay where they are; strays are told of once.
+    def _send_assignments(self) -> Sequence[SlotInstruction]:
+        """All slots are there. Those without a preference stay where they are; strays are reported once.
 
         A strict rule that is broken now is the end; relaxed ones are told of once.
         """
@@ -377,22 +390,24 @@ class Slots:
         if any(not one.rule.relax for one in given_up):
             return given_up
         for slot, member in self._members.items():
-            if member.node and not self._wishes.get(slot, Wish()).binding:
-                self._wishes[slot] = Wish((member.node,))
+            if member.node and not self._preferences.get(slot, HostPreference()).binding:
+                self._preferences[slot] = HostPreference((member.node,))
         strays = self._strays()
         told = [slot for slot in strays if slot not in self._misplaced]
         self._misplaced.update(told)
         for slot in self._members.keys() - set(strays):
             self._asks[slot] = 0
-        misplaced = [Misplaced(slot, self._members[slot].host, self._wishes[slot].hosts) for slot in told]
-        return *misplaced, *given_up, Introduce()
+        misplaced = [
+            Misplaced(slot, self._members[slot].host, self._preferences[slot].hosts) for slot in told
+        ]
+        return *misplaced, *given_up, SendAssignments()
 
     def _give_up(self) -> Sequence[GiveUpRule]:
         """What follows from rules that are broken where slots are: strict ones alone, or relaxed ones."""
         where = {slot: member.node for slot, member in self._members.items() if member.node}
         broken = [
             rule
-            for rule in self._rules.broken(self.placement, where, self._offers)
+            for rule in self._rules.broken(self.placement, where, self._capacities)
             if rule.name not in self._told
         ]
         broken = [rule for rule in broken if not rule.relax] or broken
@@ -444,26 +459,26 @@ class Slots:
         return (self._start(slot),)
 
     def _start(self, slot: int) -> StartSlot:
-        return StartSlot(slot, self._failures.jobs(slot), self._wishes.get(slot, Wish()).hosts)
+        return StartSlot(slot, self._failures.jobs(slot), self._preferences.get(slot, HostPreference()).hosts)
 
-    def elsewhere(self, offers: Offers) -> Sequence[SlotInstruction]:
+    def elsewhere(self, capacities: HostCapacities) -> Sequence[SlotInstruction]:
         """The slots that are missing are started on these hosts; where they were, nobody answers."""
-        self._offers = offers
+        self._capacities = capacities
         missing = self.missing
         homeless = [slot for slot in missing if self._is_homeless(slot)]
         if homeless:
-            self._wish_again(homeless)
+            self._prefer_again(homeless)
         for slot in missing:
-            if not self._wishes.get(slot, Wish()).binding:
-                self._wishes[slot] = Wish(tuple(offers))
+            if not self._preferences.get(slot, HostPreference()).binding:
+                self._preferences[slot] = HostPreference(tuple(capacities))
         self._moving.update(missing)
         return [ReplaceSlot(slot) for slot in missing]
 
-    def without(self, offers: Offers) -> None:
+    def without(self, capacities: HostCapacities) -> None:
         """There are only these hosts at the moment."""
-        self._offers = offers
+        self._capacities = capacities
 
-    def make_do(self, places: int) -> Sequence[SlotInstruction]:
+    def shrink_to(self, places: int) -> Sequence[SlotInstruction]:
         """Spark has had no more than so many places for slots for long: go on with these.
 
         The slots that are there stay, as far as there are places. Each container of a retired slot goes to
@@ -474,42 +489,42 @@ class Slots:
         if not 0 < places < len(self.active):
             return ()
         strict: Sequence[PlacementRule] = ()
-        for placement, wishes in self._arrangements(places):
-            at = {slot: host for slot, host in self._hosts_of(wishes).items() if placement[slot]}
+        for placement, preferences in self._arrangements(places):
+            at = {slot: host for slot, host in self._hosts_of(preferences).items() if placement[slot]}
             strict = self._strict(placement, at)
             if not strict:
                 break
         else:
-            return [GiveUpRule(rule, tuple(sorted(self._offers)), places) for rule in strict]
+            return [GiveUpRule(rule, tuple(sorted(self._capacities)), places) for rule in strict]
         retired = [slot for slot in self.active if not placement[slot]]
-        self.placement, self._wishes = placement, dict(wishes)
+        self.placement, self._preferences = placement, dict(preferences)
         for slot in retired:
             self._members.pop(slot, None)
         self._ending.update(retired)
         return *map(RetireSlot, retired), *self._go_on()
 
-    def _arrangements(self, places: int) -> Iterator[tuple[Placement, Mapping[int, Wish]]]:
+    def _arrangements(self, places: int) -> Iterator[tuple[Placement, Mapping[int, HostPreference]]]:
         """Placements in so many slots, with the hosts of these: first those that move the fewest."""
-        wishes = dict(self._wishes)
+        preferences = dict(self._preferences)
         for slot, member in self._members.items():
             if member.node:
-                binding = self._wishes.get(slot, Wish()).binding
-                wishes[slot] = Wish((member.node,), binding=binding)
-        where = self._hosts_of(wishes)
+                binding = self._preferences.get(slot, HostPreference()).binding
+                preferences[slot] = HostPreference((member.node,), binding=binding)
+        where = self._hosts_of(preferences)
         order = sorted(self.active, key=lambda slot: slot not in self._members)
-        yield self._rules.move(self.placement, sorted(order[:places]), where), wishes
+        yield self._rules.move(self.placement, sorted(order[:places]), where), preferences
         of_host = Counter[str]()
         turns = {}
         for slot in order:
             turns[slot] = of_host[where[slot]]
             of_host[where[slot]] += 1
         spread = sorted(order, key=lambda slot: (slot not in self._members, turns[slot]))
-        yield self._rules.move(self.placement, sorted(spread[:places]), where), wishes
+        yield self._rules.move(self.placement, sorted(spread[:places]), where), preferences
         fresh = self._rules.place(places)
         if fresh is not None:
             of_slot = dict(zip(sorted(order[:places]), fresh, strict=True))
             placement = tuple(of_slot.get(slot, ()) for slot in range(len(self.placement)))
-            yield placement, self._rules.wishes(placement, self._offers, {})
+            yield placement, self._rules.host_preferences(placement, self._capacities, {})
 
     def window_ran(self) -> None:
         """All containers have run a window: no slot has failed in a row."""

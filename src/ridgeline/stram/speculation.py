@@ -167,7 +167,7 @@ class Speculation:
                 late[slot] = LateSlot(slot, container, window_id, seconds, limit)
         return list(late.values())
 
-    def hedged(self, late: LateSlot) -> None:
+    def swapped(self, late: LateSlot) -> None:
         """The slot's containers run elsewhere: how long they took so far belongs to their past.
 
         So windows that take longer for good are late no more after some time. Where states take long to read,

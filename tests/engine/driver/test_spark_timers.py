@@ -20,7 +20,7 @@ class Event(NamedTuple):
     time: datetime
 
 
-class Said(NamedTuple):
+class SlotMessage(NamedTuple):
     what: str
     key: int
     when: datetime
@@ -31,7 +31,7 @@ class Watch(Operator):
     """Timers of both kinds; `known` counts what came of a key, for six seconds since the last."""
 
     events = InputPort(Event, key="key")
-    said = OutputPort(Said)
+    said = OutputPort(SlotMessage)
     silence = Timers(key=int, by="record")
     soon = Timers(key=int, by="clock")
     known = KeyedState(int, key=int, default=0, ttl="6s", ttl_by="record")
@@ -45,15 +45,15 @@ class Watch(Operator):
 
     @silence.expired
     def quiet(self, key: int, when: datetime) -> None:
-        self.said.emit(Said("silence", key, when, self.known.get(key, 0)))
+        self.said.emit(SlotMessage("silence", key, when, self.known.get(key, 0)))
 
     @soon.expired
     def later(self, key: int, when: datetime) -> None:
         assert when <= self.context.window_time
-        self.said.emit(Said("soon", key, when, 0))
+        self.said.emit(SlotMessage("soon", key, when, 0))
 
     def end_of_input(self) -> None:
-        self.said.emit(Said("end", self.context.partition, START, len(self.known)))
+        self.said.emit(SlotMessage("end", self.context.partition, START, len(self.known)))
 
 
 def watching(windows: int) -> Application:
@@ -67,13 +67,13 @@ def watching(windows: int) -> Application:
     source = ListInput(Event, items, timestamp="time", lateness=0)
     events = app.add_operator("source", source, partitions=2)
     watch = app.add_operator("watch", Watch(), partitions=3)
-    sink = app.add_operator("sink", CollectorSink(Said))
+    sink = app.add_operator("sink", CollectorSink(SlotMessage))
     app.add_stream("events", events.output, watch.events)
     app.add_stream("said", watch.said, sink.input)
     return app
 
 
-def by_record(run: Any) -> list[list[Said]]:
+def by_record(run: Any) -> list[list[SlotMessage]]:
     """What does not depend on the clock, by window, whatever the order of partitions."""
     said = [sorted(run.collected("sink", window)) for window in range(max(run.ids) + 1)]
     return [[one for one in window if one.what != "soon"] for window in said]

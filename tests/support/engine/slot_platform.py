@@ -24,7 +24,7 @@ from ridgeline.engine.files.storage import LocalStorage
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.plan.planner import plan_application
 from ridgeline.stram.changes import EditPlan
-from ridgeline.stram.placement import Offer
+from ridgeline.stram.placement import HostCapacity
 from support.engine.fed_slots import MicroBatches, ProcessFeed
 from support.engine.forked_slots import PROCESSES, no_slot, slot
 from support.engine.on_spark import SparkRun, raises
@@ -172,8 +172,8 @@ class ProcessSlots:
         self.claimed += more
         return more
 
-    def offers(self):
-        return {host: Offer(self.places) for host in self.hosts}
+    def capacities(self):
+        return {host: HostCapacity(self.places) for host in self.hosts}
 
     def most(self):
         return self.places

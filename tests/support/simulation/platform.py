@@ -142,7 +142,7 @@ class Platform:
         """They may be claimed again."""
         self._claimed -= self._claimed if places is None else places
 
-    def offers(self) -> dict[str, Any]:
+    def capacities(self) -> dict[str, Any]:
         """There is nothing to choose."""
         return {}
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ridgeline.engine.spark.cores import executors, host_in
 from ridgeline.engine.spark.java_object import JavaObject
-from ridgeline.stram.placement import Offer, Offers
+from ridgeline.stram.placement import HostCapacities, HostCapacity
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -15,7 +15,7 @@ _ATTEMPTS_LOOKED_AT = 100
 _RUNNING = "RUNNING"
 
 
-def offers(context: SparkContext) -> Offers:
+def capacities(context: SparkContext) -> HostCapacities:
     """What each host's executors can run at a time, and its rack. Asks the JVM: milliseconds.
 
     Hosts are named as executors are registered, which is how preferred locations name them.
@@ -25,7 +25,7 @@ def offers(context: SparkContext) -> Offers:
     for executor in executors(context):
         host = host_in(str(executor.hostPort()))
         places[host] = places.get(host, 0) + int(executor.maxTasks())
-    return {host: Offer(number, _rack(spark, host)) for host, number in places.items()}
+    return {host: HostCapacity(number, _rack(spark, host)) for host, number in places.items()}
 
 
 def host_of_task(context: SparkContext, job: JavaObject) -> str:

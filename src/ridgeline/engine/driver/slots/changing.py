@@ -22,10 +22,10 @@ from ridgeline.plan.execution import Plan
 from ridgeline.stram.following import (
     place_following,
     place_spread,
+    preferences_for_fresh,
     strict_rules_broken,
-    wishes_for_fresh,
 )
-from ridgeline.stram.placement import Offers, Placement, Wish, most_slots, wishes
+from ridgeline.stram.placement import HostCapacities, HostPreference, Placement, host_preferences, most_slots
 from ridgeline.stram.rules import describe_given_up
 from ridgeline.stram.slot_resources import Need, needs_of
 from ridgeline.stram.slots import SlotInstruction, Slots
@@ -42,7 +42,7 @@ class Following:
     `fresh`: the slots that were started for it. `needs`: what each slot needs. `based_on`: the placement that
     it follows. `files`: of each slot. `since`: when the slots were started (monotonic). `asked`: the process
     of each slot that was told to read its file; `ready`: those that have. `failure`: why one could not.
-    `spreads`: it is the plan that runs, in more slots. `wished`: the hosts for those, and others that move.
+    `spreads`: it is the plan that runs, in more slots. `preferences`: hosts of those and others that move.
     """
 
     plan: Plan
@@ -56,7 +56,7 @@ class Following:
     ready: set[Peer] = field(default_factory=set)
     failure: str = ""
     spreads: bool = False
-    wished: Mapping[int, Wish] = field(default_factory=dict)
+    preferences: Mapping[int, HostPreference] = field(default_factory=dict)
 
 
 class SlotChanging:
@@ -101,7 +101,7 @@ class SlotChanging:
 
         Any thread may call it.
         """
-        self._chosen(plan, max(0, most_slots(plan) - len(self._slots.active)), self._platform.offers())
+        self._chosen(plan, max(0, most_slots(plan) - len(self._slots.active)), self._platform.capacities())
 
     def spread(self, plan: Plan, wanted: int, without: Collection[str]) -> bool:
         """Start slots for a plan that runs in fewer than are wanted, if there are cores for them now.
@@ -118,7 +118,7 @@ class SlotChanging:
             return False
         self._platform.release(claimed - taken)
         needs.update((slot, following.needs[slot]) for slot in following.fresh)
-        self._follow(self._slots.reserve(following.fresh, following.wished))
+        self._follow(self._slots.reserve(following.fresh, following.preferences))
         following.based_on = self._slots.placement
         self.next = self._writing(following)
         return True
@@ -127,14 +127,14 @@ class SlotChanging:
         """Where the containers go with so many slots more; None if a slot cannot be, or breaks a rule."""
         where = {slot: member.node for slot, member in self._slots.members.items() if member.node}
         following = self._placed(plan, tuple(self._slots.numbers(count)), spreads=True)
-        offers = {host: one for host, one in self._platform.offers().items() if host not in without}
-        wished = dict(wishes(plan, following.placement, offers, where))
-        if strict_rules_broken(plan, following.placement, offers, where, wished):
+        capacities = {host: one for host, one in self._platform.capacities().items() if host not in without}
+        preferences = dict(host_preferences(plan, following.placement, capacities, where))
+        if strict_rules_broken(plan, following.placement, capacities, where, preferences):
             return None
-        loose = [slot for slot in following.fresh if not wished.get(slot, Wish()).binding]
-        wished = {slot: wish for slot, wish in wished.items() if wish.binding}
-        wished |= wishes_for_fresh(following.placement, loose, offers, where, tuple(offers))
-        following.wished = wished
+        loose = [slot for slot in following.fresh if not preferences.get(slot, HostPreference()).binding]
+        preferences = {slot: preference for slot, preference in preferences.items() if preference.binding}
+        preferences |= preferences_for_fresh(following.placement, loose, capacities, where, tuple(capacities))
+        following.preferences = preferences
         try:
             for slot in following.fresh:
                 self._platform.check(following.needs[slot])
@@ -232,10 +232,10 @@ class SlotChanging:
 
     def _begun(self, plan: Plan) -> Following:
         """Choose the slots of a plan, and start those that there are not yet. Raises RidgelineError."""
-        offers = self._platform.offers()
+        capacities = self._platform.capacities()
         count = max(0, most_slots(plan) - len(self._slots.active))
         while True:
-            following, wished = self._chosen(plan, count, offers)
+            following, preferences = self._chosen(plan, count, capacities)
             cores = sum(following.needs[slot].vcores for slot in following.fresh)
             claimed = self._platform.claim_more(cores) if cores else 0
             if claimed >= cores:
@@ -243,25 +243,27 @@ class SlotChanging:
             self._platform.release(claimed)
             count = min(count - 1, claimed)
         self._needs().update((slot, following.needs[slot]) for slot in following.fresh)
-        self._follow(self._slots.reserve(following.fresh, wished))
+        self._follow(self._slots.reserve(following.fresh, preferences))
         following.based_on = self._slots.placement
         return self._writing(following)
 
-    def _chosen(self, plan: Plan, count: int, offers: Offers) -> tuple[Following, Mapping[int, Wish]]:
-        """Where the containers of a plan go with so many more slots, and the hosts that these wish for.
+    def _chosen(
+        self, plan: Plan, count: int, capacities: HostCapacities
+    ) -> tuple[Following, Mapping[int, HostPreference]]:
+        """Where the containers of a plan go with so many more slots, and the hosts that these prefer.
 
         Raises RidgelineError if a rule cannot be kept, or a slot cannot have what it needs.
         """
         members = dict(self._slots.members)
         where = {slot: member.node for slot, member in members.items() if member.node}
         following = self._placed(plan, tuple(self._slots.numbers(count)))
-        wished = wishes(plan, following.placement, offers, where)
-        if strict := strict_rules_broken(plan, following.placement, offers, where, wished):
+        preferences = host_preferences(plan, following.placement, capacities, where)
+        if strict := strict_rules_broken(plan, following.placement, capacities, where, preferences):
             slots = len(list(_hosting(following.placement)))
-            raise RidgelineError(describe_given_up(strict[0], sorted(offers), slots))
+            raise RidgelineError(describe_given_up(strict[0], sorted(capacities), slots))
         for slot in following.fresh:
             self._platform.check(following.needs[slot])
-        return following, wished
+        return following, preferences
 
     def _placed(self, plan: Plan, fresh: tuple[int, ...], *, spreads: bool = False) -> Following:
         """Where the containers of a plan go, with these slots beside those of now."""
@@ -282,7 +284,7 @@ class SlotChanging:
         there = tuple(slot for slot in following.fresh if slot in self._slots.members)
         self._give_back(following, [slot for slot in following.fresh if slot not in there])
         again = self._placed(following.plan, there, spreads=following.spreads)
-        again.wished = following.wished
+        again.preferences = following.preferences
         self._give_back(following, [slot for slot in there if slot not in again.fresh])
         return self._writing(again)
 

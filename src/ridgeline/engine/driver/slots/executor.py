@@ -18,18 +18,18 @@ from ridgeline.engine.driver.slots.group import (
     GroupEvent,
     HostAnswers,
     RuleGivenUp,
-    Said,
-    SlotCame,
-    SlotElsewhere,
     SlotGivenUp,
     SlotGone,
     SlotGroup,
+    SlotJoined,
+    SlotMessage,
+    SlotMisplaced,
     SlotMoved,
 )
 from ridgeline.engine.driver.slots.health import SUSPICION_SECONDS, SlotHealth
-from ridgeline.engine.driver.slots.hedging import Hedging, is_of_windows
 from ridgeline.engine.driver.slots.sending import AttemptSender
 from ridgeline.engine.driver.slots.sizing import Shortage, Spreading
+from ridgeline.engine.driver.slots.spare import SpareSlot, is_of_windows
 from ridgeline.engine.driver.slots.spark_slots import SlotPlatform
 from ridgeline.engine.driver.slots.start import attempts_of, choose_slots
 from ridgeline.engine.driver.watchdog import Process, Stuck
@@ -44,15 +44,8 @@ from ridgeline.engine.slot.messages import (
     Reported,
     Unreachable,
 )
+from ridgeline.measure import slot_events
 from ridgeline.measure.events import RunEvent, StateWarning
-from ridgeline.measure.slot_events import (
-    SlotJoined,
-    SlotLost,
-    SlotMisplaced,
-    SlotSpeculated,
-    SlotsReduced,
-    SlotsSized,
-)
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.control import (
@@ -113,7 +106,7 @@ class SlotExecutor:
         self._patience = Patience(platform.patience_seconds)
         self._shortage = Shortage(platform, clock, self._warn)
         self._spreading = Spreading(clock)
-        self._hedging = Hedging(plan, clock, self._warn)
+        self._spare = SpareSlot(plan, clock, self._warn)
         self._changing: SlotChanging | None = None
         self._health = SlotHealth(
             platform, self._contents, heartbeats, clock, observe, self._process_of, self._end_stuck
@@ -148,7 +141,7 @@ class SlotExecutor:
         self._sender.send_commit(self._group)
         while not self._events and not self._woken and self._group is not None and self._given_up is None:
             left = deadline - self._clock.monotonic()
-            soon = min(left, SUSPICION_SECONDS, self._feeds.seconds, self._hedging.seconds)
+            soon = min(left, SUSPICION_SECONDS, self._feeds.seconds, self._spare.seconds)
             for event in (found := self._group.poll(soon)):
                 self._take(self._group, event)
             self._health.heartbeats.all_read(self._group.refused)
@@ -251,7 +244,7 @@ class SlotExecutor:
         self._contents.follow(plan)
         self._attempts = SlotAttempts(self._contents.containers)
         self._health.watchdog.follow(plan)
-        self._hedging.follow(plan)
+        self._spare.follow(plan)
         self.capacity = max(2, int(plan.logical.attributes["windows_in_flight"]))
 
     # The start ----------------------------------------------------------------------------------------------
@@ -260,10 +253,10 @@ class SlotExecutor:
         """Choose how many slots there are and what lives in them, and ask Spark for them."""
         contents, plan = self._contents, self._contents.plan
         placement, needs, spare = choose_slots(self._platform, plan, self._warn)
-        rules, offers = PlanRules(plan), self._platform.offers()
+        rules, capacities = PlanRules(plan), self._platform.capacities()
         patience = self._platform.patience_seconds
         self._slots = contents.slots = Slots(
-            placement, attempts_of(plan), rules, offers, spare=spare, patience_seconds=patience
+            placement, attempts_of(plan), rules, capacities, spare=spare, patience_seconds=patience
         )
         contents.place(needs)
         self._shortage.wait()
@@ -297,7 +290,7 @@ class SlotExecutor:
         if request.states is not None:
             self._health.watchdog.end()  # all attempts begun before are void
         self._health.watchdog.begin(request)
-        self._hedging.begin(request)
+        self._spare.begin(request)
         try:
             self._sender.send(group, request)
         except FeedError as error:
@@ -308,31 +301,31 @@ class SlotExecutor:
     ) -> None:
         """Take one event of the slots in. `failure`: why a slot is gone, if that is known."""
         match event:
-            case Said(slot, message):
-                self._hear(group, slot, message)
+            case SlotMessage(slot, message):
+                self._take_message(group, slot, message)
             case AllThere():
                 self._shortage.over()
                 if self._clock.monotonic() >= self._patience.wait_until:
                     self._carry_out(group, self._attempts.all_there())
             case HostAnswers(node):
                 self._health.reach.found(node)
-            case SlotCame(slot, member, again):
+            case SlotJoined(slot, member, again):
                 self._health.joined(member)
                 at, hosted = self._clock.wall(), len(self._slots.placement[slot])
-                self._observe(SlotJoined(at, slot, member.host, member.pid, hosted, again=again))
+                self._observe(slot_events.SlotJoined(at, slot, member.host, member.pid, hosted, again=again))
             case SlotGone(slot, member, reason):
                 self._health.lost(event)
-                self._observe(SlotLost(self._clock.wall(), slot, member.host, member.pid, reason))
+                self._observe(slot_events.SlotLost(self._clock.wall(), slot, member.host, member.pid, reason))
                 if not self._slots.placement[slot]:
                     self._health.ended(member)
                     return
                 self._shortage.wait()
                 self._fail(failure or self._health.failure(event, self._attempts))
                 if slot in self._slots.missing:
-                    self._stand_in(group, slot)
-            case SlotMoved(slot, hosts) | SlotElsewhere(slot, _, hosts):
-                host = event.host if isinstance(event, SlotElsewhere) else ""
-                self._observe(SlotMisplaced(self._clock.wall(), slot, tuple(hosts), host))
+                    self._swap_with_spare(group, slot)
+            case SlotMoved(slot, hosts) | SlotMisplaced(slot, _, hosts):
+                host = event.host if isinstance(event, SlotMisplaced) else ""
+                self._observe(slot_events.SlotMisplaced(self._clock.wall(), slot, tuple(hosts), host))
             case SlotGivenUp(slot, reason, jobs):
                 what = f"slot {slot} was lost {jobs} times in a row, the last time so: {reason}"
                 self._give_up(what, f"slot {slot} ({self._contents.names(slot)})")
@@ -343,7 +336,7 @@ class SlotExecutor:
                 else:
                     self._give_up(text)
 
-    def _hear(self, group: SlotGroup, slot: int, message: FromSlot) -> None:
+    def _take_message(self, group: SlotGroup, slot: int, message: FromSlot) -> None:
         """Take a message of a slot in. Raises OperatorError if a `committed` failed.
 
         What the spare says of windows is void: it was late with them, and others run them.
@@ -360,7 +353,7 @@ class SlotExecutor:
                 self._events.append(InputAwake())
             case Prepared() if self._changing is not None:
                 self._changing.heard(slot, message)
-                self._hedging.heard(self._slots, group, slot, message, self._contents.files)
+                self._spare.heard(self._slots, group, slot, message, self._contents.files)
             case Failed(_, window_id, attempt, failure) if attempt >= 0:
                 self._events.append(AttemptFailed(window_id, attempt, failure))
             case Failed(_, window_id, _, failure) if window_id >= 0:
@@ -381,7 +374,7 @@ class SlotExecutor:
         self._sharing.reported(window.window_id, window.bytes_out)
         if self._attempts.runs(window.window_id, window.attempt):
             self._health.watchdog.ended(window.window_id, window.container)
-            self._hedging.ended(window.window_id, window.container)
+            self._spare.ended(window.window_id, window.container)
         if self._attempts.reported(window.window_id, window.attempt, window.container):
             self._slots.window_ran()
             self._patience.went_on()
@@ -395,30 +388,35 @@ class SlotExecutor:
         self._feeds.stop()
         self._sharing.void()
         self._health.watchdog.end()
-        self._hedging.void()
+        self._spare.void()
 
     def _hedge(self, group: SlotGroup) -> None:
         """Have the spare slot run what a late one is late with, if there is one."""
         contents = self._contents
-        late = self._hedging.late(
+        late = self._spare.late(
             contents.home,
             lambda slot: group.send(slot, Prepare(contents.storage.uri, contents.files[slot])),
         )
         if late is None:
             return
         spare, member = self._slots.spare, self._slots.members.get(late.slot)
-        if spare is None or member is None or not group.complete or not self._stand_in(group, late.slot):
+        if (
+            spare is None
+            or member is None
+            or not group.complete
+            or not self._swap_with_spare(group, late.slot)
+        ):
             return
-        self._hedging.hedged(late)
+        self._spare.swapped(late)
         where = late.slot, spare, member.host, member.pid
-        self._observe(SlotSpeculated(self._clock.wall(), *where, *late[2:]))
+        self._observe(slot_events.SlotSpeculated(self._clock.wall(), *where, *late[2:]))
 
-    def _stand_in(self, group: SlotGroup, slot: int) -> bool:
+    def _swap_with_spare(self, group: SlotGroup, slot: int) -> bool:
         """Let the spare host what a slot does, if it can: all that is under way begins again."""
         spare = self._slots.spare
-        if spare is None or not self._hedging.ready(self._slots, group):
+        if spare is None or not self._spare.ready(self._slots, group):
             return False
-        instructions = self._slots.stand_in(slot)
+        instructions = self._slots.swap_with_spare(slot)
         if not instructions:
             return False
         reason = f"slot {spare} has what slot {slot} was late with, or has lost"
@@ -427,7 +425,7 @@ class SlotExecutor:
             self._attempts.moved()
             self._events.append(ContainersMoved(reason))
         self._contents.swap(slot, spare)
-        self._hedging.changed()
+        self._spare.changed()
         self._follow(instructions)
         return True
 
@@ -477,7 +475,7 @@ class SlotExecutor:
         self._health.reach.look(self._slots.members, group.silent_seconds)
         if group.complete and self._attempts.waits and now >= self._patience.wait_until:
             self._carry_out(group, self._attempts.all_there())
-        self._hedging.look(self._slots, group, contents.storage.uri, contents.files)
+        self._spare.look(self._slots, group, contents.storage.uri, contents.files)
         self._look_for_hosts(group, now)
         if self._shortage.due:
             self._look_at_places()
@@ -508,8 +506,8 @@ class SlotExecutor:
         if any(isinstance(one, RetireSlot) for one in instructions):
             self._platform.release(sum(before[slot] for slot in before.keys() - set(self._slots.active)))
             contents.place(needs_of(contents.plan, self._slots.placement, self._platform.given))
-            self._hedging.changed()
-            self._observe(SlotsReduced(self._clock.wall(), places, len(before)))
+            self._spare.changed()
+            self._observe(slot_events.SlotsReduced(self._clock.wall(), places, len(before)))
             self._size()
             what = f"containers live in {places} of {len(before)} slots now"
             self._moved(f"{what}, since Spark has no more cores")
@@ -520,7 +518,7 @@ class SlotExecutor:
         active, most = self._slots.active, most_slots(self._contents.plan)
         vcores = max((self._contents.needs[slot].vcores for slot in active), default=1)
         self._spreading.size(len(active), min(most, self._platform.wanted(most * vcores) // vcores))
-        self._observe(SlotsSized(self._clock.wall(), len(active), self._spreading.wanted, before))
+        self._observe(slot_events.SlotsSized(self._clock.wall(), len(active), self._spreading.wanted, before))
 
     def _look_at_spread(self, group: SlotGroup, changing: SlotChanging) -> None:
         """Spread the containers over more slots once Spark has the cores, and the slots are ready."""
@@ -542,9 +540,11 @@ class SlotExecutor:
         before = len(self._slots.active)
         self._sender.send_commit(group)
         self._contents.take(following)
-        self._hedging.changed()
+        self._spare.changed()
         self._moved(f"containers are spread over {before + len(following.fresh)} slots, {before} before")
-        self._follow(self._slots.change(following.placement, PlanRules(plan), wishes=following.wished))
+        self._follow(
+            self._slots.change(following.placement, PlanRules(plan), preferences=following.preferences)
+        )
         self._size(before)
 
     def _warn(self, text: str) -> None:

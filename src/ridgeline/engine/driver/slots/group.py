@@ -44,12 +44,12 @@ from ridgeline.stram.slots import (
     EmptySlot,
     GiveUpRule,
     GiveUpSlot,
-    Introduce,
     Member,
     Misplaced,
     MoveSlot,
     ReplaceSlot,
     RetireSlot,
+    SendAssignments,
     SlotInstruction,
     Slots,
     StartSlot,
@@ -73,7 +73,7 @@ class AllThere:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotCame:
+class SlotJoined:
     """A process has joined as a slot. `again`: another one was there before."""
 
     slot: int
@@ -111,7 +111,7 @@ class SlotMoved:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotElsewhere:
+class SlotMisplaced:
     """Spark has put a slot onto another host than `hosts`, each time that it was asked."""
 
     slot: int
@@ -138,7 +138,7 @@ class RuleGivenUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SlotMessage:
     """A message of a slot that is there."""
 
     slot: int
@@ -147,14 +147,14 @@ class Said:
 
 GroupEvent: TypeAlias = (
     AllThere
-    | SlotCame
+    | SlotJoined
     | SlotGone
     | HostAnswers
     | SlotMoved
-    | SlotElsewhere
+    | SlotMisplaced
     | SlotGivenUp
     | RuleGivenUp
-    | Said
+    | SlotMessage
 )
 
 
@@ -300,7 +300,7 @@ class SlotGroup:
                     waiting.discard(event.peer.slot)
                 elif isinstance(event, Received) and self.has(event.peer):
                     for one in self._received(event):
-                        if isinstance(one, Said) and isinstance(one.message, Ended):
+                        if isinstance(one, SlotMessage) and isinstance(one.message, Ended):
                             failures += one.message.failures
                             waiting.discard(one.slot)
         self._network.close()
@@ -341,7 +341,7 @@ class SlotGroup:
                 case StartSlot():
                     self._start(instruction)
                 case AskHosts():
-                    events += self.follow(self._slots.offered(self._platform.offers()))
+                    events += self.follow(self._slots.hosts_changed(self._platform.capacities()))
                 case MoveSlot(slot, hosts):
                     self._end_job(slot)
                     events.append(SlotMoved(slot, hosts))
@@ -350,11 +350,11 @@ class SlotGroup:
                 case ReplaceSlot():
                     pass  # it is about to be started anyway
                 case Misplaced(slot, host, hosts):
-                    events.append(SlotElsewhere(slot, host, hosts))
+                    events.append(SlotMisplaced(slot, host, hosts))
                 case GiveUpRule(rule, hosts, slots):
                     events.append(RuleGivenUp(rule, hosts, slots))
-                case Introduce():
-                    self._introduce()
+                case SendAssignments():
+                    self._send_assignments()
                     events.append(AllThere())
                 case EmptySlot(slot):
                     self.send(slot, self._host(slot, {}))
@@ -362,7 +362,7 @@ class SlotGroup:
                     del self._delayed[slot]  # it has no job that could end
                     events += self.follow(self._slots.job_ended(slot, ""))
                 case RetireSlot(slot, orderly) if orderly and slot in self._peers:
-                    self._let_go(slot)
+                    self._retire(slot)
                 case RetireSlot(slot):
                     self._end_job(slot)
                 case GiveUpSlot(slot, reason, jobs):
@@ -389,7 +389,7 @@ class SlotGroup:
         if isinstance(message, Ended) and peer in self._leaving:
             self._leaving.discard(peer)
             self._left += message.failures
-        return (Said(peer.slot, message),) if self.has(peer) else ()
+        return (SlotMessage(peer.slot, message),) if self.has(peer) else ()
 
     def _joined(self, peer: Peer, joined: Joined) -> list[GroupEvent]:
         """A process is a slot from now on; an older one that is still connected is sent away.
@@ -416,7 +416,7 @@ class SlotGroup:
         self._jobs.connected(slot)
         node = self._jobs.node(slot, joined.host)
         member = Member(joined.host, joined.pid, joined.address, node)
-        events.append(SlotCame(slot, member, again=self._slots.has_joined_before(slot)))
+        events.append(SlotJoined(slot, member, again=self._slots.has_joined_before(slot)))
         return events + self.follow(self._slots.joined(slot, member))
 
     def _end_job(self, slot: int) -> None:
@@ -428,14 +428,14 @@ class SlotGroup:
             self._jobs.disconnected(slot)
             self._network.hang_up(peer)
 
-    def _let_go(self, slot: int) -> None:
+    def _retire(self, slot: int) -> None:
         """Tell a slot to tear its containers down and to end; no later process of the job is one."""
         self.send(slot, End())
         self._cancelled[slot] = self._job_numbers[slot]
         self._leaving.add(self._peers.pop(slot))
         self._jobs.disconnected(slot)
 
-    def _introduce(self) -> None:
+    def _send_assignments(self) -> None:
         """Tell all slots that host containers; others wait for theirs."""
         active = self._slots.active
         members = self._slots.members

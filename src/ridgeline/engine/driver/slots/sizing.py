@@ -60,15 +60,15 @@ class Shortage:
         instructions: Sequence[SlotInstruction] = ()
         was_short, self._short = self._short, places < len(taken)
         if self._looks_left <= 0 and places and (was_short or slots.missing):
-            offers = {host: one for host, one in self._platform.offers().items() if host not in cut}
+            capacities = {host: one for host, one in self._platform.capacities().items() if host not in cut}
             if cut:
-                slots.without(offers)
-            instructions = slots.make_do(places)
+                slots.without(capacities)
+            instructions = slots.shrink_to(places)
             if not instructions and cut and slots.missing:
                 missing = ", ".join(map(str, slots.missing))
                 what = f"{', '.join(f'`{host}`' for host in sorted(cut))} does not answer"
                 self._warn(f"Spark is asked for slots elsewhere (missing: {missing}): {what}")
-                instructions = slots.elsewhere(offers)
+                instructions = slots.elsewhere(capacities)
         if not instructions and slots.missing and not self._warned:
             self._warned = True
             self._warn(describe_missing(slots.missing))

@@ -24,7 +24,7 @@ _ANSWER_SECONDS = 0.25
 """A slot that runs no callback answers within so long."""
 
 
-class Hedging:
+class SpareSlot:
     """Looks which slot is late, and keeps the spare ready. Does nothing without `speculation`.
 
     The thread of windows calls it.
@@ -112,10 +112,10 @@ class Hedging:
         self._speculation.due = now + _ANSWER_SECONDS
         return None
 
-    def hedged(self, late: LateSlot) -> None:
+    def swapped(self, late: LateSlot) -> None:
         """The slot has changed places with the spare."""
         if self._speculation is not None:
-            self._speculation.hedged(late)
+            self._speculation.swapped(late)
 
     # The spare ----------------------------------------------------------------------------------------------
 

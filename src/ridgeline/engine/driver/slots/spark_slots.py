@@ -45,11 +45,11 @@ from ridgeline.engine.spark.cores import (
     most_cores,
     present_cores,
 )
-from ridgeline.engine.spark.hosts import offers
+from ridgeline.engine.spark.hosts import capacities
 from ridgeline.engine.spark.profiles import check_need, given_by
 from ridgeline.engine.spark.worker_check import WorkerError, explain
 from ridgeline.stram.patience import LONG_TASKS
-from ridgeline.stram.placement import RESERVED_CORES, Offers, count_slots
+from ridgeline.stram.placement import RESERVED_CORES, HostCapacities, count_slots
 from ridgeline.stram.slot_resources import Need
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class SlotPlatform(Protocol):
         Those on hosts of `without` do not count.
         """
 
-    def offers(self) -> Offers:
+    def capacities(self) -> HostCapacities:
         """What the hosts have for slots; none where there is nothing to choose."""
 
     def open_network(self, secret: bytes) -> Network:
@@ -337,9 +337,9 @@ class SparkSlots:
         hold_cores(self._context, -returned)
         self._claimed -= returned
 
-    def offers(self) -> Offers:
-        """As `SlotPlatform.offers`."""
-        return {} if is_local(self._master) else offers(self._context)
+    def capacities(self) -> HostCapacities:
+        """As `SlotPlatform.capacities`."""
+        return {} if is_local(self._master) else capacities(self._context)
 
     def open_network(self, secret: bytes) -> Network:
         """Listen for the slots of a run.

@@ -12,7 +12,7 @@ from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.engine.process import plan_distribution
 from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
-from ridgeline.stram.placement import Placement, broken_rules, most_slots, place, wishes
+from ridgeline.stram.placement import Placement, broken_rules, host_preferences, most_slots, place
 from ridgeline.stram.rules import describe_given_up
 from ridgeline.stram.slot_resources import Need, greatest_of, needs_of, not_given, place_within
 
@@ -68,13 +68,13 @@ def _check_rules(
 
     Raises RidgelineError.
     """
-    offers = platform.offers()
-    rules = broken_rules(plan, placement, wishes(plan, placement, offers), offers)
+    capacities = platform.capacities()
+    rules = broken_rules(plan, placement, host_preferences(plan, placement, capacities), capacities)
     strict = [rule for rule in rules if not rule.relax]
-    if strict and offers:
-        raise RidgelineError(describe_given_up(strict[0], sorted(offers), len(placement)))
+    if strict and capacities:
+        raise RidgelineError(describe_given_up(strict[0], sorted(capacities), len(placement)))
     for rule in rules:
-        warn(describe_given_up(rule, sorted(offers), len(placement)))
+        warn(describe_given_up(rule, sorted(capacities), len(placement)))
 
 
 def attempts_of(plan: Plan) -> int:
