@@ -27,7 +27,8 @@ this machine. The registry is `$RIDGELINE_HOME/applications`, else `$XDG_RUNTIME
 
 def render() -> str:
     """The page's text."""
-    commands: dict[str, Any] = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    group: Any = typer.main.get_command(app)
+    commands = {name: group.get_command(None, name) for name in group.list_commands(None)}
     shown = {name: command for name, command in commands.items() if not command.hidden}
     page, panel = HEAD, ""
     for name, command in shown.items():

@@ -29,7 +29,8 @@ TYPED = [page for page in PAGES if any(block.needs == "mypy" for block in BLOCKS
 KAFKA = ROOT / "docs" / "guide" / "kafka.md"
 LANGUAGES = {"python", "console", "text", "mermaid", "json", "properties", "toml", "yaml"}
 OWN = {"--help", "--output", "--numbers"}  # options of the applications in these pages
-COMMANDS = typer.main.get_command(app).commands
+_GROUP = typer.main.get_command(app)
+COMMANDS = {name: _GROUP.get_command(None, name) for name in _GROUP.list_commands(None)}
 
 
 def name(page):

@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_group
 
 from ridgeline.cli import comparing, options
 from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
@@ -19,8 +21,43 @@ from ridgeline.cli.packages import get_package_info, list_applications
 from ridgeline.cli.remote import advising, changing, commands, deciding, keys, promises, querying, recording
 from ridgeline.cli.settings import RunSettings
 
+_CHANGE = "Change a running application"
+
+
+class _Commands(TyperGroup):
+    """The commands. Those of single edits are added when one is named that is none of the others.
+
+    They are rows of the plan's package, which takes a quarter of the start of a command to import.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        self._add_edits()
+        return super().list_commands(ctx)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.commands:
+            self._add_edits()
+        return super().get_command(ctx, cmd_name)
+
+    def _add_edits(self) -> None:
+        """Put them before the other commands of their title."""
+        from ridgeline.cli.remote.editing import add_edit_commands
+
+        edits = typer.Typer(rich_markup_mode=self.rich_markup_mode)
+        add_edit_commands(edits, _CHANGE)
+        titles = list(dict.fromkeys(map(_title, self.commands.values())))
+        commands = {**get_group(edits).commands, **self.commands}
+        self.commands = dict(sorted(commands.items(), key=lambda one: titles.index(_title(one[1]))))
+
+
+def _title(command: Any) -> Any:
+    """The title that a command is listed under."""
+    return command.rich_help_panel
+
+
 app = typer.Typer(
     name="ridgeline",
+    cls=_Commands,
     help="Run streaming applications, written in Python, on Spark."
     "\n\nTry `ridgeline validate APP`, then `ridgeline run APP`.",
     no_args_is_help=True,
@@ -315,12 +352,9 @@ _CONFIGURED: Mapping[str, Any] = {
     "context_settings": OWN_OPTIONS,
     "epilog": OPTIONS_OF_APP,
 }
-_VALUES = {"ignore_unknown_options": True}
-"""Settings of commands that take a VALUE, which may be `-5`."""
 _RUN = "Write and run an application"
 _WATCH = "Watch a running application"
 _LOOK = "See what a running application is made of, and what would help it"
-_CHANGE = "Change a running application"
 _STEER = "Pause and end a running application"
 _DATA = "Look at the data of a running application"
 _AFTER = "See what a run has left"
@@ -350,8 +384,6 @@ _add(_WATCH, commands.metrics, promises.promises, promises.alert_rules, deciding
 _add(_LOOK, commands.show_logical_plan, commands.show_physical_plan, commands.list_operators)
 _add(_LOOK, commands.list_containers, keys.keys, advising.advise)
 _add(_LOOK, commands.debug_dump, without=["as_json"])
-_add(_CHANGE, changing.repartition)
-_add(_CHANGE, changing.set_operator_property, changing.set_operator_attribute, context_settings=_VALUES)
 _add(_CHANGE, changing.change)
 _add(_CHANGE, changing.begin_logical_plan_change, without=["as_json"])
 _add(_CHANGE, changing.changes, changing.withdraw_change)

@@ -6,9 +6,10 @@ then planned and validated as a whole (`ridgeline.plan.change.editing`), so an e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any
+from typing import Any, get_args
 
 from ridgeline.api.errors import ChangeError, did_you_mean, shorten
 
@@ -129,19 +130,9 @@ Edit = (
     | RemoveSink
 )
 EDITS: Mapping[str, type[Any]] = {
-    "set-property": SetProperty,
-    "set-attribute": SetAttribute,
-    "repartition": Repartition,
-    "add-operator": AddOperator,
-    "remove-operator": RemoveOperator,
-    "replace-operator": ReplaceOperator,
-    "rename-operator": RenameOperator,
-    "add-stream": AddStream,
-    "remove-stream": RemoveStream,
-    "add-sink": AddSink,
-    "remove-sink": RemoveSink,
+    re.sub(r"(?<!^)(?=[A-Z])", "-", kind.__name__).lower(): kind for kind in get_args(Edit)
 }
-"""The edits by the name that requests and checkpoints have for them, as `do`."""
+"""The edits by the name that requests and checkpoints have for them, as `do`: `set-property`."""
 _NAMES = {kind: name for name, kind in EDITS.items()}
 
 

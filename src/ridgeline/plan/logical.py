@@ -130,3 +130,8 @@ def module_of(name: str) -> str:
     ('clean', '')
     """
     return name.rpartition(".")[0]
+
+
+def locality_name(locality: Locality | None) -> str | None:
+    """The name as plain text, None for none."""
+    return locality.name if locality is not None else None

@@ -13,96 +13,7 @@ from rich.text import Text
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.remote.options import Change, Named
 
-Operator = Annotated[str, typer.Argument(metavar="OPERATOR", help="Name of an operator, as in the plan.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
-
-
-def repartition(
-    remote: Change,
-    operator: Operator,
-    partitions: Annotated[
-        int | None,
-        typer.Argument(metavar="[N]", min=1, help="How many partitions it is to have.", show_default=False),
-    ] = None,
-    partitioner: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CLASS",
-            help="What divides it from now on: an import path, or JSON with `class`, `arguments` and "
-            "`properties`. Default: what divides it now.",
-            show_default=False,
-        ),
-    ] = None,
-    dry_run: DryRun = False,
-) -> None:
-    """Give an operator of a running application another number of partitions.
-
-    Its keyed state moves with its keys. Operators that the change does not touch go on without a pause.
-
-    Example: `ridgeline repartition payments balances 4`
-
-    Exit codes: 0 committed, 1 not made in time, 2 refused: nothing is changed.
-    """
-    edit: dict[str, Any] = {"do": "repartition", "operator": operator, "partitions": partitions}
-    if partitioner is not None:
-        edit["partitioner"] = partitioner_of(partitioner)
-    remote.sender().change([edit], remote.note, dry_run=dry_run)
-
-
-def set_operator_property(
-    remote: Change,
-    operator: Operator,
-    name: Annotated[
-        str, typer.Argument(metavar="PROPERTY", help="Its property; `options.topic` for an entry of one.")
-    ],
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="Its value, as `-D` takes it.")],
-    dry_run: DryRun = False,
-) -> None:
-    """Give a property of an operator a value, in all partitions from one window on.
-
-    The instances stay: what they have cached and connected stays too.
-
-    Example: `ridgeline set-operator-property payments payments per_window 500`
-
-    Exit codes: 0 committed, 1 not made in time, 2 refused: nothing is changed.
-    """
-    edit = {"do": "set-property", "operator": operator, "property": name, "value": value}
-    remote.sender().change([edit], remote.note, dry_run=dry_run)
-
-
-def set_operator_attribute(
-    remote: Change,
-    operator: Operator,
-    name: Annotated[
-        str, typer.Argument(metavar="ATTRIBUTE", help="The attribute; `ridgeline list-attributes` has all.")
-    ],
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="Its value, as `--attribute` takes it.")],
-    port: Annotated[
-        str,
-        typer.Option(metavar="PORT", help="It is one of this port of the operator.", show_default=False),
-    ] = "",
-    unifier: Annotated[
-        bool, typer.Option("--unifier", help="It is one of the unifiers of `--port`.")
-    ] = False,
-    dry_run: DryRun = False,
-) -> None:
-    """Give an attribute of an operator or a port a value.
-
-    The operator's instances are made anew, over their state.
-
-    Example: `ridgeline set-operator-attribute payments balances memory_mb 512`
-
-    Exit codes: 0 committed, 1 not made in time, 2 refused: nothing is changed.
-    """
-    edit: dict[str, Any] = {
-        "do": "set-attribute",
-        "operator": operator,
-        "attribute": name,
-        "value": value,
-        "port": port,
-        "unifier": unifier,
-    }
-    remote.sender().change([edit], remote.note, dry_run=dry_run)
 
 
 def change(
@@ -226,21 +137,6 @@ def kill_app(remote: Change) -> None:
 
 
 # What they read ---------------------------------------------------------------------------------------------
-
-
-def partitioner_of(text: str) -> dict[str, Any]:
-    """The partitioner that an option names: an import path, or JSON. Raises CommandError.
-
-    >>> partitioner_of("payments.ByRegion")
-    {'class': 'payments.ByRegion'}
-    """
-    if not text.lstrip().startswith("{"):
-        return {"class": text}
-    found = _json(text, "`--partitioner`")
-    if not isinstance(found, dict):
-        msg = '`--partitioner` is no JSON object; give `{"class": "payments.ByRegion"}`'
-        raise CommandError(msg)
-    return found
 
 
 def read_edits(file: str) -> list[Any]:

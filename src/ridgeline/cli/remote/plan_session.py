@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 from rich.text import Text
 
@@ -13,124 +11,25 @@ from ridgeline.api.errors import ChangeError, did_you_mean
 from ridgeline.cli.errors import CommandError, make_console, print_error
 from ridgeline.cli.remote import shared
 from ridgeline.cli.remote.change_request import ChangeSender
-from ridgeline.cli.remote.changing import partitioner_of
 from ridgeline.cli.units import plural
 from ridgeline.plan.change.edit_texts import edit_text
-from ridgeline.plan.edits import edit_of
+from ridgeline.plan.change.kind import Verb
+from ridgeline.plan.change.kinds import VERBS
+from ridgeline.plan.edits import Edit, edit_to_json
 
 PROMPT = "logical-plan-change> "
 
 
-@dataclass(frozen=True, slots=True)
-class _Command:
-    """A command of a session: its words after the name, what it does, and the edit that it is.
-
-    Words in brackets may be left out.
-    """
-
-    words: str
-    help: str
-    edit: Callable[..., Mapping[str, Any]] | None = None
-
-    @property
-    def least(self) -> int:
-        """How many words it needs."""
-        return len([word for word in self.words.split() if not word.startswith("[")])
-
-    @property
-    def most(self) -> int:
-        """How many words it takes."""
-        return len(self.words.split())
-
-
-def _set_attribute(operator: str, attribute: str, value: str, port: str = "") -> Mapping[str, Any]:
-    edit = {"do": "set-attribute", "operator": operator, "attribute": attribute, "value": value}
-    return {**edit, "port": port} if port else edit
-
-
-def _repartition(operator: str, partitions: str, partitioner: str = "") -> Mapping[str, Any]:
-    if not partitions.isdecimal():
-        msg = f"`{partitions}` is no number of partitions; give a whole number"
-        raise CommandError(msg)
-    edit = {"do": "repartition", "operator": operator, "partitions": int(partitions)}
-    return {**edit, "partitioner": partitioner_of(partitioner)} if partitioner else edit
-
-
-COMMANDS: Mapping[str, _Command] = {
-    "create-operator": _Command(
-        "NAME CLASS",
-        "add an operator of a class, by its import path",
-        lambda name, kind: {"do": "add-operator", "name": name, "spec": {"class": kind}},
-    ),
-    "create-stream": _Command(
-        "NAME FROM-OPERATOR FROM-PORT TO-OPERATOR TO-PORT",
-        "join an output port to an input port",
-        lambda name, source, output, sink, port: {
-            "do": "add-stream",
-            "name": name,
-            "source": f"{source}.{output}",
-            "sinks": [f"{sink}.{port}"],
-        },
-    ),
-    "add-stream-sink": _Command(
-        "STREAM TO-OPERATOR TO-PORT",
-        "let one more input port read a stream",
-        lambda name, sink, port: {"do": "add-sink", "stream": name, "sink": f"{sink}.{port}"},
-    ),
-    "remove-stream-sink": _Command(
-        "STREAM TO-OPERATOR TO-PORT",
-        "let an input port read a stream no more",
-        lambda name, sink, port: {"do": "remove-sink", "stream": name, "sink": f"{sink}.{port}"},
-    ),
-    "remove-operator": _Command(
-        "NAME",
-        "remove an operator, its state, and the ends of streams at it",
-        lambda name: {"do": "remove-operator", "name": name},
-    ),
-    "replace-operator": _Command(
-        "NAME CLASS",
-        "put an operator of another class in the place of one",
-        lambda name, kind: {"do": "replace-operator", "name": name, "spec": {"class": kind}},
-    ),
-    "rename-operator": _Command(
-        "NAME NEW",
-        "give an operator another name",
-        lambda name, new: {"do": "rename-operator", "name": name, "new": new},
-    ),
-    "remove-stream": _Command("NAME", "remove a stream", lambda name: {"do": "remove-stream", "name": name}),
-    "repartition": _Command(
-        "OPERATOR N [PARTITIONER]", "give an operator another number of partitions", _repartition
-    ),
-    "set-operator-property": _Command(
-        "OPERATOR PROPERTY VALUE",
-        "give a property a value",
-        lambda operator, name, value: {
-            "do": "set-property",
-            "operator": operator,
-            "property": name,
-            "value": value,
-        },
-    ),
-    "set-operator-attribute": _Command(
-        "OPERATOR ATTRIBUTE VALUE", "give an attribute of an operator a value", _set_attribute
-    ),
-    "set-port-attribute": _Command(
-        "OPERATOR PORT ATTRIBUTE VALUE",
-        "give an attribute of a port a value",
-        lambda operator, port, name, value: _set_attribute(operator, name, value, port),
-    ),
-    "set-stream-attribute": _Command(
-        "STREAM ATTRIBUTE VALUE",
-        "give an attribute of a stream a value: `locality`",
-        lambda stream, name, value: _set_attribute(f"stream.{stream}", name, value),
-    ),
-    "show-queue": _Command("", "show what is to be submitted"),
-    "undo": _Command("", "take back the last of it"),
-    "dry-run": _Command("", "show what it would change"),
-    "submit": _Command("", "make the change, all of it at one window boundary"),
-    "abort": _Command("", "leave everything as it is"),
-    "help": _Command("", "show this list"),
+_OWN = {
+    "show-queue": "show what is to be submitted",
+    "undo": "take back the last of it",
+    "dry-run": "show what it would change",
+    "submit": "make the change, all of it at one window boundary",
+    "abort": "leave everything as it is",
+    "help": "show this list",
 }
+"""The commands that make no edit, each with what it does."""
+COMMANDS: Mapping[str, Verb | None] = {**VERBS, **dict.fromkeys(_OWN)}
 
 
 class PlanSession:
@@ -140,7 +39,7 @@ class PlanSession:
         self._sender = sender
         self._note = note
         self._interactive = interactive
-        self._queue: list[Mapping[str, Any]] = []
+        self._queue: list[Edit] = []
         self._console = shared.make_console()
 
     def run(self, lines: Iterable[str]) -> None:
@@ -175,20 +74,20 @@ class PlanSession:
         if not words:
             return False
         name, *given = words
-        command = COMMANDS.get(name)
-        if command is None:
+        if name not in COMMANDS:
             msg = f"there is no command `{name}`; {did_you_mean(name, COMMANDS)}"
             raise CommandError(msg)
-        if not command.least <= len(given) <= command.most:
-            takes = f"`{command.words}`" if command.words else "nothing"
+        verb = COMMANDS[name]
+        words = verb.words.split() if verb is not None else []
+        least = len([word for word in words if not word.startswith("[")])
+        if not least <= len(given) <= len(words):
+            takes = f"`{' '.join(words)}`" if words else "nothing"
             msg = f"`{name}` takes {takes}; got {len(given)} words"
             raise CommandError(msg)
-        if command.edit is not None:
-            edit = command.edit(*given)
-            edit_of(edit)
-            self._queue.append(edit)
-            return False
-        return self._manage(name)
+        if verb is None:
+            return self._manage(name)
+        self._queue.append(verb.edit(*given))
+        return False
 
     def _manage(self, name: str) -> bool:
         """Carry out a command that is no edit; True if it ends the session. Raises CommandError."""
@@ -198,22 +97,24 @@ class PlanSession:
                 return True
             case "submit":
                 self._check_queue()
-                self._sender.change(self._queue, self._note)
+                self._sender.change(map(edit_to_json, self._queue), self._note)
                 return True
             case "dry-run":
                 self._check_queue()
-                self._sender.change(self._queue, dry_run=True)
+                self._sender.change(map(edit_to_json, self._queue), dry_run=True)
             case "undo":
                 self._check_queue()
-                self._say(f"taken back: {edit_text(edit_of(self._queue.pop()))}")
+                self._say(f"taken back: {edit_text(self._queue.pop())}")
             case "show-queue":
                 for number, edit in enumerate(self._queue, 1):
-                    self._say(f"{number:3}. {edit_text(edit_of(edit))}")
+                    self._say(f"{number:3}. {edit_text(edit)}")
                 if not self._queue:
                     self._say("the queue is empty")
             case _:
-                for title, command in COMMANDS.items():
-                    self._say(f"{f'{title} {command.words}':72} {command.help}")
+                for verb in VERBS.values():
+                    self._say(f"{f'{verb.name} {verb.words}':72} {verb.help}")
+                for title, does in _OWN.items():
+                    self._say(f"{title + ' ':72} {does}")
         return False
 
     def _check_queue(self) -> None:

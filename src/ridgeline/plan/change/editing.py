@@ -12,6 +12,7 @@ from ridgeline.api.errors import ValidationError
 from ridgeline.api.operator import Operator
 from ridgeline.plan.change.edited_references import put_in_place
 from ridgeline.plan.change.editor import Editor
+from ridgeline.plan.change.kinds import kind_of, make_all
 from ridgeline.plan.draft import Draft
 from ridgeline.plan.edits import (
     AddOperator,
@@ -19,9 +20,6 @@ from ridgeline.plan.edits import (
     Given,
     RemoveOperator,
     RenameOperator,
-    Repartition,
-    SetAttribute,
-    SetProperty,
 )
 from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import WINDOW, Overrides, key_splitter, read_overrides
@@ -45,13 +43,14 @@ def edited(app: Application, edits: Sequence[Edit]) -> Application:
         >>> dice = app.add_operator("dice", RandomEventGenerator(maximum=6))
         >>> sink = app.add_operator("sink", CollectorSink())
         >>> app.add_stream("rolls", dice.integer_data, sink.input)
+        >>> from ridgeline.plan.edits import SetProperty
         >>> changed = edited(app, [SetProperty("dice", "maximum", 20), RenameOperator("dice", "die")])
         >>> [(added.name, getattr(added.operator, "maximum", None)) for added in changed.operators]
         [('die', 20), ('sink', None)]
     """
     draft, overrides = Draft(str(app.name)), Overrides()
     editor = Editor(draft, app, overrides)
-    editor.make(edits)
+    make_all(editor, edits)
     made = editor.finished()
     settle_overrides(draft, made, overrides)
     if draft.faults:
@@ -89,8 +88,7 @@ def of_modules(app: Application, given: Given) -> Given:
 
     Which modules there are is known once they are expanded, so that is done for these edits alone.
     """
-    settings = (SetProperty, SetAttribute, Repartition)
-    wanted = [one for one in (*given.kept, *given.edits) if isinstance(one, settings)]
+    wanted = [one for one in (*given.kept, *given.edits) if kind_of(one).of_module(one) is not None]
     if not (app.modules and wanted):
         return given
     found = expand(Draft(str(app.name)), app, given.properties, given.attributes)
@@ -114,16 +112,13 @@ def _divided(edits: Sequence[Edit], modules: Collection[str]) -> tuple[_Options,
     attributes: dict[str, object] = {}
     others: list[Edit] = []
     for edit in edits:
-        if isinstance(edit, SetProperty) and edit.operator in modules:
-            properties[f"{edit.operator}.{edit.property}"] = edit.value
-        elif isinstance(edit, SetAttribute) and edit.operator in modules:
-            kind = "unifier" if edit.unifier else "port"
-            path = f"{kind}.{edit.port}.{edit.attribute}" if edit.port else edit.attribute
-            attributes[f"{edit.operator}.{path}"] = edit.value
-        elif isinstance(edit, Repartition) and edit.operator in modules and edit.partitioner is None:
-            attributes[f"{edit.operator}.partitions"] = edit.partitions
-        else:
+        option = kind_of(edit).of_module(edit)
+        if option is None or option.module not in modules:
             others.append(edit)
+        else:
+            (properties if option.is_property else attributes)[f"{option.module}.{option.name}"] = (
+                option.value
+            )
     return (properties, attributes), tuple(others)
 
 
@@ -137,12 +132,12 @@ def make_edits(draft: Draft, app: Application, given: Given) -> tuple[Applicatio
     base = [str(added.name) for added in app.operators]
     overrides = Overrides()
     editor = Editor(draft, app, overrides)
-    editor.make(given.kept)
+    make_all(editor, given.kept)
     now = [str(added.name) for added in editor.app.operators]
     sorter = _Sorter(base, now, given)
     properties, attributes = sorter.options(given.properties), sorter.options(given.attributes)
     _merge(overrides, read_overrides(draft, editor.app, properties[0], attributes[0]))
-    editor.make(given.edits)
+    make_all(editor, given.edits)
     made = editor.finished()
     if properties[1] or attributes[1]:
         _merge(overrides, read_overrides(draft, made, properties[1], attributes[1]))

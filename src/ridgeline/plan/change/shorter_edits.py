@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 
+from ridgeline.plan.change.kinds import kind_of
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
@@ -17,9 +18,6 @@ from ridgeline.plan.edits import (
     SetAttribute,
     SetProperty,
 )
-
-_HARMLESS = (SetProperty, SetAttribute, Repartition, AddOperator, AddSink, AddStream)
-"""What may lie between the addition of something and its removal. It takes nothing away."""
 
 
 def shortened(edits: Sequence[Edit]) -> list[Edit]:
@@ -42,7 +40,7 @@ def _without_older(edits: Sequence[Edit]) -> list[Edit]:
     left: list[Edit] = []
     later: set[object] = set()
     for edit in reversed(edits):
-        of = _target(edit)
+        of = kind_of(edit).target(edit)
         if of is None:
             later.clear()
         elif of in later:
@@ -51,19 +49,6 @@ def _without_older(edits: Sequence[Edit]) -> list[Edit]:
             later.add(of)
         left.append(edit)
     return left[::-1]
-
-
-def _target(edit: Edit) -> object:
-    """What an edit sets a value of; None if it changes more."""
-    match edit:
-        case SetProperty(operator, name, _):
-            return "property", operator, name
-        case SetAttribute(operator, name, _, port, unifier):
-            return "attribute", operator, name, port, unifier
-        case Repartition(operator, partitions, partitioner) if partitions is not None and not partitioner:
-            return "partitions", operator
-        case _:
-            return None
 
 
 def _undone(edits: Sequence[Edit], place: int) -> Collection[int]:
@@ -112,7 +97,7 @@ def _of_operator(edits: Sequence[Edit], begin: int, end: int, name: str) -> Coll
             }:
                 own.add(number)
                 streams.add(stream)
-            case _ if not isinstance(edit, _HARMLESS) or _names(edit, name):
+            case _ if not kind_of(edit).keeps_all or _names(edit, name):
                 return ()
     for stream in streams:
         left = (edit for number, edit in enumerate(edits) if number > begin and number not in own)
@@ -131,7 +116,7 @@ def _of_stream(edits: Sequence[Edit], begin: int, end: int, name: str) -> Collec
         edit = edits[number]
         if _is_about(edit, name):
             own.add(number)
-        elif not isinstance(edit, _HARMLESS):
+        elif not kind_of(edit).keeps_all:
             return ()
     return own
 
@@ -146,7 +131,7 @@ def _of_sink(edits: Sequence[Edit], about: Sequence[int], end: int) -> Collectio
         return ()
     absent = isinstance(edits[about[-2]], RemoveSink)
     between = edits[about[-1] + 1 : end]
-    return {about[-1], end} if absent and all(isinstance(edit, _HARMLESS) for edit in between) else ()
+    return {about[-1], end} if absent and all(kind_of(edit).keeps_all for edit in between) else ()
 
 
 def _owner(port: str) -> str:

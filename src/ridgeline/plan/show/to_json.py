@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, ATTRIBUTES, OPERATOR_ATTRIBUTES, Locality
+from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, ATTRIBUTES, OPERATOR_ATTRIBUTES
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.support.attribute import Attribute
 from ridgeline.api.support.masking import mask
 from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by_unifier
 from ridgeline.plan.execution import ExecutionPlan, Plan
-from ridgeline.plan.logical import LogicalOperator, LogicalPlan, module_of
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan, locality_name, module_of
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
 from ridgeline.plan.show.notes import find_notes
 from ridgeline.plan.shown_properties import plain, shown_properties
@@ -77,11 +77,6 @@ def _logical(logical: LogicalPlan) -> dict[str, object]:
             for module in logical.modules
         ],
     }
-
-
-def locality_name(locality: Locality | None) -> str | None:
-    """The name as plain text, None for none."""
-    return locality.name if locality is not None else None
 
 
 def _logical_operator(operator: LogicalOperator) -> dict[str, object]:

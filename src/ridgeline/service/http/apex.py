@@ -14,8 +14,7 @@ from ridgeline.api.operator import operator_type
 from ridgeline.measure.answers.application import OperatorTotalsAnswer
 from ridgeline.measure.answers.operators import OperatorAnswer
 from ridgeline.measure.operator_metric import Statistics
-from ridgeline.plan.logical import LogicalOperator, LogicalPlan, PortRef, module_of
-from ridgeline.plan.show.to_json import locality_name
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan, PortRef, locality_name, module_of
 from ridgeline.plan.shown_properties import plain, shown_properties
 from ridgeline.service.http.answers import (
     AGGREGATED,

@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
 from ridgeline.api.errors import ChangeError, did_you_mean, shorten
-from ridgeline.plan.edits import (
-    AddOperator,
-    AddSink,
-    AddStream,
-    Edit,
-    RemoveOperator,
-    RemoveStream,
-    SetAttribute,
-    SetProperty,
-    edit_of,
-)
+from ridgeline.plan.change.kinds import VERBS
+from ridgeline.plan.edits import Edit, edit_of
 from ridgeline.service.http.bodies import AnswerError
 
 MOST_EDITS = 1_000
@@ -56,56 +45,8 @@ def _all(documents: Sequence[object], read: Callable[[object], Edit], what: str)
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """A request of Apex: the fields that it has, and the edit that it is."""
-
-    fields: tuple[str, ...]
-    make: Callable[[Mapping[str, Any]], Edit]
-
-
-_SINK = ("sinkOperatorName", "sinkOperatorPortName")
-_SOURCE = ("sourceOperatorName", "sourceOperatorPortName")
-_REQUESTS: Mapping[str, _Request] = {
-    "CreateOperatorRequest": _Request(
-        ("operatorName", "operatorFQCN"),
-        lambda given: AddOperator(given["operatorName"], {"class": given["operatorFQCN"]}),
-    ),
-    "RemoveOperatorRequest": _Request(("operatorName",), lambda given: RemoveOperator(given["operatorName"])),
-    "CreateStreamRequest": _Request(
-        ("streamName", *_SOURCE, *_SINK),
-        lambda given: AddStream(given["streamName"], _end(given, *_SOURCE), (_end(given, *_SINK),)),
-    ),
-    "AddStreamSinkRequest": _Request(
-        ("streamName", *_SINK), lambda given: AddSink(given["streamName"], _end(given, *_SINK))
-    ),
-    "RemoveStreamRequest": _Request(("streamName",), lambda given: RemoveStream(given["streamName"])),
-    "SetOperatorPropertyRequest": _Request(
-        ("operatorName", "propertyName", "propertyValue"),
-        lambda given: SetProperty(given["operatorName"], given["propertyName"], given["propertyValue"]),
-    ),
-    "SetOperatorAttributeRequest": _Request(
-        ("operatorName", "attributeName", "attributeValue"),
-        lambda given: SetAttribute(given["operatorName"], given["attributeName"], given["attributeValue"]),
-    ),
-    "SetPortAttributeRequest": _Request(
-        ("operatorName", "portName", "attributeName", "attributeValue"),
-        lambda given: SetAttribute(
-            given["operatorName"], given["attributeName"], given["attributeValue"], given["portName"]
-        ),
-    ),
-    "SetStreamAttributeRequest": _Request(
-        ("streamName", "attributeName", "attributeValue"),
-        lambda given: SetAttribute(
-            f"stream.{given['streamName']}", given["attributeName"], given["attributeValue"]
-        ),
-    ),
-}
+_REQUESTS = {verb.request: verb for verb in VERBS.values() if verb.fields}
 _ANY_VALUE = ("propertyValue", "attributeValue")
-
-
-def _end(given: Mapping[str, Any], operator: str, port: str) -> str:
-    return f"{given[operator]}.{given[port]}"
 
 
 def _edit_of_request(document: object) -> Edit:
@@ -130,4 +71,4 @@ def _edit_of_request(document: object) -> Edit:
         if key not in _ANY_VALUE and not isinstance(document[key], str):
             msg = f"`{key}` of `{name}` is a text; got {shorten(document[key])}"
             raise ChangeError(msg)
-    return request.make(document)
+    return request.edit(*(document[key] for key in request.fields))

@@ -1,0 +1,146 @@
+"""What a kind of edit is to all that deals with edits: one row, from which the rest follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum, auto
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from ridgeline.api.support.masking import mask, shown
+from ridgeline.plan.change.editor import Editor
+from ridgeline.plan.change.plan_pair import PlanPair
+from ridgeline.plan.edits import Edit
+from ridgeline.plan.logical import LogicalOperator
+
+E = TypeVar("E")
+IsSecret = Callable[[str, object], bool]
+"""Whether a value given to `operator.property` is a secret, by the type of the property."""
+_LONGEST = 60
+
+
+class Step(IntEnum):
+    """The order of the edits of a difference: each finds what it needs, and no stream is ever without sinks.
+
+    The last three are made operator by operator.
+    """
+
+    REMOVE_STREAMS = auto()
+    ADD_OPERATORS = auto()
+    ADD_SINKS = auto()
+    REMOVE_SINKS = auto()
+    REPLACE_OPERATORS = auto()
+    REMOVE_OPERATORS = auto()
+    ADD_STREAMS = auto()
+    SET_OF_APPLICATION = auto()
+    SET_PROPERTIES = auto()
+    REPARTITION = auto()
+    SET_ATTRIBUTES = auto()
+
+
+class Difference(NamedTuple):
+    """The edits that two plans differ by."""
+
+    step: Step
+    find: Callable[[PlanPair], Iterator[Edit]]
+
+
+class OperatorDifference(NamedTuple):
+    """The edits that an operator of two plans differs by, as it was and as it will be."""
+
+    step: Step
+    find: Callable[[PlanPair, LogicalOperator, LogicalOperator], Iterator[Edit]]
+
+
+class ModuleOption(NamedTuple):
+    """An edit of a module as the option that says the same: `-D module.name=value`, or `--attribute`."""
+
+    module: str
+    name: str
+    value: object
+    is_property: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """How the command line shows a parameter of a row's `command`: by its place, or (`option`) as `--name`.
+
+    `dashed`: it may begin with a dash, as `-5` does.
+    """
+
+    help: str
+    metavar: str | None = None
+    minimum: int | None = None
+    option: bool = False
+    dashed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """An edit as a line of `ridgeline begin-logical-plan-change`, and as Apex's request of the same name.
+
+    `words`: what stands behind the name; a word in brackets may be left out. `edit` takes them as texts.
+    `fields`: their names in Apex's request; empty if Apex has none. There a value may be any JSON.
+    """
+
+    name: str
+    words: str
+    help: str
+    edit: Callable[..., Edit]
+    fields: tuple[str, ...] = ()
+
+    @property
+    def request(self) -> str:
+        """The name of Apex's request."""
+        return "".join(map(str.capitalize, self.name.split("-"))) + "Request"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditKind(Generic[E]):
+    """A kind of edit. Its JSON follows from the fields of its class (`ridgeline.plan.edits`).
+
+    Attributes:
+        edit: Its class.
+        text: It in one line, after `masked`.
+        make: Carries it out; what cannot be made is a fault of the editor's draft.
+        masked: It without secrets, for people.
+        verbs: It in words: for sessions on the command line, and for Apex's requests.
+        command: A command of its own: a function of annotated parameters (`Word`), whose docstring is the
+            help. Raises ChangeError for words that make no edit.
+        differences: Where the difference of two plans has it.
+        target: What it gives a value to, so that a later edit of the same makes it superfluous; None if it
+            does more.
+        keeps_all: All that was there stays, under the same names.
+        of_module: If it is about a module, as an option that says what is inside; None if there is none.
+    """
+
+    edit: type[E]
+    text: Callable[[E], str]
+    make: Callable[[Editor, E], None]
+    masked: Callable[[E, IsSecret], E] = lambda edit, _: edit
+    verbs: tuple[Verb, ...] = ()
+    command: Callable[..., Edit] | None = None
+    differences: tuple[Difference | OperatorDifference, ...] = ()
+    target: Callable[[E], object] = lambda _: None
+    keeps_all: bool = False
+    of_module: Callable[[E], ModuleOption | None] = lambda _: None
+
+
+def value_text(name: str, value: object) -> str:
+    """A value as a user would type it; a secret, by its name or form, is masked."""
+    text = mask(name, value)
+    return _short(text if isinstance(text, str) and text.strip() else shown(name, value))
+
+
+def class_text(spec: Mapping[str, Any]) -> str:
+    """The class that the specification of an operator or a partitioner names."""
+    return f"`{_short(str(spec.get('class', '?')))}`"
+
+
+def masked_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A specification of an operator or a partitioner with its secrets masked."""
+    return {str(name): mask(str(name), value) for name, value in spec.items()}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

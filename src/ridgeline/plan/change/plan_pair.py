@@ -1,0 +1,132 @@
+"""Two plans, one after the other: what edits of each kind find their differences by."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ridgeline.api.application import Application
+from ridgeline.api.dead_letter import NAME
+from ridgeline.api.errors import Fault
+from ridgeline.api.operator import operator_type
+from ridgeline.api.partitioner import Partitioner
+from ridgeline.plan.logical import LogicalPlan, LogicalStream, PortRef, locality_name, module_of
+from ridgeline.plan.spec.partitioners import write_partitioner
+from ridgeline.plan.spec.values import ValueFaultError, write_value
+from ridgeline.plan.spec.writer import operator_specs
+
+
+class PlanPair:
+    """A plan, and the plan of another application that it is to become. Operators are alike by name.
+
+    `faults`: differences that no edit can make; those that are looked for find some more.
+    """
+
+    def __init__(self, old: LogicalPlan, new: LogicalPlan, app: Application) -> None:
+        self.old, self.new = old, new
+        self.before = {one.name: one for one in old.operators}
+        self.after = {one.name: one for one in new.operators}
+        names = [name for name in self.after if name in self.before]
+        self.both = [(self.before[name], self.after[name]) for name in names]
+        self.replaced = {
+            after.name for before, after in self.both if type(before.operator) is not type(after.operator)
+        }
+        """The operators that are of another class."""
+        written = {name for name in self.after if name not in self.before} | self.replaced
+        self.specs, self.faults = operator_specs(_without_partitioners(app), written)
+        self.streams_before = {one.name: one for one in old.streams if not _is_automatic(one)}
+        self.streams_after = {one.name: one for one in new.streams if not _is_automatic(one)}
+
+    def fault(self, where: str, what: str, remedy: str) -> None:
+        """Note a difference that no edit can make."""
+        self.faults.append(Fault(where, what, remedy))
+
+    def is_outside(self, name: str, what: str) -> bool:
+        """True, or a fault, for an operator that is in no module. `what`: it would be `added`, `replaced`."""
+        module = module_of(name)
+        if module:
+            remedy = "write what is inside of it as operators, or start the application anew"
+            self.fault(name, f"an operator of module `{module}` cannot be {what} while it runs", remedy)
+        return not module
+
+    def stays(self, name: str) -> bool:
+        """True for a stream that stays, if perhaps with other sinks."""
+        before, after = self.streams_before.get(name), self.streams_after.get(name)
+        if before is None or after is None or before.source != after.source:
+            return False
+        ends = {before.source, *before.sinks, *after.sinks}
+        if not all(map(self._has_port, ends)):
+            return False
+        localities = sinks_of(before)
+        return all(localities.get(sink, locality) == locality for sink, locality in sinks_of(after).items())
+
+    def _has_port(self, end: PortRef) -> bool:
+        """True if an operator has a port before and after it is replaced."""
+        if end.operator not in self.replaced:
+            return True
+        kinds = [type(plan[end.operator].operator) for plan in (self.before, self.after)]
+        ports = [{**operator_type(kind).inputs, **operator_type(kind).every_output} for kind in kinds]
+        return all(end.port in known for known in ports)
+
+    def plain(self, where: str, name: str, value: Any, kind: Any = Any) -> Any:
+        """A value of this type as JSON has it; a fault for one that has no such form."""
+        if isinstance(value, tuple):
+            return [self.plain(where, name, one, kind) for one in value]
+        try:
+            return write_value(name, getattr(value, "name", value), kind)
+        except ValueFaultError as error:
+            self.fault(where, f"`{name}` cannot be written: {error.what}", error.remedy)
+            return None
+
+    def partitioner(self, name: str, partitioner: Partitioner) -> Mapping[str, Any]:
+        """A partitioner as an edit writes it; a fault for one that has no such form."""
+        try:
+            return write_partitioner(partitioner)
+        except ValueFaultError as error:
+            self.fault(f"{name}.partitioner", error.what, error.remedy)
+            return {}
+
+    def check(self) -> None:
+        """Note what no edit of any kind can change."""
+        if self.old.application != self.new.application:
+            what = f"the application is called `{self.old.application}`, not `{self.new.application}`"
+            self.fault("application", what, "start another application under another name")
+        takers = [
+            {sink for one in filter(_is_automatic, plan.streams) for sink in one.sinks}
+            for plan in (self.old, self.new)
+        ]
+        if takers[0] != takers[1]:
+            what = "what takes the dead letters of all operators cannot be changed while it runs"
+            self.fault("dead_letters", what, "add streams from `operator.dead_letters`, or start it anew")
+        kept = [rule for rule in self.old.affinity if self.after.keys() >= set(rule.operators)]
+        rules = [(rule.apart, rule.operators, rule.locality, rule.relax, rule.hosts) for rule in kept]
+        wanted = [
+            (rule.apart, rule.operators, rule.locality, rule.relax, rule.hosts) for rule in self.new.affinity
+        ]
+        if any(rule not in rules for rule in wanted) or any(rule not in wanted for rule in rules):
+            what = "affinity rules cannot be changed while it runs"
+            self.fault("affinity", what, "leave them as they are, or start it anew")
+
+
+def sinks_of(stream: LogicalStream) -> dict[str, str | None]:
+    """The sinks of a stream with their localities."""
+    return dict(zip(map(str, stream.sinks), map(locality_name, stream.localities), strict=True))
+
+
+def _without_partitioners(app: Application) -> Application:
+    """A copy of an application without partitioners, which an edit of their own gives."""
+    found = copy.copy(app)
+
+    def others(given: Mapping[str, Any]) -> Any:
+        return {name: value for name, value in given.items() if name != "partitioner"}
+
+    found.operators = [replace(added, attributes=others(added.attributes)) for added in app.operators]
+    found.attributes_set = [replace(one, attributes=others(one.attributes)) for one in app.attributes_set]
+    return found
+
+
+def _is_automatic(stream: LogicalStream) -> bool:
+    """True for a stream of dead letters that no author has written."""
+    return stream.source.port == NAME and stream.name == f"{stream.source.operator}_{NAME}"

@@ -1,0 +1,194 @@
+"""Edits of streams: add and remove one, or a sink of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ridgeline.api.application import AddedStream
+from ridgeline.api.errors import listed
+from ridgeline.plan.change.edited_references import operator_of, point_of, with_through
+from ridgeline.plan.change.editor import Editor
+from ridgeline.plan.change.kind import Difference, EditKind, Step, Verb
+from ridgeline.plan.change.plan_pair import PlanPair, sinks_of
+from ridgeline.plan.edits import AddSink, AddStream, Edit, RemoveSink, RemoveStream
+from ridgeline.plan.logical import locality_name
+
+_SINK = ("sinkOperatorName", "sinkOperatorPortName")
+_SOURCE = ("sourceOperatorName", "sourceOperatorPortName")
+
+
+def _add(editor: Editor, edit: AddStream) -> None:
+    """Add a stream from a port where none begins yet."""
+    if any(one.name == edit.name and editor.is_stream(one) for one in editor.app.streams):
+        remedy = "give another name, or add sinks to that stream"
+        editor.draft.fault(edit.name, f"there is a stream `{edit.name}` already", remedy)
+        return
+    source = editor.end(edit.name, edit.source, "output")
+    sinks = [found for sink in edit.sinks for found in editor.end(edit.name, sink, "input") or ()]
+    if source is None or not sinks:
+        return
+    (begin,) = source
+    point = point_of(begin)
+    begun = [one for one in editor.app.streams if one.source is point and editor.is_stream(one)]
+    if begun:
+        what = f"stream `{begun[0].name}` begins at `{edit.source}` already"
+        editor.draft.fault(edit.name, what, f"add the sinks to `{begun[0].name}`")
+        return
+    through = getattr(begin, "ports", ())
+    ends = tuple(with_through(sink, through) for sink in sinks)
+    locality: Any = edit.locality
+    editor.app.streams = [
+        one
+        for one in editor.app.streams
+        if editor.is_stream(one) or (one.name != edit.name and one.source is not point)
+    ]
+    editor.full.add(edit.name)
+    editor.app.streams.append(AddedStream(edit.name, point, ends, locality))
+
+
+def _added(pair: PlanPair) -> Iterator[Edit]:
+    """The streams that are new, and those that are made again with other ends."""
+    for name, stream in pair.streams_after.items():
+        if not pair.stays(name):
+            first, *others = zip(stream.sinks, map(locality_name, stream.localities), strict=True)
+            alike = [sink for sink, locality in others if locality == first[1]]
+            sinks = tuple(map(str, (first[0], *alike)))
+            yield AddStream(name, str(stream.source), sinks, first[1])
+            for sink, locality in others:
+                if locality != first[1]:
+                    yield AddSink(name, str(sink), locality)
+
+
+ADD_STREAM = EditKind(
+    edit=AddStream,
+    text=lambda edit: (
+        f"add the stream `{edit.name}` from `{edit.source}` to {', '.join(f'`{one}`' for one in edit.sinks)}"
+    ),
+    make=_add,
+    verbs=(
+        Verb(
+            "create-stream",
+            "NAME FROM-OPERATOR FROM-PORT TO-OPERATOR TO-PORT",
+            "join an output port to an input port",
+            lambda name, source, output, sink, port: AddStream(
+                name, f"{source}.{output}", (f"{sink}.{port}",)
+            ),
+            ("streamName", *_SOURCE, *_SINK),
+        ),
+    ),
+    differences=(Difference(Step.ADD_STREAMS, _added),),
+    keeps_all=True,
+)
+
+
+def _remove(editor: Editor, edit: RemoveStream) -> None:
+    found = editor.stream(edit.name, edit.name)
+    if found is not None:
+        editor.app.streams = [one for one in editor.app.streams if one is not found]
+
+
+def _removed(pair: PlanPair) -> Iterator[Edit]:
+    """The streams that are gone, and those that are made again with other ends."""
+    yield from (RemoveStream(name) for name in pair.streams_before if not pair.stays(name))
+
+
+REMOVE_STREAM = EditKind(
+    edit=RemoveStream,
+    text=lambda edit: f"remove the stream `{edit.name}`",
+    make=_remove,
+    verbs=(Verb("remove-stream", "NAME", "remove a stream", RemoveStream, ("streamName",)),),
+    differences=(Difference(Step.REMOVE_STREAMS, _removed),),
+)
+
+
+def _add_sink(editor: Editor, edit: AddSink) -> None:
+    """Add a sink to a stream. Its locality is its own; what the stream says holds for the other sinks."""
+    stream = editor.stream(edit.stream, edit.stream)
+    sinks = editor.end(edit.stream, edit.sink, "input")
+    if stream is None or sinks is None:
+        return
+    localities: Any = stream.locality
+    if not isinstance(localities, Mapping):
+        points = [point_of(sink) for sink in stream.sinks]
+        points = [point for point in points if point not in stream.persisted]
+        localities = dict.fromkeys(points, stream.locality) if stream.locality is not None else {}
+    if edit.locality is not None:
+        localities = {**localities, **{point_of(sink): edit.locality for sink in sinks}}
+    editor.put_stream(stream, replace(stream, sinks=(*stream.sinks, *sinks), locality=localities or None))
+
+
+def _sinks_added(pair: PlanPair) -> Iterator[Edit]:
+    """The new sinks of streams that stay."""
+    for name, stream in pair.streams_after.items():
+        if pair.stays(name):
+            before = sinks_of(pair.streams_before[name])
+            for sink, locality in sinks_of(stream).items():
+                if sink not in before:
+                    yield AddSink(name, sink, locality)
+
+
+ADD_SINK = EditKind(
+    edit=AddSink,
+    text=lambda edit: f"add the sink `{edit.sink}` to the stream `{edit.stream}`",
+    make=_add_sink,
+    verbs=(
+        Verb(
+            "add-stream-sink",
+            "STREAM TO-OPERATOR TO-PORT",
+            "let one more input port read a stream",
+            lambda name, sink, port: AddSink(name, f"{sink}.{port}"),
+            ("streamName", *_SINK),
+        ),
+    ),
+    differences=(Difference(Step.ADD_SINKS, _sinks_added),),
+    keeps_all=True,
+)
+
+
+def _remove_sink(editor: Editor, edit: RemoveSink) -> None:
+    """Take a sink away. A stream that is without sinks in the end is none."""
+    stream = editor.stream(edit.stream, edit.stream)
+    ends = editor.end(edit.stream, edit.sink, "input")
+    if stream is None or ends is None:
+        return
+    points = [point_of(end) for end in ends]
+    left = tuple(sink for sink in stream.sinks if point_of(sink) not in points)
+    if len(left) == len(stream.sinks):
+        names = {id(added.operator): name for name, added in editor.names.items()}
+        known = [f"{names.get(id(operator_of(one)))}.{point_of(one).name}" for one in stream.sinks]
+        what = f"`{edit.sink}` is no sink of stream `{edit.stream}`"
+        editor.draft.fault(edit.stream, what, f"its sinks are {listed(known)}")
+        return
+    locality: Any = stream.locality
+    if isinstance(locality, Mapping):
+        locality = {key: value for key, value in locality.items() if key not in points} or None
+    persisted = tuple(point for point in stream.persisted if point not in points)
+    editor.put_stream(stream, replace(stream, sinks=left, locality=locality, persisted=persisted))
+
+
+def _sinks_removed(pair: PlanPair) -> Iterator[Edit]:
+    """The sinks that streams which stay have no more."""
+    for name, stream in pair.streams_after.items():
+        if pair.stays(name):
+            after = sinks_of(stream)
+            yield from (
+                RemoveSink(name, sink) for sink in sinks_of(pair.streams_before[name]) if sink not in after
+            )
+
+
+REMOVE_SINK = EditKind(
+    edit=RemoveSink,
+    text=lambda edit: f"remove the sink `{edit.sink}` from the stream `{edit.stream}`",
+    make=_remove_sink,
+    verbs=(
+        Verb(
+            "remove-stream-sink",
+            "STREAM TO-OPERATOR TO-PORT",
+            "let an input port read a stream no more",
+            lambda name, sink, port: RemoveSink(name, f"{sink}.{port}"),
+        ),
+    ),
+    differences=(Difference(Step.REMOVE_SINKS, _sinks_removed),),
+)
