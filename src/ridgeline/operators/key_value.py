@@ -23,7 +23,7 @@ from ridgeline.api import Operator, RidgelineError, SchemaError, SchemaType, Str
 from ridgeline.api.codec import hash_column
 from ridgeline.api.columns.nan import NAN
 from ridgeline.api.columns.schema import is_named_tuple
-from ridgeline.api.columns.struct_types import struct_fields
+from ridgeline.api.columns.struct_types import struct_fields as record_fields
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import shorten
 from ridgeline.api.partitioner import assign_keys
@@ -54,10 +54,11 @@ class FirstColumnCodec(StreamCodec):
         """The stable hash of the first value of a NamedTuple, a dataclass or a dictionary."""
         if isinstance(tuple, dict):
             return stable_hash(next(iter(tuple.values())))
+        # checkpoints have a digest of this code, names included: another one means that keys moved
         return stable_hash(
             tuple[0]
             if is_named_tuple(type(tuple))
-            else getattr(tuple, next(iter(struct_fields(type(tuple)))))
+            else getattr(tuple, next(iter(record_fields(type(tuple)))))
         )
 
     def hashes(self, tuples: Tuples) -> npt.NDArray[np.uint64]:
