@@ -90,6 +90,7 @@ from ridgeline.measure.summary import RunTotals
 from ridgeline.measure.topology import OperatorNode, Topology
 from ridgeline.measure.under_way import WindowsUnderWay
 
+_LATENCY_VALUES = [(row.name, row.value) for row in LATENCY_METRICS]
 _NO_WIDTH = 1.0  # seconds that windows are taken to be wide that follow each other as fast as they get
 
 
@@ -203,6 +204,7 @@ class Measurement:
             self._begin(event.attributes, event.window_seconds)
             self._clocks.own_host = self._clocks.own_host or str(event.info.get("host", ""))
         event = self._run.planned(event)
+        # First: successors inherit, else the folds below would begin empty histories for them.
         self._succession.planned(event.topology, self._histories)
         self._statuses.planned(event.topology, self._windows.committed)
         self._ages.planned(event.topology)
@@ -277,7 +279,7 @@ class Measurement:
 
     def _commit(self, event: WindowCommitted) -> None:
         """Fold a window: all events of it come just before its commit."""
-        self._settle(event.window_id)
+        self._settle(event.window_id)  # first, as the events are of the new plan's operators
         events = self._windows.events_of(event)
         operators: list[OperatorWindow] = []
         for one in events:
@@ -300,6 +302,7 @@ class Measurement:
                 [one.tuples_out for one in operators],
             )
             self._progress.operators_ended(operators)
+        # Last: samples of its sources count the window as in flight, and the totals need what is left there.
         self._progress.window_committed(event)
         self._totals.window_committed(event, operators)
         self._windows.commit(event.window_id)
@@ -330,7 +333,7 @@ class Measurement:
         """
         moment = self._moment(now)
         metrics = {
-            number: {row.name: row.value(seen) for row in LATENCY_METRICS}
+            number: {name: value(seen) for name, value in _LATENCY_VALUES}
             for number, status in self._statuses.operators.items()
             for seen in (self._seen(status, moment),)
         }

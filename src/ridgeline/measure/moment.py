@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ridgeline.measure.progress.throughput import Rates, Totals
 from ridgeline.measure.status import ContainerStatus, OperatorStatus
@@ -31,7 +32,7 @@ class Moment:
     silent: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OperatorMoment:
     """One physical operator at a moment."""
 
@@ -45,7 +46,7 @@ class OperatorMoment:
         running = self.moment.states.get(self.status.node.id) in RUNNING
         return self.moment.current_window if running else self.status.last_window
 
-    @property
+    @cached_property
     def latency(self) -> Mapping[str, object]:
         """Its row of `/latency`; empty before its first window."""
         return self.moment.latencies.get(self.status.node.id, {})

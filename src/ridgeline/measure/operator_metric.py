@@ -92,7 +92,8 @@ class OperatorMetric:
     - `metric_after`: the name of the metric that it follows there
     - `graph`: a line of that metric in the dashboard
     - `column`: a column of `ridgeline list-operators`
-    - `latency_column`: a column of `ridgeline latency`, with a field of `/latency` and an Arrow column
+    - `latency_column`: a column of `ridgeline latency`, with a field of `/latency` and an Arrow column; its
+      `read` must not need latencies or tuples
     """
 
     name: str
@@ -108,13 +109,14 @@ class OperatorMetric:
     column: TerminalColumn | None = None
     latency_column: TerminalColumn | None = None
 
-    def value(self, seen: OperatorMoment) -> Any:
-        """Its value for an operator."""
+    @property
+    def value(self) -> Callable[[OperatorMoment], Any]:
+        """The function that reads its value for an operator."""
         if self.read is not None:
-            return self.read(seen)
-        if self.last is not None:
-            return 0 if seen.status.last is None else self.last(seen.status.last)
-        return seen.status.counts[self.name]
+            return self.read
+        if (last := self.last) is not None:
+            return lambda seen: 0 if seen.status.last is None else last(seen.status.last)
+        return lambda seen: seen.status.counts[self.name]
 
     @property
     def absent(self) -> object:

@@ -136,6 +136,7 @@ class Statuses:
         """An operator of a new plan takes over the counts of another one; both have them for now."""
         former = self._known[before]
         status = self._known[operator_id] = OperatorStatus(former.node, former.last_window, former.counts)
+        # Not `last`: its sizes are of the state of the other operator.
         status.error_tuples, status.watermark = former.error_tuples, former.watermark
 
     def forget(self, operators: Iterable[int]) -> None:

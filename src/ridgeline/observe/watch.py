@@ -110,7 +110,7 @@ class Watch:
         readers are waited for only then. All subscribers get the events of all threads in the same order.
         Raises what folding an event has raised since the last call.
         """
-        with self._order:
+        with self._order:  # one step for all threads, so that the folds and all subscribers see one order
             self._waiting.append(event)
             for number, subscriber in self._subscribers.items():
                 try:
@@ -122,7 +122,7 @@ class Watch:
         if len(self._waiting) > _MOST_WAITING:
             with self._lock:
                 self._fold_window()
-        if isinstance(event, ApplicationEnded):
+        if isinstance(event, ApplicationEnded):  # the last call, so what folding raises is raised here
             with self._settled():
                 pass
         fault, self._fault = self._fault, None
@@ -168,7 +168,7 @@ class Watch:
     def _settled(self) -> Iterator[Measurement]:
         """The figures as of all events that were reported."""
         with self._lock:
-            for _ in range(len(self._waiting)):
+            for _ in range(len(self._waiting)):  # not `while`: events that come meanwhile must not hold it up
                 self._fold()
             yield self._measurement
 

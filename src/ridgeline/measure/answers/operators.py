@@ -153,6 +153,7 @@ class StreamAnswer(TypedDict):
     sinks: Annotated[list[PortRefAnswer], "The input ports that read from it."]
 
 
+_VALUES = [(row.name, row.value) for row in OPERATOR_METRICS]
 _NAMED = 20  # ids that a message names
 
 
@@ -176,7 +177,7 @@ def operator_answer(seen: OperatorMoment) -> OperatorAnswer:
         "kind": node.kind,
         "status": _operator_state(status, seen.moment),
     }
-    metrics = {row.name: row.value(seen) for row in OPERATOR_METRICS}
+    metrics = {name: value(seen) for name, value in _VALUES}
     return cast("OperatorAnswer", {**place, **metrics, "ports": _ports(status, seen.totals, seen.rates)})
 
 

@@ -123,8 +123,9 @@ class PartitionedSource:
         known = [value for value in consumed if value is not None]
         counted = sum(known) if len(known) == len(consumed) else None
         before, self._counted = self._counted, counted if counted is not None else self._counted
+        # A sum over partitions may fall by rounding alone.
         restarted = before is not None and counted is not None and counted < before * (1 - 1e-9)
-        if restarted:
+        if restarted:  # amounts of before and after cannot be subtracted
             self._commits.clear()
         if counted is not None:
             self._commits.append((at, counted))
@@ -171,8 +172,8 @@ class PartitionedSource:
     def follow(self, at: float, done: Done) -> None:
         """A running window has reported: make a sample.
 
-        It takes the place of one just before that was no end of a window. None is made before anybody has
-        said what a window holds that has just got its turn.
+        It takes the place of one just before that was no end of a window. None is made before a report
+        of the records that a window holds which has just got its turn.
         """
         if done.silent is not None and not self.ledger.knows(self.partitions, done.silent[0]):
             return

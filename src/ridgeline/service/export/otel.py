@@ -77,7 +77,7 @@ class OtelExporter:
     def _run(self) -> None:
         while not self._stop.wait(self._interval):
             self._export()
-        self._export()
+        self._export()  # the end of the run, whose counters no later export would have
 
     def _export(self) -> None:
         from opentelemetry.sdk.metrics.export import MetricExportResult

@@ -70,6 +70,7 @@ def _text(metric: Metric, samples: Iterable[Sample]) -> Iterator[str]:
     for values, value in samples:
         labels = _labels(names, values)
         if isinstance(value, Distribution):
+            # One formatting for all buckets is what makes it fast, so a `%` in a label has to be escaped.
             yield histogram.replace(_LABELS, labels.replace("%", "%%")) % (
                 *value.counts,
                 value.total,
