@@ -79,7 +79,7 @@ class Configured:
     faults: Sequence[Fault]
 
     def resolve(self, kept: Mapping[str, object] = MappingProxyType({})) -> Resolved:
-        """What all layers come to, with the properties that a checkpoint keeps, as `-D` gives them."""
+        """Resolve all layers, with the properties that a checkpoint keeps, as `-D` gives them."""
         from ridgeline.settings.layers import Layer
         from ridgeline.settings.resolving import resolve
 
@@ -124,7 +124,7 @@ def load_configured(context: typer.Context, written: Written) -> Configured:
 
 
 def configuration(context: typer.Context) -> Configuration:
-    """What a `ConfiguredCommand` has read."""
+    """The configuration that a `ConfiguredCommand` has read."""
     found: Configuration = context.meta[_KEY]
     return found
 

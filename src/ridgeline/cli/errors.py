@@ -100,7 +100,7 @@ def print_error(error: RidgelineError, console: Console) -> None:
 
 
 def print_unexpected(error: BaseException, console: Console) -> None:
-    """Print an exception that nobody expected.
+    """Print an unexpected exception.
 
     The whole traceback is shown if the environment variable `RIDGELINE_DEBUG` is set.
     """

@@ -119,7 +119,7 @@ def _keyword(name: str, kind: Any, default: Any) -> inspect.Parameter:
 
 
 def _info(hint: Any, kind: type) -> Any:
-    """What an annotation says of that kind, or None."""
+    """The metadata of that kind in an annotation, or None."""
     return next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, kind)), None)
 
 

@@ -76,7 +76,7 @@ def _found(target: str, app: str | None) -> Any:
 
 
 def _packaged(path: Path, name: str | None) -> Any:
-    """What an entry point of a package names."""
+    """The object that an entry point of a package names."""
     application, folder = unpack_application(path, name)
     if application.file is not None:
         return _read_specification(folder / application.file)
@@ -131,7 +131,7 @@ def _split(target: str) -> tuple[Path | None, str]:
 
 
 def _find(path: Path, name: str) -> Any:
-    """What has that name in the file, else its function `application`, else its only Application.
+    """The object of that name in the file, else its function `application`, else its only Application.
 
     Raises CommandError for several, or for an Application beside a function that the file only imports.
     """

@@ -65,7 +65,7 @@ def nothing_given(target: str, given: Sequence[str]) -> None:
 
 
 def log_settings(level: LogLevel | None, file: str | None, form: LogFormat) -> LogSettings | None:
-    """What `--log-level`, `--log-file` and `--log-format` ask for; None for no log.
+    """The log of `--log-level`, `--log-file` and `--log-format`; None for no log.
 
     Raises CommandError for a format without a log.
     """

@@ -18,7 +18,7 @@ OUTPUT_GONE = 141
 
 
 class OutputGoneError(Exception):
-    """Nobody reads standard output any more: a command that only prints has nothing left to do."""
+    """Standard output has no reader any more: a command that only prints has nothing left to do."""
 
 
 def _leave() -> None:
@@ -38,7 +38,7 @@ class Output(Console):
         self._gone = gone
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What is printed, with control characters shown: rich's own are in control segments and styles."""
+        """Segments with control characters shown: rich's own are in control segments and styles."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
@@ -69,7 +69,7 @@ def finish() -> None:
 
 
 def unread() -> bool:
-    """True if standard output is a pipe that nobody reads any more."""
+    """True if standard output is a pipe without a reader."""
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
     return any(event & select.POLLERR for _, event in poll.poll(0))

@@ -46,7 +46,7 @@ def unpack_application(path: Path, name: str | None) -> tuple[PackagedApplicatio
 
 
 def layers_of(target: str, conf_set: str | None) -> list[Layer]:
-    """What the package that APP names says itself, lowest first: its defaults, then a configuration set.
+    """Layers of the package that APP names, lowest first: its defaults, then a configuration set.
 
     Nothing for what is no package. Raises CommandError, ValidationError; PackageError for no such set.
     """
@@ -150,7 +150,7 @@ def _shown(application: PackagedApplication) -> dict[str, str]:
 
 
 def _text(info: dict[str, Any]) -> str:
-    """What `get-package-info` prints, from its JSON."""
+    """The text that `get-package-info` prints, from its JSON."""
     lines = [f"{info['name']} {info['version']}" + (f": {info['summary']}" if info["summary"] else "")]
     lines += [f"file: {info['file']}, {info['bytes']:,} bytes", f"sha256: {info['sha256']}", "applications:"]
     lines += [f"  {_line(one['name'], one['doc'])}" for one in info["applications"]]

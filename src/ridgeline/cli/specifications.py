@@ -87,6 +87,6 @@ def _folders_elsewhere(app: Application, folder: Path) -> str:
 
 
 def _always_found() -> list[str]:
-    """What is on the path of every process: PYTHONPATH."""
+    """Folders on the path of every process: PYTHONPATH."""
     entries = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     return [os.path.realpath(entry) for entry in entries if entry]

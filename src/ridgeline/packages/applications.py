@@ -39,7 +39,7 @@ class PackagedApplication:
 
 
 def application_of(files: ZippedFiles, paths: Mapping[str, str], entry: EntryPoint) -> PackagedApplication:
-    """What an entry point names. `paths`: of the package's files by name. Raises PackageError."""
+    """The application of an entry point. `paths`: of the package's files by name. Raises PackageError."""
     module, named = _parts(files, entry)
     extras = tuple(entry.extras) if _EXTRAS.search(entry.value) else ()
     if form_of(named) is not None:
@@ -80,7 +80,7 @@ def _file_of(files: ZippedFiles, paths: Mapping[str, str], entry: EntryPoint, mo
 
 
 def _description(files: ZippedFiles, name: str) -> str:
-    """What a specification says of itself. Raises PackageError if it cannot be read."""
+    """The description in a specification. Raises PackageError if it cannot be read."""
     form = form_of(name)
     if form is None:
         return ""

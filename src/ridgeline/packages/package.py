@@ -46,7 +46,7 @@ _RESERVED = frozenset(
         "ridgeline",
     }
 )
-"""What driver and workers have loaded before a package is there, beside Python's own modules."""
+"""Modules that driver and workers have loaded before a package is there, beside Python's own."""
 _BUILD = "build the package again (`pip wheel --no-deps .`)"
 _TAGS_SHOWN = 3
 _ALGORITHMS = frozenset({"sha256", "sha384", "sha512"})
@@ -56,7 +56,7 @@ _COPY_AGAIN = "build it again, or copy it again"
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """What a package says of itself. `requirements`: texts of `Requires-Dist`; `tags`: None for any platform.
+    """The metadata of a package. `requirements`: texts of `Requires-Dist`; `tags`: None for any platform.
 
     `configurations`: files in the package by the names of its configuration sets, the defaults among them.
     `paths`: where each of its files is when it is unpacked.
@@ -255,7 +255,7 @@ def _metadata(files: ZippedFiles, info: str) -> tuple[str, str, Metadata]:
 
 
 def _tags(files: ZippedFiles, info: str, name: str, version: str) -> frozenset[Any] | None:
-    """What a wheel's file name says it is built for; None for a zip file. Raises PackageError."""
+    """The platforms in a wheel's file name; None for a zip file. Raises PackageError."""
     if files.path.suffix.lower() != ".whl":
         return None
     try:

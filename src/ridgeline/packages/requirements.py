@@ -1,4 +1,4 @@
-"""What a package requires, and whether it is there."""
+"""Requirements of a package, and which are installed."""
 
 from __future__ import annotations
 

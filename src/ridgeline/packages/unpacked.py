@@ -23,7 +23,7 @@ FILES = "files"
 
 
 class UnpackedPackage:
-    """A package in a private folder: `file`, a copy of it that nobody changes, and `files`, what is in it.
+    """A package in a private folder: `file`, a private copy of it, and `files`, what is in it.
 
     The folder is removed by `close`. One that is left by a process that was killed is removed by the next.
     """

@@ -170,7 +170,7 @@ def fault(path: Path, what: str, remedy: str) -> PackageError:
 
 
 def _harm(member: zipfile.ZipInfo) -> str:  # noqa: PLR0911  a case each
-    """What is wrong with a member by itself, "" if nothing is."""
+    """The fault of a member by itself, "" if it has none."""
     name = member.orig_filename
     parts = name.removesuffix("/").split("/")
     kind = stat.S_IFMT(member.external_attr >> 16)

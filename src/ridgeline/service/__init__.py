@@ -1,1 +1,1 @@
-"""What a running application shows to the outside: REST, metrics, heartbeats, event logs; its start."""
+"""The outside of a running application: its start, REST, metrics, event logs."""

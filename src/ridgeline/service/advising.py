@@ -15,7 +15,7 @@ _PERIODS = (60.0, 300.0, KEPT_SECONDS)
 
 
 def advice_answer(watch: Watch, application: str, run: ApplicationRun | None = None) -> AdviceAnswer:
-    """What would help, by the figures of the last minute, or of a longer time if windows take long.
+    """Advice from the figures of the last minute, or of a longer time if windows take long.
 
     The first call begins with the last windows; from then on all are kept. What the run would refuse is not
     advised.

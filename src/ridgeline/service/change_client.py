@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ridgeline.plan.change.difference import PlanDifference
 
 PATIENCE_SECONDS = 60.0
-"""So long a call waits for its change by default."""
+"""Seconds that a call waits for its change by default."""
 _POLL_SECONDS = 0.1
 _WHO = "Python"
 _COLUMNS = {
@@ -141,7 +141,7 @@ class ChangeClient:
         return -1 if asked.window is None else asked.window
 
     def dry_run(self, *edits: AnyEdit | Iterable[AnyEdit]) -> PlanDifference:
-        """What edits would do, without doing it: `print(handle.dry_run(edit))`.
+        """The difference that edits would make, without making it: `print(handle.dry_run(edit))`.
 
         Raises ValidationError with all faults, ChangeError.
         """

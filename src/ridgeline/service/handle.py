@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _LONGEST_TAIL = 10_000
 _ENDING_SECONDS = 30.0
-"""So long the end of a run may take after its last window."""
+"""Seconds that the end of a run may take after its last window."""
 _CLOCK = SystemClock()
 
 
@@ -57,7 +57,7 @@ def start(
     context: Any,
     **options: Any,
 ) -> Handle:
-    """What `Application.start` does, which says what the arguments are and has their defaults.
+    """Implement `Application.start`, which documents the arguments and has their defaults.
 
     `options`: those of `Options`, `ServiceOptions` and `ResumeOptions`.
     """
@@ -162,7 +162,7 @@ class Handle(ChangeClient, MetricTables):
 
     @property
     def checkpoint(self) -> str:
-        """The checkpoint folder to go on from."""
+        """The checkpoint folder from which a run can continue."""
         return str(self._run.checkpoint.storage.uri) if self._run is not None else ""
 
     @property
@@ -191,7 +191,7 @@ class Handle(ChangeClient, MetricTables):
 
         They are a sample of the next committed window that has any.
 
-        The containers hand them over with that window's report; windows that nobody asks about pay nothing.
+        The containers send them with that window's report; other windows pay nothing.
 
         Args:
             name: A stream's name, or `"operator.port"`.
@@ -240,8 +240,8 @@ class Handle(ChangeClient, MetricTables):
     ) -> Iterator[pa.Table]:
         """Run SQL over streams of this application: a table for each period, as it comes.
 
-        The query is inserted as an operator, and removed once the iterator ends or is closed, or if nobody
-        takes a table for 30 seconds. The metadata of a table's schema say which windows it is of, and what it
+        The query is inserted as an operator, and removed once the iterator ends or is closed, or if no
+        table is taken for 30 seconds. The metadata of a table's schema say which windows it is of, and its
         cost.
 
         Args:
@@ -268,7 +268,7 @@ class Handle(ChangeClient, MetricTables):
         return queries.tables_of(found, name, lasting, times, self._alive)
 
     def advice(self) -> AdviceAnswer:
-        """What would lower latency or raise throughput, by how much, and the command that does it.
+        """Advice to lower latency or raise throughput: by how much, and by which command.
 
         Nothing is changed. Figures are kept from the first question on, so ask again after some windows.
         """

@@ -13,7 +13,7 @@ PANEL = "Web service and metrics"
 
 @dataclass(frozen=True, slots=True)
 class ServiceOptions:
-    """What watches a run.
+    """The observers of a run.
 
     `port` of the web service: 0 takes a free one, None means no web service. `host` is what it listens on; on
     another address than a loopback one it asks for `token` (default: one is made and shown). `read_token` is

@@ -209,7 +209,7 @@ class PromisingThread:
 
 
 def _caught_up_in(progress: ProgressAnswer, now: float) -> float | None:
-    """Seconds until all backlogs are worked off; infinite: never, None: nobody knows."""
+    """Seconds until all backlogs are worked off; infinite: never, None: not known."""
     whole = progress["application"]
     if whole["verdict"] in {"keeping up", "paced"}:
         return 0.0

@@ -1,4 +1,4 @@
-"""Queries on a running application: SQL is checked, inserted, read, and removed when nobody reads it."""
+"""Queries on a running application: SQL is checked, inserted, read, and removed when it has no reader."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from ridgeline.engine.driver.run.run import ApplicationRun
 
 LEASE_SECONDS = 30.0
-"""So long a query stays that nobody reads."""
+"""Seconds that a query without a reader stays."""
 MOST_QUERIES = 20
 _MOST_KNOWN = 1_000
 """Of so many queries that have ended it is known why."""
 _CHECK_SECONDS = 5.0
 _POLL_SECONDS = 0.5
 _LAST_SECONDS = 2.0
-"""So long the last result stays for its reader."""
+"""Seconds that the last result stays for its reader."""
 _PORTS = ("first", "second", "third", "fourth")
 _CLOCK = SystemClock()
 _queries: weakref.WeakKeyDictionary[Any, Queries] = weakref.WeakKeyDictionary()
@@ -52,7 +52,7 @@ def queries_of(run: ApplicationRun) -> Queries:
 
 @dataclass(frozen=True, slots=True)
 class QueryRequest:
-    """What is asked: SQL, how often (in seconds of windows), and how many times (0: no end)."""
+    """A query: SQL, its period in seconds of windows, and the number of periods (0: no end)."""
 
     sql: str
     every: float = 0.0
@@ -63,7 +63,7 @@ class QueryRequest:
 
 
 class Queries:
-    """The queries that a run has. A thread removes those that have ended, or that nobody reads any more."""
+    """The queries that a run has. A thread removes those that have ended or have no reader any more."""
 
     def __init__(self, run: ApplicationRun, lease: float = LEASE_SECONDS) -> None:
         self.lease = lease
@@ -202,7 +202,7 @@ class Queries:
                 self._thread.start()
 
     def _sweep(self) -> None:
-        """Remove queries that have ended, that nobody reads, or that lack a stream, until there are none."""
+        """Remove queries that have ended, have no reader, or lack a stream, until there are none."""
         began = _CLOCK.monotonic()
         while True:
             run = self._run()
@@ -301,7 +301,7 @@ def tables_of(
 
 
 def metadata_of(result: QueryResult) -> Mapping[str, str]:
-    """What the schema of a result says of it."""
+    """The metadata of a result's schema."""
     return {
         "ridgeline.number": str(result.number),
         "ridgeline.first_window": str(result.first_window),

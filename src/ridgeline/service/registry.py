@@ -1,4 +1,4 @@
-"""The applications of a user that run: one small file each, in a folder that nobody else can read."""
+"""The applications of a user that run: one small file each, in a folder that no one else can read."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def _steps(entry: Entry, here: Path) -> float:
 
 
 def process_identity(pid: int) -> str | None:
-    """What distinguishes a process from others of this machine with the same id, now or before.
+    """The identity of a process, by which it differs from earlier and later ones with the same id.
 
     None: it is not there, or that is not known.
     """
@@ -231,7 +231,7 @@ def _started_by_ps(pid: int) -> str | None:
 
 
 def _not_one(text: str, entries: Iterable[Entry], chosen: Iterable[Entry]) -> str:
-    """What to say if no application of `entries`, or several (`chosen`), are meant by `text`."""
+    """The error if no application of `entries`, or several (`chosen`), are meant by `text`."""
     if not entries:
         return (
             "no application of yours is running; start one with `ridgeline run FILE`, or give the URL of one"

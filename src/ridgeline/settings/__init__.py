@@ -1,1 +1,1 @@
-"""What is said of an application in files: specifications, and what they include."""
+"""Configuration of an application: files with what they include, variables, the command line."""

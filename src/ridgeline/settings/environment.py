@@ -116,7 +116,7 @@ def _of_application(text: str) -> Iterator[str]:
 
 
 def _of_operator(text: str, target: Target) -> Iterator[str]:
-    """What `PARTITIONS`, `LIMIT`, `OPTIONS__SUBSCRIBE`, `PORT__DATA__QUEUE_CAPACITY` can mean."""
+    """Keys for `PARTITIONS`, `LIMIT`, `OPTIONS__SUBSCRIBE`, `PORT__DATA__QUEUE_CAPACITY`."""
     yield from _same(text, [TEMPLATE])
     yield from _same(text, attributes_of(Scope.OPERATOR))
     yield from _properties(text, target)
@@ -155,7 +155,7 @@ def _same(text: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def _fold(name: str) -> str:
-    """What all ways to write a name have in common."""
+    """A name as all ways to write it are compared."""
     return name.upper().replace("-", "_").replace(".", "__")
 
 

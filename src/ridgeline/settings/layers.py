@@ -24,7 +24,7 @@ def _no_line(_key: str) -> int | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layer:
-    """What one source says, by key: `operator.sum.partitions`.
+    """The values of one source, by key: `operator.sum.partitions`.
 
     `name`: which layer it is, "user file". `origin`: what a user reads: a file, `-D`. Of two `values` that
     say the same the later one counts. `strict`: a key that names nothing is a fault. `only`: whether what it

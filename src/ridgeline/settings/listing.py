@@ -101,7 +101,7 @@ class _Lister:
         yield from self._streams()
 
     def _given_to_targets(self) -> dict[tuple[int, str, str], dict[str, Any]]:
-        """What `set_attribute` was given: by the `id` of the operator, "port" or "unifier", and the port."""
+        """Values of `set_attribute`: by the `id` of the operator, "port" or "unifier", and the port."""
         found: dict[tuple[int, str, str], dict[str, Any]] = {}
         for added in (one for scope in self._expanded.scopes for one in scope.app.attributes_set):
             target = added.target

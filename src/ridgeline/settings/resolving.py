@@ -41,7 +41,7 @@ class Choice:
 
 @dataclass(slots=True, eq=False)
 class Resolved:
-    """What configuration says of an application.
+    """The configuration of an application, resolved.
 
     `properties`, `attributes`: as the plan takes them. `choices`: by kind and key of the plan, all that was
     said of it, what counts first. `unused`: what names nothing of this application. `faults`: found so far.
@@ -121,7 +121,7 @@ class _Resolver:
         return not name or bool([*matching(name, [self._targets.application])])
 
     def resolve(self, faults: Sequence[Fault]) -> Resolved:
-        """What the settings come to. `faults`: found before."""
+        """Resolve the settings. `faults`: found before."""
         self._found.faults += faults
         for setting in self._others:
             self._names_nothing(
@@ -315,7 +315,7 @@ def _unknown(target: Target, key: str, setting: Setting) -> Fault:
 
 @dataclass(slots=True, eq=False)
 class RunOptions:
-    """What layers say of a run, by option; `conf`: settings of Spark.
+    """Options of a run from all layers; `conf`: settings of Spark.
 
     `settings`: all that was said of each, what counts first.
     """

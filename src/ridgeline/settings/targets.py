@@ -1,4 +1,4 @@
-"""What configuration can be for: the operators, modules and streams of an application."""
+"""Targets of configuration: the operators, modules and streams of an application."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Meaning:
-    """What a key says of one operator. `kind`: "property", "attribute", or "template".
+    """The meaning of a key for one operator. `kind`: "property", "attribute", or "template".
 
     `keys`: as the plan takes them, `sum.limit`.
     """
@@ -132,7 +132,7 @@ def understood(target: Target, key: str) -> bool:
 
 
 def meaning(target: Target, key: str, *, guide: bool = False) -> Meaning | None:
-    """What a key says of an operator or module; None if it has no such property, attribute or port.
+    """The meaning of a key for an operator or module; None if it has no such property, attribute or port.
 
     `guide`: attributes may be in capitals. Raises AmbiguousError for the name of a property and an attribute.
     """

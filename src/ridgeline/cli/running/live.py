@@ -130,14 +130,14 @@ class LiveView(View):
         self._capture.stop()
 
     def render(self) -> RenderableType:
-        """What stands at the bottom of the terminal now."""
+        """The bottom of the terminal as of now."""
         try:
             return Group(*self._parts())
         except Exception as error:  # noqa: BLE001  a screen must not be the end of the run that it shows
             return Text(f"the figures cannot be shown: {type(error).__name__}: {error}", "yellow")
 
     def _parts(self) -> list[RenderableType]:
-        """What is drawn: a spinner before the first window, then the screen and what stands below it."""
+        """A spinner before the first window, then the screen and the lines below it."""
         parts: list[RenderableType] = []
         shown = self._read_metrics()
         if shown is None or shown[0]["windowId"] is None or shown[1]["last"] is None:
@@ -164,7 +164,7 @@ class LiveView(View):
         return parts
 
     def _read_metrics(self) -> tuple[OverviewAnswer, RunAnswer, MetricsAnswer] | None:
-        """What is shown: read again if it is old enough; None before the run has started."""
+        """Metrics to show: read again if they are old enough; None before the run has started."""
         if self._metrics is not None:
             now = self._clock.monotonic()
             if self._shown is None or now - self._read >= _FRAME_SECONDS:

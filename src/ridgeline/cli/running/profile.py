@@ -211,7 +211,7 @@ def _result(recording: _Recording) -> str:
 
 
 def _reason(said: str) -> str:
-    """What kept py-spy from recording, and what to do."""
+    """The reason why py-spy did not record, and the remedy."""
     if "permission denied" in said.lower() or "not permitted" in said.lower():
         remedy = (
             "run as root, or `sudo sysctl kernel.yama.ptrace_scope=0`; in a container, give it the "

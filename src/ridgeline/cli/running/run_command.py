@@ -141,7 +141,7 @@ class RunCommand:
         return PlainView(self._console, self._clock, application, self._settings)
 
     def _started(self, run: ApplicationRun, watch: Watch, url: str | None) -> None:
-        """Show where the run begins and what it goes on with; `run_measured` calls it."""
+        """Show with which window and checkpoint the run begins; `run_measured` calls it."""
         self._checkpoint = run.checkpoint.storage.uri
         self._watch, self._run = watch, run
         if self._profile is not None:

@@ -1,4 +1,4 @@
-"""What a run prints at its end."""
+"""The summary of a run, printed at its end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def print_summary(
     stopped_by: str,
     collected: Iterable[Text] = (),
 ) -> None:
-    """Print how it ended, what operators did, where time went, what was `collected`, and how to go on."""
+    """Print how it ended, what operators did, where time went, what was `collected`, and how to continue."""
     console.print()
     say(console, Text(ended_line(outcome, stopped_by), "bold green" if outcome.ended else "bold"))
     if figures is not None:

@@ -1,4 +1,4 @@
-"""What a run shows while it runs: nothing, or plain lines. `live` has the table for terminals."""
+"""Views of a run under way: none, or plain lines. `live` has the table for terminals."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class View:
         """An attempt at a window did not count; it runs again."""
 
     def changed(self, text: str) -> None:
-        """Somebody has asked for a change, or it has come to its end: in a line."""
+        """A change was requested, or has come to its end: in a line."""
 
     def stopping(self) -> None:
         """The window that runs is the last one."""

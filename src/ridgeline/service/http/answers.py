@@ -21,7 +21,7 @@ class ErrorAnswer(TypedDict):
 
 
 class IndexAnswer(TypedDict):
-    """What there is."""
+    """The application and the paths of the service."""
 
     name: Annotated[str, "Name of the application."]
     version: Annotated[str, "Version of Ridgeline."]
@@ -115,7 +115,7 @@ LogicalModuleAnswer.__doc__ = "A module: an operator that is made of operators."
 
 
 class SpecificationAnswer(TypedDict):
-    """What runs, with options and changes, as a specification."""
+    """The running application, with options and changes, as a specification."""
 
     specification: Annotated[dict[str, Any], "As a file has it; `POST /changes` takes it back as `spec`."]
 
@@ -297,7 +297,7 @@ class ChangesAnswer(TypedDict):
 
 
 class DifferenceAnswer(TypedDict):
-    """What a change would do; nothing is changed."""
+    """The difference that a change would make; nothing is changed."""
 
     lines: Annotated[list[str], "The difference between the plans, as text."]
     difference: Annotated[dict[str, Any], "The difference: what is added, removed, moved, started."]

@@ -10,11 +10,11 @@ from typing import Any
 from ridgeline.api.errors import shorten
 
 DEEPEST = 50
-"""So deep values may be nested: what reads, masks and writes them goes down by recursion."""
+"""Levels to which values may be nested: they are read, masked and written by recursion."""
 
 
 class AnswerError(Exception):
-    """What is answered instead of a result: an HTTP status, what is wrong, and what to do."""
+    """An error answer: an HTTP status, the fault, and a hint at the remedy."""
 
     def __init__(
         self, status: int, error: str, hint: str = "", headers: Mapping[str, str] | None = None

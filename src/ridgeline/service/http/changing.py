@@ -37,10 +37,10 @@ from ridgeline.stram.changes import (
 )
 
 WAIT_SECONDS = 5
-"""So long an answer waits for a change by default; one that waits longer is answered as `QUEUED`."""
+"""Seconds that an answer waits for a change by default; after them it is answered as `QUEUED`."""
 _LONGEST_WAIT = 30
 _MOST_WAITING = 16
-"""So many requests wait at once; further ones are answered at once, as `QUEUED`."""
+"""Requests that may wait at a time; further ones are answered at once, as `QUEUED`."""
 _MOST_WINDOWS = 1_000_000
 _MOST_MB = 10_240
 _MB = 2**20
@@ -356,7 +356,7 @@ def _change_plan(call: Call, edits: tuple[Edit, ...]) -> ChangeAnswer | Differen
 
 
 def _refusing(plan: Callable[[], Any]) -> Any:
-    """What `plan` returns. Raises AnswerError (409) with all faults if the change cannot be made."""
+    """Return what `plan` returns. Raises AnswerError (409) with all faults if the change cannot be made."""
     try:
         return plan()
     except (ValidationError, ChangeError) as error:

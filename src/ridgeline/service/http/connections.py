@@ -1,7 +1,7 @@
 """How many connections the web service holds, and for how long one may keep it waiting.
 
-Whoever reaches the port can connect, also without a token. Each connection takes a descriptor of the driver,
-which needs some for its journal and its state. So their number and their time are bounded.
+Anyone who reaches the port can connect, also without a token. Each connection takes a descriptor of the
+driver, which needs some for its journal and its state. So their number and their time are bounded.
 """
 
 from __future__ import annotations

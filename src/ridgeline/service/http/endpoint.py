@@ -1,4 +1,4 @@
-"""What one path of the web service is: the route, its handler and its description in one value."""
+"""A path of the web service: its route, its handler and its description in one value."""
 
 from __future__ import annotations
 
@@ -123,9 +123,9 @@ class Endpoint:
     """Whether it answers without the token."""
     method: str = "GET"
     body: tuple[Parameter, ...] = ()
-    """What a POST may have in its body, a JSON object."""
+    """The names that a POST may have in its body, a JSON object."""
     entries: str = ""
-    """What the body's names and values are, if it may have any; the handler finds them as `body`."""
+    """The meaning of the body's names and values, if any are taken; the handler finds them as `body`."""
 
     def parse(self, request: Request) -> dict[str, Any]:
         """The request's parameters. Raises AnswerError (400) naming the first that is wrong or unknown."""
@@ -141,7 +141,7 @@ class Endpoint:
         return values | {name: known[name].parse(text) for name, text in request.query_params.items()}
 
     def parse_body(self, document: bytes, media_type: str) -> dict[str, Any]:
-        """What a request's body says. Raises AnswerError naming the first thing that is wrong or unknown.
+        """The values in a request's body. Raises AnswerError naming the first that is wrong or unknown.
 
         Pages of other sites cannot send JSON without being asked first, which this service refuses.
         """
@@ -159,7 +159,7 @@ class Endpoint:
 
 
 def found(ask: Callable[[Asked], Answer], asked: Asked) -> Answer:
-    """What the watch answers.
+    """The answer of the watch.
 
     Raises AnswerError (404) with its words if it does not know what is asked for.
     """

@@ -22,7 +22,7 @@ class Guard:
     """Lets requests through by the state of the web application.
 
     `hosts`: what a request may call the service. `token`: needed for everything. `write_token`: needed to
-    change something, where everybody who reaches the service may read. `read_token`: enough to read.
+    change something, where anyone who reaches the service may read. `read_token`: enough to read.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -42,7 +42,7 @@ class QueriesAnswer(TypedDict):
 
 
 class ResultAnswer(TypedDict):
-    """What a query found in a period."""
+    """The rows that a query found in a period."""
 
     number: Annotated[int, "From 1; numbers that are left out are lost, as nobody read them in time."]
     firstWindow: Annotated[int, "The first window of the period."]

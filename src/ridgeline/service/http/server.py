@@ -94,12 +94,12 @@ class WebServer:
 
     @property
     def token(self) -> str | None:
-        """What requests need as `Authorization: Bearer TOKEN`; None: nothing."""
+        """The token of `Authorization: Bearer TOKEN` that requests need; None: none."""
         return self._app.state.token
 
     @property
     def write_token(self) -> str:
-        """What requests need that change something."""
+        """The token that requests need to change something."""
         token: str = self._app.state.token or self._app.state.write_token
         return token
 

@@ -74,7 +74,7 @@ class OverviewStream:
         self._wake()
 
     async def events(self, last_seen: int | None = None) -> AsyncIterator[bytes]:
-        """What a client gets, as bytes of server-sent events.
+        """The server-sent events for a client, as bytes.
 
         `last_seen`: the window of the last overview that it has already.
         """

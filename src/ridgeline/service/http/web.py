@@ -203,7 +203,7 @@ async def _document(request: Request) -> bytes:
 
 
 def _health(watch: Watch) -> HealthAnswer:
-    """What is true of the application, in a word."""
+    """The health of the application, in a word."""
     state = watch.info()["state"]
     if state == "RUNNING":
         return {"status": "stuck" if watch.progress()["application"]["verdict"] == "stuck" else "ok"}
