@@ -1,4 +1,4 @@
-"""The command `dump-config`: every value of an application, and where it was said."""
+"""The command `dump-config`: every value of an application, and where it was set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ridgeline.cli.output import write
 from ridgeline.plan.spec.form import form_of
 
 if TYPE_CHECKING:
-    from ridgeline.settings.listing import Row, Said
+    from ridgeline.settings.listing import Row, SourcedValue
     from ridgeline.settings.resolving import Resolved
 
 
@@ -38,10 +38,10 @@ def dump_config(
     resolved = configured.resolve()
     with resolved.reporting():
         logical = validate(configured.app, resolved.properties, resolved.attributes)
-    said_by = CODE if form_of(written.target) is None else "specification"
-    found = [*run_rows(configuration(context).run), *rows(configured.app, resolved, logical, said_by)]
+    source = CODE if form_of(written.target) is None else "specification"
+    found = [*run_rows(configuration(context).run), *rows(configured.app, resolved, logical, source)]
     if only_set:
-        found = [row for row in found if row.said.layer not in {DEFAULT, CODE, said_by, "application"}]
+        found = [row for row in found if row.effective.layer not in {DEFAULT, CODE, source, "application"}]
     if operator is not None:
         found = [row for row in found if row.operator and [*matching(operator, [row.operator])]]
     write(_json(logical.application, found, resolved) if as_json else _text(found, resolved))
@@ -51,10 +51,10 @@ def _text(found: Sequence[Row], resolved: Resolved) -> str:
     """A line for each value, and one for each layer of which something names nothing here."""
     from ridgeline.settings.listing import unused_by_layer
 
-    left = [f"{row.key} = {_value(row.said.value)}" for row in found]
+    left = [f"{row.key} = {_value(row.effective.value)}" for row in found]
     width = min(max(map(len, left), default=0), 60)
     lines = [
-        f"{text:{width}}  {row.said.place}{_instead(row.instead_of)}"
+        f"{text:{width}}  {row.effective.place}{_instead(row.overridden)}"
         for text, row in zip(left, found, strict=True)
     ]
     for origin, keys in unused_by_layer(resolved.unused).items():
@@ -63,7 +63,7 @@ def _text(found: Sequence[Row], resolved: Resolved) -> str:
     return "\n".join(lines) or "nothing is set"
 
 
-def _instead(others: Sequence[Said]) -> str:
+def _instead(others: Sequence[SourcedValue]) -> str:
     parts = [f"{_value(one.value)} of {one.place}" for one in others]
     return f", instead of {', '.join(parts)}" if parts else ""
 
@@ -79,8 +79,8 @@ def _json(application: str, found: Sequence[Row], resolved: Resolved) -> str:
     values = [
         {
             "key": row.key,
-            **_said(row.said),
-            "insteadOf": [_said(one) for one in row.instead_of],
+            **_to_json(row.effective),
+            "insteadOf": [_to_json(one) for one in row.overridden],
         }
         for row in found
     ]
@@ -88,5 +88,5 @@ def _json(application: str, found: Sequence[Row], resolved: Resolved) -> str:
     return json.dumps(answer, indent=2)
 
 
-def _said(said: Said) -> dict[str, Any]:
-    return {"value": said.value, "layer": said.layer, "from": said.place}
+def _to_json(value: SourcedValue) -> dict[str, Any]:
+    return {"value": value.value, "layer": value.layer, "from": value.place}

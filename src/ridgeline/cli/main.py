@@ -118,9 +118,10 @@ def run(context: typer.Context, settings: RunSettings) -> None:
         known=lambda: application.resolve().properties,
         resume=settings.resume,
     )
-    going = RunCommand(planner, planner.first(settings.options.checkpoint, application.app.name), settings)
-    with reporting_errors(going.print_how_to_continue), open_channel(settings.logs.settings()):
-        going.run()
+    first = planner.first(settings.options.checkpoint, application.app.name)
+    running = RunCommand(planner, first, settings)
+    with reporting_errors(running.print_how_to_continue), open_channel(settings.logs.settings()):
+        running.run()
 
 
 def plan(

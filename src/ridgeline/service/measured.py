@@ -30,10 +30,10 @@ from ridgeline.observe.plan_topology import planned_event
 from ridgeline.observe.watch import Subscriber, Watch
 from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.plan.execution import Plan
-from ridgeline.service.deciding import DecidingThread
 from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.options import ServiceOptions
-from ridgeline.service.promising import PromisingThread
+from ridgeline.service.policy_thread import PolicyThread
+from ridgeline.service.promise_thread import PromiseThread
 from ridgeline.service.registry import own_entry, register
 from ridgeline.settings.environment import unread_variables
 
@@ -106,7 +106,7 @@ class _Measured:
         self._clock = clock
         self._master = options.where
         self._planned = False
-        self._promising: PromisingThread | None = None
+        self._promises: PromiseThread | None = None
         self._broken = False
         self._app: Starlette | None = None
 
@@ -190,10 +190,10 @@ class _Measured:
         self.watch.settle()  # what is made of the plan is there before `short_pauses`
         self._planned = True
         logical = self._plan.logical
-        self._promising = PromisingThread(
+        self._promises = PromiseThread(
             logical.promises, logical.application, self.watch, self._observe, self._clock
         )
-        surroundings.callback(DecidingThread(run, self.watch, self._observe).close)
+        surroundings.callback(PolicyThread(run, self.watch, self._observe).close)
         if any(isinstance(one.operator, SqlQuery) for one in run.plan.logical.operators):
             from ridgeline.service.queries import queries_of
 
@@ -229,8 +229,8 @@ class _Measured:
             reason = str(error) or type(error).__name__
             raise
         finally:
-            if self._promising is not None:
-                self._promising.close()
+            if self._promises is not None:
+                self._promises.close()
             if self._planned:
                 self._observe(ApplicationEnded(self._clock.wall(), ended[0] if ended else "failed", reason))
 

@@ -70,7 +70,7 @@ class Queries:
         self._run = weakref.ref(run)
         self._lock = threading.Lock()
         self._read_at: dict[str, float] = {}
-        self._going: dict[str, Asked] = {}
+        self._removed: dict[str, Asked] = {}
         self._ended: dict[str, str] = {}
         self._count = 0
         self._thread: threading.Thread | None = None
@@ -152,14 +152,14 @@ class Queries:
         """Ask for the removal of a query; None if it is not there, or is being removed."""
         run = self._run()
         with self._lock:
-            if run is None or name in self._going or name not in {one.name for one in _operators(run.plan)}:
+            if run is None or name in self._removed or name not in {one.name for one in _operators(run.plan)}:
                 return None
             self._ended[name] = why
             while len(self._ended) > _MOST_KNOWN:
                 oldest = next(iter(self._ended))
                 del self._ended[oldest]
                 self._read_at.pop(oldest, None)
-            asked = self._going[name] = run.changes.ask(
+            asked = self._removed[name] = run.changes.ask(
                 EditPlan((RemoveOperator(name),), why or "the query has ended"), who
             )
         return asked
@@ -208,7 +208,7 @@ class Queries:
             run = self._run()
             with self._lock:
                 here = [] if run is None or run.changes.closed else list(_operators(run.plan))
-                self._going = {name: asked for name, asked in self._going.items() if not asked.done.is_set()}
+                self._removed = {name: one for name, one in self._removed.items() if not one.done.is_set()}
                 if not here:
                     self._thread = None
                     return

@@ -1,4 +1,4 @@
-"""Every value of an application with where it was said, and what it stands in the place of."""
+"""Every value of an application with where it was set, and the values that it overrides."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _INHERITED = "application"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A value as it is shown, secrets masked; the layer that it is of, and the place where it was said."""
+class SourcedValue:
+    """A value as it is shown, secrets masked; its layer, and the place where it was set."""
 
     value: object
     layer: str
@@ -39,36 +39,36 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One value by its key in a configuration; `instead_of`: what else was said, what counts more first.
+    """One value by its key in a configuration; `overridden`: the others, those that count more first.
 
     `operator`: whose value it is; "" for the application and the run.
     """
 
     key: str
-    said: Said
-    instead_of: tuple[Said, ...] = ()
+    effective: SourcedValue
+    overridden: tuple[SourcedValue, ...] = ()
     operator: str = ""
 
 
-def rows(app: Application, resolved: Resolved, logical: LogicalPlan, said_by: str = CODE) -> Iterator[Row]:
-    """All values of a valid application. `said_by`: what is said in it itself, "code" or "specification"."""
-    yield from _Lister(app, resolved, logical, said_by).rows()
+def rows(app: Application, resolved: Resolved, logical: LogicalPlan, source: str = CODE) -> Iterator[Row]:
+    """All values of a valid application. `source`: the layer of its own, "code" or "specification"."""
+    yield from _Lister(app, resolved, logical, source).rows()
 
 
 def run_rows(run: RunOptions) -> Iterator[Row]:
     """The options of a run that are configured."""
     for key, settings in run.settings.items():
         name = key.removeprefix(f"{CONF}.")
-        said = [_said(one, name) for one in settings]
-        yield Row(f"run.{key}", said[0], tuple(said[1:]))
+        found = [_sourced(one, name) for one in settings]
+        yield Row(f"run.{key}", found[0], tuple(found[1:]))
 
 
 class _Lister:
-    def __init__(self, app: Application, resolved: Resolved, logical: LogicalPlan, said_by: str) -> None:
+    def __init__(self, app: Application, resolved: Resolved, logical: LogicalPlan, source: str) -> None:
         self._app = app
         self._resolved = resolved
         self._logical = logical
-        self._said_by = said_by
+        self._source = source
         self._expanded = expand(Draft(str(app.name)), app, resolved.properties, {})
 
     def rows(self) -> Iterator[Row]:
@@ -136,14 +136,14 @@ class _Lister:
             for kind, entry in self._resolved.choices:
                 if kind == "property" and entry.startswith(f"{key}."):
                     settings = self._resolved.choices[kind, entry]
-                    said = [_said(choice.setting, entry, secret=secret) for choice in settings]
-                    yield Row(f"operator.{entry}", said[0], tuple(said[1:]), name)
+                    found = [_sourced(choice.setting, entry, secret=secret) for choice in settings]
+                    yield Row(f"operator.{entry}", found[0], tuple(found[1:]), name)
 
     def _streams(self) -> Iterator[Row]:
         for kind, key in self._resolved.choices:
             if kind == "attribute" and key.startswith("stream."):
-                said = [_said(choice.setting, key) for choice in self._resolved.choices[kind, key]]
-                yield Row(key, said[0], tuple(said[1:]))
+                found = [_sourced(choice.setting, key) for choice in self._resolved.choices[kind, key]]
+                yield Row(key, found[0], tuple(found[1:]))
 
     def _row(
         self,
@@ -157,24 +157,24 @@ class _Lister:
         *,
         secret: bool = False,
     ) -> Row:
-        """A row with the value that the plan has, and all that was said of it."""
+        """A row with the value that the plan has, and all that it overrides."""
         name = key.rpartition(".")[2]
         below = []
         if name in given:
-            below.append(Said(_shown(name, given[name], secret=secret), self._said_by, self._said_by))
+            below.append(SourcedValue(_shown(name, given[name], secret=secret), self._source, self._source))
         choices = self._resolved.choices.get((kind, plan_key), ())
-        said = [_said(choice.setting, name, secret=secret) for choice in choices] + below
+        found = [_sourced(choice.setting, name, secret=secret) for choice in choices] + below
         shown = value if kind == "property" else _shown(name, value)
         if choices and is_mark(choices[0].setting.value):
             shown = choices[0].setting.value
-        if not said:
-            taken_over = inherited is not None and name in inherited and self._is_said(name)
+        if not found:
+            taken_over = inherited is not None and name in inherited and self._is_set(name)
             origin = _INHERITED if taken_over else DEFAULT
-            return Row(key, Said(shown, origin, origin), (), operator)
-        return Row(key, Said(shown, said[0].layer, said[0].place), tuple(said[1:]), operator)
+            return Row(key, SourcedValue(shown, origin, origin), (), operator)
+        return Row(key, SourcedValue(shown, found[0].layer, found[0].place), tuple(found[1:]), operator)
 
-    def _is_said(self, name: str) -> bool:
-        """True if an attribute of the application was said by anybody."""
+    def _is_set(self, name: str) -> bool:
+        """True if an attribute of the application was set."""
         return name in self._app.attributes or ("attribute", name) in self._resolved.choices
 
 
@@ -183,9 +183,9 @@ def _default(declared: object) -> object:
     return declared.get_default(call_default_factory=True) if isinstance(declared, FieldInfo) else declared
 
 
-def _said(setting: Setting, name: str, *, secret: bool = False) -> Said:
+def _sourced(setting: Setting, name: str, *, secret: bool = False) -> SourcedValue:
     value = _shown(name, setting.value, secret=secret)
-    return Said(value, setting.layer.name, setting.place)
+    return SourcedValue(value, setting.layer.name, setting.place)
 
 
 def _shown(name: str, value: object, *, secret: bool = False) -> object:

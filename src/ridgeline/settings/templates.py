@@ -42,7 +42,7 @@ class Templates:
     def of(cls, settings: Sequence[Setting], faults: list[Fault]) -> Templates:
         """The templates that settings make; adds faults for expressions that are none."""
         found: dict[str, Template] = {}
-        said: dict[tuple[str, str], tuple[Any, Setting]] = {}
+        chosen: dict[tuple[str, str], tuple[Any, Setting]] = {}
         for setting in settings:
             name, _, key = setting.path.partition(".")
             template = found.setdefault(name, Template())
@@ -50,11 +50,11 @@ class Templates:
                 template.values.append(setting)
                 continue
             rank = (setting.level, bool(setting.application), setting.position)
-            before = said.get((name, _MATCHES[key]))
+            before = chosen.get((name, _MATCHES[key]))
             if before is None or before[0] < rank:
-                said[name, _MATCHES[key]] = rank, setting
+                chosen[name, _MATCHES[key]] = rank, setting
         matching: set[str] = set()
-        for (name, what), (_, setting) in said.items():
+        for (name, what), (_, setting) in chosen.items():
             matching.add(name)
             if len(matching) > _MOST:
                 several = f"more than {_MOST} templates have expressions"

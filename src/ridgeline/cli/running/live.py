@@ -197,6 +197,6 @@ def _slots_lost(overview: OverviewAnswer) -> list[RenderableType]:
     if stats is None:
         return []
     lost, late = stats["slotsLost"], stats["slotsSpeculated"]
-    said = [f"{plural(lost, 'slot')} lost, {stats['slotsRestarted']:,} replaced"] if lost else []
-    said += [f"{plural(late, 'slot')} late, run in the spare"] if late else []
-    return [Text("; ".join(said), "yellow")] if said else []
+    parts = [f"{plural(lost, 'slot')} lost, {stats['slotsRestarted']:,} replaced"] if lost else []
+    parts += [f"{plural(late, 'slot')} late, run in the spare"] if late else []
+    return [Text("; ".join(parts), "yellow")] if parts else []

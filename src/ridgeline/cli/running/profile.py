@@ -201,24 +201,24 @@ class FlameGraphs:
 
 def _result(recording: _Recording) -> str:
     try:
-        _, said = recording.process.communicate(timeout=_PATIENCE_SECONDS)
+        _, printed = recording.process.communicate(timeout=_PATIENCE_SECONDS)
     except subprocess.TimeoutExpired:
         recording.process.kill()
-        _, said = recording.process.communicate()
+        _, printed = recording.process.communicate()
     if recording.path.is_file():
         return f"flame graph of the {recording.who}: {recording.path}"
-    return f"no flame graph of the {recording.who}: {_reason(said)}"
+    return f"no flame graph of the {recording.who}: {_reason(printed)}"
 
 
-def _reason(said: str) -> str:
+def _reason(printed: str) -> str:
     """The reason why py-spy did not record, and the remedy."""
-    if "permission denied" in said.lower() or "not permitted" in said.lower():
+    if "permission denied" in printed.lower() or "not permitted" in printed.lower():
         remedy = (
             "run as root, or `sudo sysctl kernel.yama.ptrace_scope=0`; in a container, give it the "
             "capability SYS_PTRACE"
         )
         return f"py-spy may not look into the process{_scope()}; {remedy}"
-    lines = [line.removeprefix("Error:").strip() for line in said.splitlines() if line.startswith("Error")]
+    lines = [line.removeprefix("Error:").strip() for line in printed.splitlines() if line.startswith("Error")]
     return (
         f"py-spy says: {lines[0]}"
         if lines

@@ -18,7 +18,7 @@ from ridgeline.cli.running.live import LiveView
 from ridgeline.cli.running.profile import Profile
 from ridgeline.cli.running.report import read_report
 from ridgeline.cli.running.stopping import Stopper, in_thread
-from ridgeline.cli.running.summary import WIDEST, print_going_on, print_summary, say
+from ridgeline.cli.running.summary import WIDEST, print_continuation, print_summary, say
 from ridgeline.cli.running.view import PlainView, View, service_line
 from ridgeline.cli.settings import RunSettings
 from ridgeline.cli.units import count, plural
@@ -50,7 +50,7 @@ class RunCommand:
         self._plan = plan
         self._settings = settings
         self._clock = SystemClock()
-        self._console = Output(self._nobody_reads, highlight=False, emoji=False)
+        self._console = Output(self._output_gone, highlight=False, emoji=False)
         if not self._console.is_terminal:
             self._console.width = _WIDE  # nothing to wrap for
         self._profile = self._make_profile(plan)
@@ -101,7 +101,7 @@ class RunCommand:
                 else "no window of this run is committed"
             )
             if windows or self._settings.options.checkpoint is not None:
-                print_going_on(console, self._settings, self._checkpoint)
+                print_continuation(console, self._settings, self._checkpoint)
 
     def _launch(self) -> Outcome:
         """Run the plan with everything that the settings ask for. Blocks until it has ended."""
@@ -177,7 +177,7 @@ class RunCommand:
             case _:
                 pass
 
-    def _nobody_reads(self) -> None:
+    def _output_gone(self) -> None:
         """The reader of the run's output is gone: end as on Ctrl-C, so that nothing is lost."""
         self._unread = True
         if not self._over:
@@ -190,7 +190,7 @@ class RunCommand:
         console = make_console()
         console.print("killed; the windows under way are not committed and will be replayed")
         if self._checkpoint:
-            print_going_on(console, self._settings, self._checkpoint)
+            print_continuation(console, self._settings, self._checkpoint)
 
 
 def results(publishers: Mapping[str, Publisher]) -> Iterator[Text]:

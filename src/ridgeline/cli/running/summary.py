@@ -56,7 +56,7 @@ def print_summary(
         print_figures(console, *figures)
     for line in collected:
         say(console, line)
-    print_going_on(console, settings, outcome.checkpoint, ended=outcome.ended)
+    print_continuation(console, settings, outcome.checkpoint, ended=outcome.ended)
 
 
 def print_figures(console: Console, run: RunSummaryAnswer, report: Report) -> None:
@@ -72,7 +72,9 @@ def print_figures(console: Console, run: RunSummaryAnswer, report: Report) -> No
         say(console, part)
 
 
-def print_going_on(console: Console, settings: RunSettings, checkpoint: str, *, ended: bool = False) -> None:
+def print_continuation(
+    console: Console, settings: RunSettings, checkpoint: str, *, ended: bool = False
+) -> None:
     """Say what the checkpoint folder is good for now; nothing if it was a temporary one that is removed."""
     if ended and settings.options.checkpoint is None:
         return

@@ -37,7 +37,7 @@ _LOOK_SECONDS = 1.0
 _CLOSE_SECONDS = 1.0
 
 
-class PromisingThread:
+class PromiseThread:
     """Judges promises after each commit, and while there is none; reports `PromiseChanged`.
 
     Nothing is started without promises, and `close` ends it. No window waits for it, or for a hook.
@@ -76,7 +76,7 @@ class PromisingThread:
         self._unsubscribe: Callable[[], None] = lambda: None
         if promises:
             for state in self._keeping.states:
-                self._tell(state)
+                self._report(state)
             self._unsubscribe = watch.subscribe(self._take)
             self._thread = threading.Thread(target=self._work, name="ridgeline-promises", daemon=True)
             self._thread.start()
@@ -166,7 +166,7 @@ class PromisingThread:
         if self._paused:
             self._keeping.tick(at=at, wall=event.at, paused=True)
         for state in self._keeping.on_window(seen, at=at, wall=event.at):
-            self._tell(state)
+            self._report(state)
 
     def _forget(self, window_id: int) -> None:
         """A window is over."""
@@ -187,9 +187,9 @@ class PromisingThread:
         overdue = max(0.0, at - oldest - _HELD_SECONDS)
         wall = self._clock.wall()
         for state in self._keeping.tick(at=at, wall=wall, overdue=overdue, paused=self._paused):
-            self._tell(state)
+            self._report(state)
 
-    def _tell(self, state: PromiseState) -> None:
+    def _report(self, state: PromiseState) -> None:
         """Report a verdict; call the hook if it is broken now, or kept again."""
         at = self._clock.wall() if state.since is None else state.since
         figure = state.figure if state.figure is not None and math.isfinite(state.figure) else None

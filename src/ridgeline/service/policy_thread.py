@@ -21,7 +21,7 @@ _CLOSE_SECONDS = 1.0
 _LOOKS = 20
 
 
-class DecidingThread:
+class PolicyThread:
     """Asks the deciders of a run after windows were committed; ends with `close`.
 
     Nothing is started if there are none. A decider that hangs holds up the others, and no window.

@@ -9,8 +9,8 @@ import pytest
 from ridgeline.api.clock import SystemClock
 from ridgeline.measure.events import ApplicationChanged, PromiseChanged, WindowCommitted, WindowPlanned
 from ridgeline.observe.watch import Watch
-from ridgeline.service import promising
-from ridgeline.service.promising import PromisingThread
+from ridgeline.service import promise_thread
+from ridgeline.service.promise_thread import PromiseThread
 from ridgeline.sla import caught_up_within, error_share, latency, throughput, window_latency
 from support.measure.changing import run
 from support.waiting import wait_until
@@ -34,7 +34,7 @@ class Judged:
             self.changes.append((event.promise, event.kept))
 
     def __enter__(self):
-        self.thread = PromisingThread(self.promises, "shop", self.watch, self.watch.observe, self.clock)
+        self.thread = PromiseThread(self.promises, "shop", self.watch, self.watch.observe, self.clock)
         return self
 
     def __exit__(self, *_):
@@ -67,8 +67,8 @@ def test_nothing_is_started_without_promises():
 
 
 def test_a_window_that_hangs_is_seen_and_a_pause_is_not_judged(monkeypatch):
-    monkeypatch.setattr(promising, "_HELD_SECONDS", 0.0)
-    monkeypatch.setattr(promising, "_TICK_SECONDS", 0.01)
+    monkeypatch.setattr(promise_thread, "_HELD_SECONDS", 0.0)
+    monkeypatch.setattr(promise_thread, "_TICK_SECONDS", 0.01)
     with Judged(window_latency(p99="1h"), throughput("count", at_least=1, over="100ms")) as judged:
         events = list(run())
         for event in events:
@@ -86,8 +86,8 @@ def test_a_window_that_hangs_is_seen_and_a_pause_is_not_judged(monkeypatch):
 
 
 def test_a_stall_breaks_the_promise_to_catch_up_while_it_lasts(monkeypatch):
-    monkeypatch.setattr(promising, "_TICK_SECONDS", 0.01)
-    monkeypatch.setattr(promising, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(promise_thread, "_TICK_SECONDS", 0.01)
+    monkeypatch.setattr(promise_thread, "_LOOK_SECONDS", 0.0)
     said = {"verdict": "keeping up", "caughtUpAt": None}
     with Judged(caught_up_within("1m")) as judged:
         monkeypatch.setattr(judged.watch, "progress", lambda: {"application": said})
@@ -141,4 +141,4 @@ def test_hooks_are_called_and_a_judgement_that_fails_ends_nothing(tmp_path, monk
 )
 def test_when_backlogs_are_worked_off(verdict, at, expected):
     progress = {"application": {"verdict": verdict, "caughtUpAt": at}}
-    assert promising._caught_up_in(progress, 100.0) == expected
+    assert promise_thread._caught_up_in(progress, 100.0) == expected
