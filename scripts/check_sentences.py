@@ -18,16 +18,16 @@ WORDS = 25
 PAGES = ("README.md", "CONTRIBUTING.md")
 OURS = {
     "anew": 30,
-    "everybody": 2,
-    "go(es)? on": 60,
+    "everybody": 1,
+    "go(es)? on": 57,
     "hears?|heard": 11,
-    "nobody": 64,
+    "nobody": 51,
     "put up with": 2,
-    "somebody": 22,
-    "tells?|told": 37,
-    "whoever": 6,
-    "^so (long|many|much)": 30,
-    "^what": 425,
+    "somebody": 21,
+    "tells?|told": 36,
+    "whoever": 5,
+    "^so (long|many|much)": 24,
+    "^what": 365,
 }
 """Words (`^`: that open a sentence) for which the field has better ones, and how often docstrings have them.
 
