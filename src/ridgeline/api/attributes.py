@@ -278,7 +278,7 @@ _ALL = (
         _scopes(Scope.STREAM),
         Locality,
         None,
-        "where the operators of the stream run: in one container, or in separate ones, which in slots share "
+        "where the operators of the stream run: in one container, or in separate ones, which on Spark share "
         "a host or rack; default: the planner decides",
     ),
     Attribute(
