@@ -7,9 +7,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from ridgeline.measure.age.record_age import AgeTotals
 from ridgeline.measure.answers.application import (
     InfoAnswer,
     OperatorTotalsAnswer,
@@ -27,7 +26,7 @@ from ridgeline.measure.answers.operators import (
     StreamAnswer,
     ThroughputAnswer,
 )
-from ridgeline.measure.answers.own_metrics import MetricAnswer, MetricHistoryAnswer, MetricsAnswer
+from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
 from ridgeline.measure.answers.progress import ProgressAnswer
 from ridgeline.measure.answers.promises import PromiseAnswer
 from ridgeline.measure.answers.watermarks import WatermarksAnswer
@@ -41,38 +40,14 @@ from ridgeline.measure.deciding.figures import ApplicationFigures, PromiseState
 from ridgeline.measure.deciding.period import Keys
 from ridgeline.measure.deciding.present import application_figures
 from ridgeline.measure.events import ApplicationEnded, ContainerWindow, RunEvent, WindowCommitted
-from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
 from ridgeline.measure.measurement import Measurement
-from ridgeline.measure.run_counts import SlotCounts
-from ridgeline.measure.topology import MetricNode, OperatorNode, Topology
+from ridgeline.measure.registry.scrape import Scrape
+from ridgeline.measure.topology import Topology
 
 _log = logging.getLogger(__name__)
 Subscriber = Callable[[RunEvent], None]
 _MOST_WAITING = 256
 """Events that may wait to be folded: some windows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Scrape:
-    """All that a metrics system gets, of one moment; its counters count from the start of the run."""
-
-    overview: OverviewAnswer
-    last_window: WindowSummaryAnswer | None
-    containers: list[ContainerAnswer]
-    latencies: list[tuple[OperatorNode, LatencyTotal]]
-    windows: WindowTotal
-    ages: list[tuple[OperatorNode, str, AgeTotals]]
-    watermarks: WatermarksAnswer
-    slots: SlotCounts
-    compactions: int
-    state_warnings: int
-    changes: Mapping[str, int]
-    held_seconds: float | None
-    heartbeats_unsent: int
-    subscribers_dropped: int
-    own_metrics: list[MetricAnswer]
-    own_nodes: tuple[MetricNode, ...]
-    promises: list[PromiseAnswer]
 
 
 class Watch:

@@ -13,7 +13,7 @@ from ridgeline.cli.tables import Columns, fitted, flow
 from ridgeline.cli.units import UNKNOWN, count, duration, milliseconds, percentile, rate, time_of_day
 from ridgeline.cli.views.backlog import size
 from ridgeline.measure.answers.application import InfoAnswer
-from ridgeline.measure.operator_metric import Form, TerminalColumn, arranged
+from ridgeline.measure.registry.operator_metric import Form, TerminalColumn, arranged
 from ridgeline.measure.registry.operators import LATENCY_METRICS, OPERATOR_METRICS
 
 STATES: Mapping[str, str] = {

@@ -10,8 +10,8 @@ from typing_extensions import TypedDict
 from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.age.record_age import LEVELS, AgeFigures
 from ridgeline.measure.moment import RUNNING, Moment, OperatorMoment
-from ridgeline.measure.operator_metric import answer_type
 from ridgeline.measure.progress.throughput import Rates, Totals
+from ridgeline.measure.registry.operator_metric import answer_type
 from ridgeline.measure.registry.operators import OPERATOR_METRICS
 from ridgeline.measure.status import ContainerStatus, OperatorStatus
 from ridgeline.measure.topology import OperatorNode, Topology

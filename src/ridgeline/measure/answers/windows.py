@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from typing_extensions import TypedDict
 
-from ridgeline.measure.operator_metric import answer_type
+from ridgeline.measure.registry.operator_metric import answer_type
 from ridgeline.measure.registry.operators import LATENCY_METRICS
 
 

@@ -2,8 +2,34 @@
 
 from __future__ import annotations
 
+from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer
 from ridgeline.measure.metric import Kind, Metric
 from ridgeline.measure.registry.labels import STATES, VERDICTS
+from ridgeline.measure.registry.scrape import Labelled, Scrape, ScrapedMetric, one, state
+
+
+def _backlog(scrape: Scrape) -> BacklogAnswer:
+    """The backlog of the application as a whole."""
+    return scrape.overview["progress"]["application"]
+
+
+def _run(scrape: Scrape) -> Labelled:
+    """The run's id, user and master."""
+    info = scrape.info
+    yield (info["id"], info["user"] or "", info["master"] or ""), 1
+
+
+def _kept(scrape: Scrape) -> Labelled:
+    """Whether promises are kept."""
+    for promise in scrape.promises:
+        kept = promise["kept"]
+        yield (promise["promise"],), None if kept is None else float(kept)
+
+
+def _remaining_seconds(progress: ProgressAnswer) -> float | None:
+    """The time that the running window will still take."""
+    return progress["window"]["remainingSeconds"] if progress["running"] else None
+
 
 APPLICATION = (
     Metric(
@@ -14,15 +40,16 @@ APPLICATION = (
         "The version of Ridgeline that runs.",
         "Compare it with the changelog when figures change after a deployment.",
     ),
-    Metric(
+    ScrapedMetric(
         "application_info",
         Kind.INFO,
         "",
         ("id", "user", "master"),
         "The run: its id, who started it, and on which Spark master.",
         "Join it to other metrics to distinguish runs of one application.",
+        read=_run,
     ),
-    Metric(
+    ScrapedMetric(
         "application_state",
         Kind.STATE,
         "",
@@ -31,8 +58,9 @@ APPLICATION = (
         "Alert on `FAILED`; its reason is in `/ws/v2/stram/info` and in the driver's log.",
         aliases=("Kafka Streams `state`",),
         states=STATES,
+        read=lambda scrape: state(STATES, scrape.info["state"]),
     ),
-    Metric(
+    ScrapedMetric(
         "application_start_timestamp_seconds",
         Kind.GAUGE,
         "seconds",
@@ -40,8 +68,9 @@ APPLICATION = (
         "When the run began, seconds since 1970.",
         "Subtract it from `time()` for the uptime; a change is a restart.",
         aliases=("Apex `startTime`",),
+        read=one(lambda scrape: scrape.info["startTime"]),
     ),
-    Metric(
+    ScrapedMetric(
         "verdict",
         Kind.STATE,
         "",
@@ -51,8 +80,9 @@ APPLICATION = (
         "`stuck`: look at the stack of the"
         " container whose heartbeat says where it is.",
         states=VERDICTS,
+        read=lambda scrape: state(VERDICTS, _backlog(scrape)["verdict"]),
     ),
-    Metric(
+    ScrapedMetric(
         "backlog_seconds",
         Kind.GAUGE,
         "seconds",
@@ -60,8 +90,9 @@ APPLICATION = (
         "How long the sources' backlog would take to be worked off, were nothing to arrive.",
         "If it grows, the application is too slow for its input.",
         aliases=("Dataflow `backlog_seconds`",),
+        read=one(lambda scrape: _backlog(scrape)["backlogSeconds"]),
     ),
-    Metric(
+    ScrapedMetric(
         "backlog_records",
         Kind.GAUGE,
         "records",
@@ -69,8 +100,9 @@ APPLICATION = (
         "Records that sources have not given to the application yet.",
         "If it grows, the application is too slow for its input.",
         aliases=("Flink `pendingRecords`", "Kafka `records-lag`"),
+        read=one(lambda scrape: _backlog(scrape)["backlogRecords"]),
     ),
-    Metric(
+    ScrapedMetric(
         "progress_remaining_seconds",
         Kind.GAUGE,
         "seconds",
@@ -78,32 +110,36 @@ APPLICATION = (
         "Time that the running window will still take, by Beam's progress formulas. Absent while unknown.",
         "If it is much longer than windows take, look at `/ws/v2/stram/progress` for the operator that "
         "takes it.",
+        read=one(lambda scrape: _remaining_seconds(scrape.overview["progress"])),
     ),
-    Metric(
+    ScrapedMetric(
         "windows_behind",
         Kind.GAUGE,
         "windows",
         (),
         "Windows that are due by the schedule and not begun.",
         "If it grows, windows take longer than they are wide: widen them, or shorten the critical path.",
+        read=one(lambda scrape: _backlog(scrape)["windowsBehind"]),
     ),
-    Metric(
+    ScrapedMetric(
         "plan_version",
         Kind.GAUGE,
         "",
         (),
         "Version of the plan; it grows with each change of it.",
         "A step in any other figure at the same time comes from the change: see `ridgeline changes`.",
+        read=one(lambda scrape: scrape.info["planVersion"]),
     ),
-    Metric(
+    ScrapedMetric(
         "changes_total",
         Kind.COUNTER,
         "",
         ("state",),
         "Changes that were asked for while the application ran, by the states that they have come to.",
         "`REFUSED`: its reason is in `ridgeline changes`. `QUEUED` above the sum of the others: some wait.",
+        read=lambda scrape: [((name,), count) for name, count in scrape.changes.items()],
     ),
-    Metric(
+    ScrapedMetric(
         "change_held_seconds",
         Kind.GAUGE,
         "seconds",
@@ -111,8 +147,9 @@ APPLICATION = (
         "Time from the last window before the last change of the plan to the first one with it, as they are "
         "published. Absent before the first.",
         "What is above the usual distance of windows is what the change has cost: moving states, new slots.",
+        read=one(lambda scrape: scrape.held_seconds),
     ),
-    Metric(
+    ScrapedMetric(
         "promise_kept",
         Kind.GAUGE,
         "",
@@ -120,13 +157,15 @@ APPLICATION = (
         "1 while a promise of the application is kept, 0 while it is broken. Absent while it cannot "
         "be judged.",
         "At 0: see `ridgeline promises`; `ridgeline alert-rules` writes alert rules for it.",
+        read=_kept,
     ),
-    Metric(
+    ScrapedMetric(
         "promise_broken_seconds_total",
         Kind.COUNTER,
         "seconds",
         ("promise",),
         "How long a promise of the application was broken, in sum.",
         "Its rate is the share of time in which the promise was broken.",
+        read=lambda scrape: [((each["promise"],), each["brokenSeconds"]) for each in scrape.promises],
     ),
 )

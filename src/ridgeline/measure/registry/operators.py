@@ -6,7 +6,8 @@ To add one, fill in a field of the event `OperatorWindow` and add a row to `OPER
 from __future__ import annotations
 
 from ridgeline.measure.metric import Kind, Metric
-from ridgeline.measure.operator_metric import (
+from ridgeline.measure.registry.labels import LATENCY_BOUNDS_SECONDS, OPERATOR
+from ridgeline.measure.registry.operator_metric import (
     Aggregate,
     Form,
     Graph,
@@ -15,7 +16,6 @@ from ridgeline.measure.operator_metric import (
     TerminalColumn,
     arranged,
 )
-from ridgeline.measure.registry.labels import LATENCY_BOUNDS_SECONDS, OPERATOR
 
 _PORT = (*OPERATOR, "port")
 

@@ -2,12 +2,53 @@
 
 from __future__ import annotations
 
-from ridgeline.measure.metric import Kind, Metric
+from collections.abc import Sequence
+
+from ridgeline.measure.answers.progress import SourceAnswer
+from ridgeline.measure.metric import Kind
 from ridgeline.measure.registry.labels import VERDICTS
+from ridgeline.measure.registry.scrape import Labelled, Scrape, ScrapedMetric, one, seconds, state
+
+
+def _sources(scrape: Scrape) -> Sequence[SourceAnswer]:
+    """The backlogs of sources."""
+    return scrape.overview["progress"]["sources"]
+
+
+def _catch_up(scrape: Scrape) -> Labelled:
+    """The time until each source has caught up."""
+    for row in _sources(scrape):
+        at = row["caughtUpAt"]
+        yield (row["operator"],), None if at is None else max(0.0, at - scrape.overview["at"])
+
+
+def _verdicts(scrape: Scrape) -> Labelled:
+    """The verdicts of sources."""
+    for row in _sources(scrape):
+        yield from state(VERDICTS, row["verdict"], (row["operator"],))
+
+
+def _clock_skew(scrape: Scrape) -> Labelled:
+    """The clock skew of each host."""
+    for host, ms in scrape.info["stats"]["clockSkew"].items():
+        yield (host,), seconds(ms)
+
+
+def _refused(scrape: Scrape) -> Labelled:
+    """Refused messages by reason."""
+    for reason, count in scrape.info["stats"]["messagesRefusedByReason"].items():
+        yield (reason,), count
+
+
+def _heartbeat_ages(scrape: Scrape) -> Labelled:
+    """The time since the last heartbeat of each container."""
+    for container in scrape.containers:
+        yield (str(container["id"]), str(container["host"])), container["heartbeatAgeSeconds"]
+
 
 _SOURCE = ("operator",)
 SOURCES = (
-    Metric(
+    ScrapedMetric(
         "source_backlog_records",
         Kind.GAUGE,
         "records",
@@ -19,8 +60,9 @@ SOURCES = (
             "Spark `avgOffsetsBehindLatest`",
             "Databricks `STREAMING_BACKLOG_RECORDS`",
         ),
+        read=lambda scrape: [((row["operator"],), row["backlogRecords"]) for row in _sources(scrape)],
     ),
-    Metric(
+    ScrapedMetric(
         "source_backlog_bytes",
         Kind.GAUGE,
         "bytes",
@@ -28,8 +70,9 @@ SOURCES = (
         "Bytes that a source has not given to the application yet. Absent where unknown.",
         "As `source_backlog_records`.",
         aliases=("Databricks `STREAMING_BACKLOG_BYTES`",),
+        read=lambda scrape: [((row["operator"],), row["backlogBytes"]) for row in _sources(scrape)],
     ),
-    Metric(
+    ScrapedMetric(
         "source_backlog_seconds",
         Kind.GAUGE,
         "seconds",
@@ -37,8 +80,9 @@ SOURCES = (
         "How long a source's backlog takes at the current drain rate, were nothing to arrive.",
         "Alert on it: it is how late results are.",
         aliases=("Dataflow `backlog_seconds`", "Databricks `STREAMING_BACKLOG_SECONDS`"),
+        read=lambda scrape: [((row["operator"],), row["backlogSeconds"]) for row in _sources(scrape)],
     ),
-    Metric(
+    ScrapedMetric(
         "source_catch_up_seconds",
         Kind.GAUGE,
         "seconds",
@@ -46,8 +90,9 @@ SOURCES = (
         "Time until a source's backlog is worked off: backlog / (drain - arrival). Absent while it does "
         "not fall.",
         "Absent with a backlog: it never catches up; add partitions or cores.",
+        read=_catch_up,
     ),
-    Metric(
+    ScrapedMetric(
         "source_verdict",
         Kind.STATE,
         "",
@@ -55,11 +100,12 @@ SOURCES = (
         "1 for a source's verdict.",
         "As `verdict`, for one source.",
         states=VERDICTS,
+        read=_verdicts,
     ),
 )
 
 HOSTS = (
-    Metric(
+    ScrapedMetric(
         "container_heartbeat_age_seconds",
         Kind.GAUGE,
         "seconds",
@@ -68,24 +114,27 @@ HOSTS = (
         "Above `heartbeat_timeout` while it works on a window, its worker hangs or is gone: ask for its "
         "stack.",
         aliases=("Apex `lastHeartbeat`",),
+        read=_heartbeat_ages,
     ),
-    Metric(
+    ScrapedMetric(
         "clock_skew_seconds",
         Kind.GAUGE,
         "seconds",
         ("host",),
         "How far a host's clock is behind STRAM's, as estimated; figures are corrected by it.",
         "Above 1 s, mend the host's NTP: timestamps that it gives to records are off by as much.",
+        read=_clock_skew,
     ),
-    Metric(
+    ScrapedMetric(
         "clock_clamps_total",
         Kind.COUNTER,
         "",
         (),
         "Durations between hosts that came out negative and were counted as 0.",
         "A steady rate says that latencies between hosts are only as good as the skew is estimated.",
+        read=one(lambda scrape: scrape.overview["latency"]["clamps"]),
     ),
-    Metric(
+    ScrapedMetric(
         "heartbeats_received_total",
         Kind.COUNTER,
         "",
@@ -93,8 +142,9 @@ HOSTS = (
         "Heartbeats that STRAM took. Containers send them in windows that take longer than "
         "`heartbeat_interval`.",
         "None in long windows: the driver's port cannot be reached from the executors.",
+        read=one(lambda scrape: scrape.info["stats"]["heartbeatsReceived"]),
     ),
-    Metric(
+    ScrapedMetric(
         "messages_refused_total",
         Kind.COUNTER,
         "",
@@ -102,16 +152,18 @@ HOSTS = (
         "Messages and connections to STRAM that did not count: `unauthenticated`, `malformed`, `too large`, "
         "`late` or `too many`.",
         "Somebody else talks to STRAM's port, or a worker of an earlier run is still there.",
+        read=_refused,
     ),
-    Metric(
+    ScrapedMetric(
         "heartbeats_unsent_total",
         Kind.COUNTER,
         "",
         (),
         "Heartbeats that workers could not send, as they report once they are connected again.",
         "The driver's port cannot always be reached: look at the network, and at how busy the driver is.",
+        read=one(lambda scrape: scrape.heartbeats_unsent),
     ),
-    Metric(
+    ScrapedMetric(
         "subscribers_dropped_total",
         Kind.COUNTER,
         "",
@@ -119,5 +171,6 @@ HOSTS = (
         "Subscribers of the run's events, such as the event log, that raised an error and are not called "
         "any more.",
         "Alert on any: what they write is incomplete; the traceback is in the driver's log.",
+        read=one(lambda scrape: scrape.subscribers_dropped),
     ),
 )

@@ -2,11 +2,45 @@
 
 from __future__ import annotations
 
-from ridgeline.measure.metric import Kind, Metric
+from collections.abc import Iterator
+
+from ridgeline.measure.answers.windows import PathStepAnswer
+from ridgeline.measure.metric import Kind
 from ridgeline.measure.registry.labels import LATENCY_BOUNDS_SECONDS, OPERATOR
+from ridgeline.measure.registry.scrape import (
+    Distribution,
+    Labelled,
+    Labels,
+    Scrape,
+    ScrapedMetric,
+    one,
+    seconds,
+)
+
+
+def _blame(scrape: Scrape) -> Labelled:
+    """Seconds by cause and operator, without operators that the plan does not have any more."""
+    for (what, operator), spent in scrape.windows.blame.items():
+        if not operator or operator in scrape.labels_of:
+            yield (what, operator), spent
+
+
+def _path(scrape: Scrape) -> Iterator[tuple[int, Labels, PathStepAnswer]]:
+    """The steps of the last critical path: position, labels and step of operators that the plan has."""
+    for position, step in enumerate(scrape.overview["criticalPath"]["path"]):
+        if (labels := scrape.labels_of.get(step["operator"])) is not None:
+            yield position, labels, step
+
+
+def _slack(scrape: Scrape) -> Labelled:
+    """The slack of the plan's operators."""
+    for title, ms in scrape.overview["criticalPath"]["slack"].items():
+        if title in scrape.labels_of:
+            yield scrape.labels_of[title], seconds(ms)
+
 
 WINDOWS = (
-    Metric(
+    ScrapedMetric(
         "window_latency_seconds",
         Kind.HISTOGRAM,
         "seconds",
@@ -16,8 +50,9 @@ WINDOWS = (
         "Compare it with the critical path; `window_blame_seconds_total` names the rest.",
         aliases=("Spark `batchDuration`", "Flink `lastCheckpointDuration`"),
         bounds=LATENCY_BOUNDS_SECONDS,
+        read=one(lambda scrape: Distribution(scrape.windows.counts, scrape.windows.latency)),
     ),
-    Metric(
+    ScrapedMetric(
         "window_blame_seconds_total",
         Kind.COUNTER,
         "seconds",
@@ -26,8 +61,9 @@ WINDOWS = (
         " Of `operator`, the physical operator's title, empty for what is Spark's or STRAM's.",
         "The greatest rate is what to speed up next. `barrier`: spread the work; `slot`: more cores; "
         "`launch`, `planning`: longer windows.",
+        read=_blame,
     ),
-    Metric(
+    ScrapedMetric(
         "windows_committed_total",
         Kind.COUNTER,
         "windows",
@@ -35,8 +71,9 @@ WINDOWS = (
         "Windows committed.",
         "Alert if its rate is 0 for longer than a few windows.",
         aliases=("Kafka Streams `commit-total`", "Flink `numberOfCompletedCheckpoints`"),
+        read=one(lambda scrape: scrape.info["stats"]["windowsCommitted"]),
     ),
-    Metric(
+    ScrapedMetric(
         "windows_retried_total",
         Kind.COUNTER,
         "windows",
@@ -44,8 +81,9 @@ WINDOWS = (
         "Attempts at windows that did not count and were made again.",
         "Look for the reason in the driver's log: an operator that raised, or an executor that died.",
         aliases=("Flink `numberOfFailedCheckpoints`",),
+        read=one(lambda scrape: scrape.info["stats"]["windowsRetried"]),
     ),
-    Metric(
+    ScrapedMetric(
         "tasks_retried_total",
         Kind.COUNTER,
         "tasks",
@@ -53,8 +91,9 @@ WINDOWS = (
         "Tasks that Spark began again in windows that were committed.",
         "Processes die: look for the host's out-of-memory killer, lost executors and crashes in native code.",
         aliases=("Spark `numFailedTasks`",),
+        read=one(lambda scrape: scrape.info["stats"]["tasksRetried"]),
     ),
-    Metric(
+    ScrapedMetric(
         "slots",
         Kind.GAUGE,
         "",
@@ -62,56 +101,63 @@ WINDOWS = (
         "Slots that host containers now.",
         "Fewer than `slots_wanted`: Spark has no cores for more, or hosts are out of reach. Containers "
         "spread again once it has.",
+        read=one(lambda scrape: scrape.slots.present),
     ),
-    Metric(
+    ScrapedMetric(
         "slots_wanted",
         Kind.GAUGE,
         "",
         (),
         "As many slots as containers would have if Spark had the cores that its settings allow.",
         "Compare with `slots`.",
+        read=one(lambda scrape: scrape.slots.wanted),
     ),
-    Metric(
+    ScrapedMetric(
         "slots_silent_total",
         Kind.COUNTER,
         "",
         (),
         "How often the host of a slot did not answer for a while.",
         "The network between hosts is cut or overloaded, or a host stands still: see the log for which.",
+        read=one(lambda scrape: scrape.slots.silent),
     ),
-    Metric(
+    ScrapedMetric(
         "slots_lost_total",
         Kind.COUNTER,
         "",
         (),
         "Slots that were lost: their process died, or its host is out of reach.",
         "Processes die: look for the host's out-of-memory killer, lost executors and crashes in native code.",
+        read=one(lambda scrape: scrape.slots.lost),
     ),
-    Metric(
+    ScrapedMetric(
         "slots_restarted_total",
         Kind.COUNTER,
         "",
         (),
         "Processes that took the place of a slot that was lost.",
         "Less than `slots_lost_total` for long: Spark has no core to start the slot again.",
+        read=one(lambda scrape: scrape.slots.restarted),
     ),
-    Metric(
+    ScrapedMetric(
         "slots_reduced_total",
         Kind.COUNTER,
         "",
         (),
         "How often all containers moved to fewer slots, since Spark had too few cores for long.",
         "Windows take longer: give Spark the cores again, and containers spread again by themselves.",
+        read=one(lambda scrape: scrape.slots.reduced),
     ),
-    Metric(
+    ScrapedMetric(
         "slots_misplaced_total",
         Kind.COUNTER,
         "",
         (),
         "Slots that stay on another host than their streams' locality asks for.",
         "Tuples cross the network: free a core on that host, and restart the application.",
+        read=one(lambda scrape: scrape.slots.misplaced),
     ),
-    Metric(
+    ScrapedMetric(
         "slots_speculated_total",
         Kind.COUNTER,
         "",
@@ -119,8 +165,9 @@ WINDOWS = (
         "Slots that were late by their own past, so that the spare one ran their containers.",
         "If it is several a minute, a host is slow or overloaded, or `speculation_multiplier` is too low for "
         "windows that differ much.",
+        read=one(lambda scrape: scrape.slots.speculated),
     ),
-    Metric(
+    ScrapedMetric(
         "state_compactions_total",
         Kind.COUNTER,
         "",
@@ -128,24 +175,27 @@ WINDOWS = (
         "Compactions of states that were installed.",
         "None while states change: look for `state_warnings_total`, and for compactions that fail in the "
         "driver's log.",
+        read=one(lambda scrape: scrape.compactions),
     ),
-    Metric(
+    ScrapedMetric(
         "state_warnings_total",
         Kind.COUNTER,
         "",
         (),
         "Faults of state files, of compactions and of `teardown` that were put right without loss.",
         "Alert on any rate; the text is in the driver's log.",
+        read=one(lambda scrape: scrape.state_warnings),
     ),
-    Metric(
+    ScrapedMetric(
         "last_commit_timestamp_seconds",
         Kind.GAUGE,
         "seconds",
         (),
         "When the last window was committed, seconds since 1970.",
         "`time()` less this is how old the newest visible results are.",
+        read=one(lambda scrape: None if scrape.last_window is None else scrape.last_window["committedAt"]),
     ),
-    Metric(
+    ScrapedMetric(
         "critical_path_seconds",
         Kind.GAUGE,
         "seconds",
@@ -155,8 +205,9 @@ WINDOWS = (
         "What a window would take if every operator had a slot of its own. Far below the window's "
         "latency: look at the blame.",
         aliases=("Apex `latency`",),
+        read=one(lambda scrape: seconds(scrape.overview["criticalPath"]["latencyMs"])),
     ),
-    Metric(
+    ScrapedMetric(
         "critical_path_operator_seconds",
         Kind.GAUGE,
         "seconds",
@@ -164,8 +215,9 @@ WINDOWS = (
         "An operator's share of the last window's critical path; absent for operators off it. They add up "
         "to `critical_path_seconds`.",
         "The greatest is what to speed up or to partition.",
+        read=lambda scrape: [(labels, seconds(step["latencyMs"])) for _, labels, step in _path(scrape)],
     ),
-    Metric(
+    ScrapedMetric(
         "critical_path_info",
         Kind.INFO,
         "",
@@ -173,13 +225,15 @@ WINDOWS = (
         "The operators on the last window's critical path, by position from 0 on.",
         "If it changes often, several paths are about equally long: see the slack.",
         aliases=("Apex `criticalPath`",),
+        read=lambda scrape: [((str(position), *labels), 1) for position, labels, _ in _path(scrape)],
     ),
-    Metric(
+    ScrapedMetric(
         "operator_slack_seconds",
         Kind.GAUGE,
         "seconds",
         OPERATOR,
         "How much slower an operator off the critical path may become before it matters.",
         "Do not spend time on operators with much of it.",
+        read=_slack,
     ),
 )

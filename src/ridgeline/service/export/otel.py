@@ -14,8 +14,9 @@ from urllib.parse import urlsplit
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.measure.metric import Kind, Metric
+from ridgeline.measure.registry.scrape import Distribution
 from ridgeline.observe import identity
-from ridgeline.service.export.readings import Distribution, Readings, Sample
+from ridgeline.service.export.readings import Readings, Sample
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricsData

@@ -12,7 +12,8 @@ from prometheus_client.registry import Collector
 
 from ridgeline.measure.metric import Kind, Metric
 from ridgeline.measure.metrics import METRICS
-from ridgeline.service.export.readings import Distribution, Readings, Sample
+from ridgeline.measure.registry.scrape import Distribution
+from ridgeline.service.export.readings import Readings, Sample
 
 if TYPE_CHECKING:
     from ridgeline.observe.watch import Watch

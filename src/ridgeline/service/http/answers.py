@@ -9,7 +9,7 @@ from typing_extensions import TypedDict
 
 from ridgeline.measure.answers.operators import ContainerAnswer, OperatorAnswer, PortAnswer, StreamAnswer
 from ridgeline.measure.answers.windows import WindowSummaryAnswer
-from ridgeline.measure.operator_metric import Aggregate, Statistics, answer_type, arranged
+from ridgeline.measure.registry.operator_metric import Aggregate, Statistics, answer_type, arranged
 from ridgeline.measure.registry.operators import OPERATOR_METRICS
 
 

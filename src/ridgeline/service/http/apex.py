@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from ridgeline.api.operator import operator_type
 from ridgeline.measure.answers.application import OperatorTotalsAnswer
 from ridgeline.measure.answers.operators import OperatorAnswer
-from ridgeline.measure.operator_metric import Statistics
+from ridgeline.measure.registry.operator_metric import Statistics
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, PortRef, locality_name, module_of
 from ridgeline.plan.shown_properties import plain, shown_properties
 from ridgeline.service.http.answers import (

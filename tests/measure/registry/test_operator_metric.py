@@ -9,7 +9,7 @@ from ridgeline.cli.views import lists
 from ridgeline.measure import tables
 from ridgeline.measure.answers import operators
 from ridgeline.measure.metrics import METRICS
-from ridgeline.measure.operator_metric import arranged
+from ridgeline.measure.registry.operator_metric import arranged
 from ridgeline.measure.registry.operators import LATENCY_METRICS, OPERATOR_METRICS
 from ridgeline.service.http.answers import AGGREGATED
 

@@ -1,0 +1,108 @@
+"""The state of a run from which a metrics system's values are read, and the metrics that say how."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias, cast
+
+from ridgeline.measure.age.record_age import AgeTotals
+from ridgeline.measure.answers.application import InfoAnswer, OverviewAnswer
+from ridgeline.measure.answers.operators import ContainerAnswer
+from ridgeline.measure.answers.own_metrics import MetricAnswer
+from ridgeline.measure.answers.promises import PromiseAnswer
+from ridgeline.measure.answers.watermarks import WatermarksAnswer
+from ridgeline.measure.answers.windows import WindowSummaryAnswer
+from ridgeline.measure.latency.totals import LatencyTotal, WindowTotal
+from ridgeline.measure.metric import Metric
+from ridgeline.measure.run_counts import SlotCounts
+from ridgeline.measure.topology import MetricNode, OperatorNode
+
+_PARTITION = re.compile(r"\[\d+\]$")
+Labels = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A histogram's values.
+
+    `counts`: up to each of the metric's bounds, cumulative, and last all of them. `total`: their sum.
+    """
+
+    counts: tuple[int, ...]
+    total: float
+
+
+Value: TypeAlias = float | Distribution | None
+"""None: not known."""
+Labelled: TypeAlias = Iterable[tuple[Labels, Value]]
+"""The values of a metric's labels but `application`, and the value."""
+
+
+@dataclass(frozen=True)
+class Scrape:
+    """The state of a run at one moment; its counters count from the start of the run."""
+
+    overview: OverviewAnswer
+    last_window: WindowSummaryAnswer | None
+    containers: list[ContainerAnswer]
+    latencies: list[tuple[OperatorNode, LatencyTotal]]
+    windows: WindowTotal
+    ages: list[tuple[OperatorNode, str, AgeTotals]]
+    watermarks: WatermarksAnswer
+    slots: SlotCounts
+    compactions: int
+    state_warnings: int
+    changes: Mapping[str, int]
+    held_seconds: float | None
+    heartbeats_unsent: int
+    subscribers_dropped: int
+    own_metrics: list[MetricAnswer]
+    own_nodes: tuple[MetricNode, ...]
+    promises: list[PromiseAnswer]
+
+    @property
+    def planned(self) -> bool:
+        """False before the first plan: then there are no values."""
+        return "id" in self.overview["info"]
+
+    @property
+    def info(self) -> InfoAnswer:
+        """The application as a whole, once it is planned."""
+        return cast("InfoAnswer", self.overview["info"])
+
+    @cached_property
+    def labels_of(self) -> Mapping[str, Labels]:
+        """The labels `operator` and `partition` of the plan's physical operators, by title."""
+        rows = self.overview["operators"]
+        return {row["name"]: operator_labels(row["name"], row["partition"]) for row in rows}
+
+
+def operator_labels(title: str, partition: int) -> Labels:
+    """The labels `operator` and `partition` of a physical operator."""
+    return _PARTITION.sub("", title), str(partition)
+
+
+@dataclass(frozen=True, slots=True)
+class ScrapedMetric(Metric):
+    """A metric with its values: `read` takes them from a scrape once the application is planned."""
+
+    read: Callable[[Scrape], Labelled] = lambda _: ()
+
+
+def one(value: Callable[[Scrape], Value]) -> Callable[[Scrape], Labelled]:
+    """The reading of a metric without labels."""
+    return lambda scrape: (((), value(scrape)),)
+
+
+def state(states: Iterable[str], actual: str, labels: Labels = ()) -> Iterator[tuple[Labels, float]]:
+    """A value for each state: 1 for the actual one. `labels`: those before the state."""
+    for each in states:
+        yield (*labels, each), float(each == actual)
+
+
+def seconds(ms: float | None) -> float | None:
+    """Seconds of milliseconds."""
+    return None if ms is None else ms / 1000
