@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from typing_extensions import TypedDict
 
+from ridgeline.measure.answers.changes import RequestedChange
 from ridgeline.measure.answers.operators import ContainerAnswer, OperatorAnswer, PortAnswer, StreamAnswer
 from ridgeline.measure.answers.windows import WindowSummaryAnswer
 from ridgeline.measure.registry.operator_metric import Aggregate, Statistics, answer_type, arranged
@@ -273,21 +274,10 @@ class RecordingsAnswer(TypedDict):
     recordings: Annotated[list[RecordingAnswer], "In the order in which they began."]
 
 
-class ChangeAnswer(TypedDict):
-    """A change that was asked for while the application runs."""
+class ChangeAnswer(RequestedChange):
+    """A change that was requested while the application runs."""
 
-    id: Annotated[int, "Its number, in this run."]
-    what: Annotated[str, "What was asked for, in a line."]
-    edits: Annotated[list[dict[str, Any]], "The edits of the plan; secrets are masked."]
-    state: Annotated[str, "`QUEUED`, then `APPLIED`, `REFUSED` or `WITHDRAWN`."]
-    window: Annotated[
-        int | None, "The first window in which it has effect; of a queued one that it waits for, if known."
-    ]
-    who: Annotated[str, "Who asked for it, as they said."]
-    note: Annotated[str, "What they noted beside it."]
     result: Annotated[str, "The id of what it began or ended."]
-    reason: Annotated[str, "Why it was refused."]
-    at: Annotated[float, "When it was asked for (seconds since 1970)."]
 
 
 class ChangesAnswer(TypedDict):
