@@ -72,7 +72,7 @@ def document_layer(
     """The layer of a document. `path`: its file, for the lines of faults."""
     if path is None:
         return Layer(name, origin, flat(document), strict=strict)
-    from ridgeline.settings.lines import lines_of
+    from ridgeline.settings.documents import lines_of
 
     return Layer(name, origin, flat(document), strict=strict, line_of=lines_of(path))
 
