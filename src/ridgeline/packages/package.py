@@ -31,7 +31,7 @@ from ridgeline.packages.applications import (
     configuration_of,
 )
 from ridgeline.packages.targets import importable, unpacked_paths
-from ridgeline.packages.zipped import ZippedFiles, fault
+from ridgeline.packages.zipped import AGAIN, ZippedFiles, fault
 
 _RESERVED = frozenset(
     {
@@ -51,7 +51,6 @@ _BUILD = "build the package again (`pip wheel --no-deps .`)"
 _TAGS_SHOWN = 3
 _ALGORITHMS = frozenset({"sha256", "sha384", "sha512"})
 _UNLISTED = ("RECORD", "RECORD.jws", "RECORD.p7s")
-_COPY_AGAIN = "build it again, or copy it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,29 +296,25 @@ def check_record(files: ZippedFiles, info: str, *, required: bool) -> None:
         algorithm, _, digest = listed.pop(name, "").partition("=")
         if algorithm not in _ALGORITHMS:
             raise fault(
-                files.path, f"has `{name}`, which its list of files (`RECORD`) has no digest of", _COPY_AGAIN
+                files.path, f"has `{name}`, which its list of files (`RECORD`) has no digest of", AGAIN
             )
         if _digest(files, name, algorithm) != digest.rstrip("="):
-            raise fault(files.path, f"has another `{name}` than was built: its digest differs", _COPY_AGAIN)
+            raise fault(files.path, f"has another `{name}` than was built: its digest differs", AGAIN)
     if missing := sorted(set(listed or ()) - unlisted):
-        raise fault(
-            files.path, f"lacks `{missing[0]}`, which its list of files (`RECORD`) names", _COPY_AGAIN
-        )
+        raise fault(files.path, f"lacks `{missing[0]}`, which its list of files (`RECORD`) names", AGAIN)
 
 
 def _listed(files: ZippedFiles, record: str, *, required: bool) -> dict[str, str] | None:
     """Algorithm and digest of each file in the list; None if there is no list. Raises PackageError."""
     if record not in files.names:
         if required:
-            raise fault(files.path, f"has no list of its files (`{record}`)", _COPY_AGAIN)
+            raise fault(files.path, f"has no list of its files (`{record}`)", AGAIN)
         return None
     try:
         rows = list(csv.reader(io.StringIO(files.read(record).decode("utf-8"))))
         return {row[0]: row[1] for row in rows if row}
     except (UnicodeDecodeError, csv.Error, IndexError):
-        raise fault(
-            files.path, f"has a list of its files (`{record}`) that cannot be read", _COPY_AGAIN
-        ) from None
+        raise fault(files.path, f"has a list of its files (`{record}`) that cannot be read", AGAIN) from None
 
 
 def _digest(files: ZippedFiles, name: str, algorithm: str) -> str:

@@ -80,6 +80,7 @@ def _remove_left() -> None:
     """Remove this user's folders that no process holds any more."""
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*/{_LOCK}"):
         with contextlib.suppress(OSError):
+            # The folder for temporary files is everyone's: a link there may lead to files of this user.
             if path.parent.is_symlink() or path.lstat().st_uid != os.geteuid():
                 continue
             with path.open("r+") as lock:

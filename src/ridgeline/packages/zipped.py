@@ -42,7 +42,7 @@ _FAILURES = (
     RuntimeError,
     ValueError,
 )
-_AGAIN = "build it again, or copy it again"
+AGAIN = "build it again, or copy it again"
 
 
 class ZippedFiles:
@@ -61,7 +61,7 @@ class ZippedFiles:
                 self.path, f"cannot be read: {error.strerror or error}", "name a file you may read"
             ) from None
         except _FAILURES as error:
-            raise fault(self.path, f"is damaged: {_short(str(error))}", _AGAIN) from None
+            raise fault(self.path, f"is damaged: {_short(str(error))}", AGAIN) from None
         try:
             self._members = self._checked(self._zip.infolist(), size)
         except PackageError:
@@ -100,9 +100,9 @@ class ZippedFiles:
         except OSError as error:
             if error.errno != errno.EINVAL:  # a place before the file's beginning
                 raise
-            raise fault(self.path, f"is damaged in `{_short(name)}`", _AGAIN) from None
+            raise fault(self.path, f"is damaged in `{_short(name)}`", AGAIN) from None
         except _FAILURES as error:
-            raise fault(self.path, f"is damaged in `{_short(name)}`: {_short(str(error))}", _AGAIN) from None
+            raise fault(self.path, f"is damaged in `{_short(name)}`: {_short(str(error))}", AGAIN) from None
 
     def unpack(self, folder: Path, targets: Mapping[str, str]) -> None:
         """Write files into an empty folder of this user alone; `targets`: their paths in it, by name.
@@ -152,11 +152,11 @@ class ZippedFiles:
             if member.is_dir():
                 folders.add(member.filename.rstrip("/"))
             elif member.filename in found:
-                raise fault(self.path, f"has the file `{_short(member.filename)}` twice", _AGAIN)
+                raise fault(self.path, f"has the file `{_short(member.filename)}` twice", AGAIN)
             else:
                 found[member.filename] = member
         if both := next((name for name in found if name in folders), None):
-            raise fault(self.path, f"has `{_short(both)}` as a file and as a folder", _AGAIN)
+            raise fault(self.path, f"has `{_short(both)}` as a file and as a folder", AGAIN)
         total = sum(member.file_size for member in members)
         if total > max(_UNSUSPICIOUS_BYTES, min(LARGEST_BYTES, _LARGEST_RATIO * size)):
             what = f"has {size:,} bytes and would be unpacked to {total:,}"

@@ -113,7 +113,7 @@ class Queries:
         asked = run.changes.ask(EditPlan(tuple(edits), f"query: {request.sql[:200]}"), who)
         if not asked.done.wait(timeout):
             run.changes.withdraw(asked.change.number)
-            if not asked.done.is_set():
+            if not asked.done.is_set():  # claimed for a window that has not begun: too late to withdraw it
                 msg = f"no window began within {timeout:g} s"
                 raise TimeoutError(msg)
         if asked.state in {REFUSED, WITHDRAWN}:
@@ -145,7 +145,7 @@ class Queries:
             if (left := deadline - _CLOCK.monotonic()) <= 0:
                 return [], None
             with publisher.news:
-                if not publisher.closed:
+                if not publisher.closed:  # asked again under the lock: its end would not wake us
                     publisher.news.wait(min(left, _POLL_SECONDS))
 
     def remove(self, name: str, who: str = "query", why: str = "") -> Asked | None:
@@ -224,7 +224,7 @@ class Queries:
                     self.remove(one.name, why=f"nobody has read it for {self.lease:g} s")
                 elif _inputs(run.plan, one.name) < len(_query(one).tables):
                     self.remove(one.name, why="a stream that it reads is gone")
-            del run
+            del run  # a run that is over must not live on for this thread
             _CLOCK.wait(_POLL_SECONDS)
 
 

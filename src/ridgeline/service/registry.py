@@ -118,7 +118,7 @@ def register(entry: Entry) -> Registration:
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
                 json.dump(asdict(entry), file)
-            Path(temporary).replace(path)
+            Path(temporary).replace(path)  # at once: other commands read the folder at any time
         except BaseException:
             Path(temporary).unlink()
             raise

@@ -87,10 +87,9 @@ def in_thread(function: Callable[[], Result]) -> Result:
 
     thread = threading.Thread(target=call, name="ridgeline-windows", daemon=True)
     thread.start()
+    # Not without a timeout: a signal that comes just before such a wait would be handled after it.
     while thread.is_alive():
-        thread.join(
-            _LOOK_SECONDS
-        )  # a signal that comes just before a wait without end would be handled after it
+        thread.join(_LOOK_SECONDS)
     if errors:
         raise errors[0]
     return results[0]

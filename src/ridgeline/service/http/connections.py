@@ -96,6 +96,7 @@ class Connections:
     def enter(self, connection: BoundedProtocol) -> None:
         """Take a new connection, in the place of an idle one if there are too many."""
         self._number += 1
+        # A new descriptor is the lowest free one, so its number says how many are open.
         number = connection.transport.get_extra_info("socket").fileno()
         if self._number > self._most or descriptors_are_few(number):
             oldest = next(iter(self._idle), None)
@@ -152,7 +153,7 @@ class Connections:
         now = loop.time()
         for connection, idle_since in list(self._idle.items()):
             if now - idle_since <= self._request_seconds:
-                break
+                break  # those behind it came later
             if connection.transport.get_write_buffer_size():  # the answer before is still on its way
                 if connection not in self._stalled:
                     self.stalled(connection)

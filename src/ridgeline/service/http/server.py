@@ -120,7 +120,7 @@ class _Server(uvicorn.Server):
         self._accepting: list[asyncio.Task[NoReturn]] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup([])
+        await super().startup([])  # without sockets: uvicorn itself would let in as many as come
         bounds = Connections()
         protocol = partial(BoundedProtocol, bounds, self.config, self.server_state, self.lifespan.state)
         self._accepting = [
@@ -149,7 +149,7 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise RidgelineError(_refused(host, port, error)) from error
     try:
-        if os.name == "posix":
+        if os.name == "posix":  # on Windows two services could then share the port
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
         listening.listen(_BACKLOG)

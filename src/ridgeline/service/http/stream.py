@@ -80,7 +80,7 @@ class OverviewStream:
         """
         with self._client() as news:
             while True:
-                news.clear()
+                news.clear()  # before the reading: a window that is committed during it counts as news
                 ended = self.ended
                 window_id, data = await run_in_threadpool(self._newest)
                 if window_id is not None and window_id != last_seen:
@@ -132,7 +132,7 @@ class OverviewStream:
         The window is None before the first one of this run is committed.
         """
         with self._rendering:
-            version = self._version
+            version = self._version  # before the reading: a later event makes it be done again
             if self._rendered[0] != version:
                 overview = self._watch.overview()
                 committed = (
