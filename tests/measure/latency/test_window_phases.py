@@ -133,7 +133,7 @@ def test_the_table_is_plain_data():
     shuffle = next(phase for phase in data["phases"] if phase["phase"] == "shuffle")
     assert (shuffle["medianMs"], shuffle["what"]) == (
         pytest.approx(5, abs=1e-3),
-        "from the end of a stage until the next one's task has read its records",
+        "messages on their way from a container to the next one",
     )
     assert sum(phase["meanMs"] for phase in data["phases"]) == pytest.approx(data["window"]["meanMs"])
 
