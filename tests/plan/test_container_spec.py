@@ -6,7 +6,7 @@ import pytest
 
 from ridgeline import Application, InputPort, Operator, OutputPort, PartitionKeys
 from ridgeline.api.attributes import RecordingLevel
-from ridgeline.plan.container_spec import container_specs, hears_commits
+from ridgeline.plan.container_spec import container_specs, overrides_committed
 from ridgeline.plan.planner import plan_application
 from ridgeline.testing import CollectorSink, ListInput
 
@@ -79,7 +79,7 @@ def test_routes_of_one_stream_share_their_codec_so_that_tuples_are_hashed_once()
 def test_who_wants_to_hear_of_commits(step, wants):
     (spec,) = specs(step)
     assert spec.wants_commit is wants
-    assert [operator.name for operator in spec.operators if hears_commits(operator)] == (
+    assert [operator.name for operator in spec.operators if overrides_committed(operator)] == (
         ["step"] if wants else []
     )
 

@@ -358,7 +358,7 @@ def lasting(seed, _kinds=()):
 
 def windows_count_for_nothing(patch):
     """Failures of the cluster add up, though windows run between them."""
-    patch.setattr(Patience, "went_on", lambda self: setattr(self, "wait_until", 0.0))
+    patch.setattr(Patience, "window_ran", lambda self: setattr(self, "wait_until", 0.0))
 
 
 def impatient(patch):

@@ -31,7 +31,7 @@ def test_a_window_that_ran_ends_the_trouble():
     patience = Patience(90)
     patience.failed(CUT, 0)
     patience.failed(CUT, 80)
-    patience.went_on()
+    patience.window_ran()
     assert patience.wait_until == 0
     assert patience.failed(CUT, 200).cluster
 

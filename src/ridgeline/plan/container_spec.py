@@ -84,7 +84,7 @@ class ContainerSpec:
     @property
     def wants_commit(self) -> bool:
         """True if an operator overrides `committed` or `checkpointed`."""
-        return any(hears_commits(operator) for operator in self.operators)
+        return any(overrides_committed(operator) for operator in self.operators)
 
     @property
     def waits_for_tuples(self) -> bool:
@@ -92,7 +92,7 @@ class ContainerSpec:
         return any(isinstance(operator.operator, PushInput) for operator in self.operators)
 
 
-def hears_commits(operator: PhysicalOperator) -> bool:
+def overrides_committed(operator: PhysicalOperator) -> bool:
     """True if the operator's class overrides `Operator.committed` or `Operator.checkpointed`."""
     kind = type(operator.operator)
     return kind.committed is not Operator.committed or kind.checkpointed is not Operator.checkpointed

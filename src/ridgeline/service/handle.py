@@ -133,8 +133,8 @@ class Handle(ChangeClient, MetricTables):
 
     def _started(self, run: ApplicationRun, watch: Watch, url: str | None) -> None:
         self._plan, self._run, self._watch, self._url = run.plan, run, watch, url
-        if self._planner is not None and self._planner.going_on:
-            self._console.print(self._planner.going_on, markup=False, highlight=False, soft_wrap=True)
+        if self._planner is not None and self._planner.resume_note:
+            self._console.print(self._planner.resume_note, markup=False, highlight=False, soft_wrap=True)
         self._settled.set()
 
     def wait_until_started(self) -> None:
@@ -213,7 +213,7 @@ class Handle(ChangeClient, MetricTables):
         if self._run is None or not self._thread.is_alive():
             msg = f"`{self.name}` runs no more; ask while it runs, or let a `CollectorSink` keep the tuples"
             raise RuntimeError(msg)
-        asked = self._run.samples.ask(ports, n)
+        asked = self._run.samples.request(ports, n)
         deadline = _CLOCK.monotonic() + timeout
         while not asked.answered.wait(0.05) and self._thread.is_alive() and _CLOCK.monotonic() < deadline:
             pass

@@ -48,7 +48,7 @@ class Patience:
         what = f"{failure.error}; the cluster has failed so for {lasted:.0f} s, and no window ran meanwhile"
         return replace(failure, error=f"{what}; {LONG_TASKS}", cluster=False)
 
-    def went_on(self) -> None:
+    def window_ran(self) -> None:
         """A window ran, or containers live elsewhere now: what follows is another matter."""
         self._failures, self.wait_until = 0, 0.0
 

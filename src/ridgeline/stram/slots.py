@@ -175,7 +175,7 @@ class Slots:
         self._rules = rules
         self._capacities = capacities
         self._preferences = dict(rules.host_preferences(placement, capacities, {}))
-        self._told: set[str] = set()
+        self._reported_rules: set[str] = set()
         """The relaxed rules that were given up."""
         self._asks = [0] * len(placement)
         self._moving: set[int] = set()
@@ -243,7 +243,7 @@ class Slots:
         retired = self._retire(sorted(empty - self._free - self._ending - {self.spare}))
         started = [self._start(slot) for slot in self.active if slot in self._free]
         self._free &= empty
-        return *retired, *started, *self._go_on()
+        return *retired, *started, *self._assign()
 
     def swap_with_spare(self, late: int) -> Sequence[SlotInstruction]:
         """The spare hosts what a slot does from now on, and that one is the spare.
@@ -265,7 +265,7 @@ class Slots:
             preference if preference.binding else HostPreference((member.node,) if member.node else ())
         )
         self._preferences.pop(late, None)
-        return EmptySlot(late), *self._go_on()
+        return EmptySlot(late), *self._assign()
 
     def _retire(self, slots: Sequence[int]) -> Sequence[RetireSlot]:
         for slot in slots:
@@ -298,9 +298,9 @@ class Slots:
         self._members[slot] = member
         self._ever_joined.add(slot)
         self._stillborn = 0 if slot == self.spare else self._stillborn
-        return self._go_on() if self.placement[slot] else ()
+        return self._assign() if self.placement[slot] else ()
 
-    def _go_on(self) -> Sequence[SlotInstruction]:
+    def _assign(self) -> Sequence[SlotInstruction]:
         """What follows once all slots are there, if they are."""
         if self.missing:
             return ()
@@ -393,12 +393,12 @@ class Slots:
             if member.node and not self._preferences.get(slot, HostPreference()).binding:
                 self._preferences[slot] = HostPreference((member.node,))
         strays = self._strays()
-        told = [slot for slot in strays if slot not in self._misplaced]
-        self._misplaced.update(told)
+        reported = [slot for slot in strays if slot not in self._misplaced]
+        self._misplaced.update(reported)
         for slot in self._members.keys() - set(strays):
             self._asks[slot] = 0
         misplaced = [
-            Misplaced(slot, self._members[slot].host, self._preferences[slot].hosts) for slot in told
+            Misplaced(slot, self._members[slot].host, self._preferences[slot].hosts) for slot in reported
         ]
         return *misplaced, *given_up, SendAssignments()
 
@@ -408,10 +408,10 @@ class Slots:
         broken = [
             rule
             for rule in self._rules.broken(self.placement, where, self._capacities)
-            if rule.name not in self._told
+            if rule.name not in self._reported_rules
         ]
         broken = [rule for rule in broken if not rule.relax] or broken
-        self._told.update(rule.name for rule in broken)
+        self._reported_rules.update(rule.name for rule in broken)
         hosts = tuple(sorted(set(where.values())))
         return [GiveUpRule(rule, hosts, len(self.active)) for rule in broken]
 
@@ -501,7 +501,7 @@ class Slots:
         for slot in retired:
             self._members.pop(slot, None)
         self._ending.update(retired)
-        return *map(RetireSlot, retired), *self._go_on()
+        return *map(RetireSlot, retired), *self._assign()
 
     def _arrangements(self, places: int) -> Iterator[tuple[Placement, Mapping[int, HostPreference]]]:
         """Placements in so many slots, with the hosts of these: first those that move the fewest."""

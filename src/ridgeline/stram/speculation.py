@@ -93,7 +93,7 @@ class Speculation:
         self._windows: dict[int, _Window] = {}
         self._ended: dict[int, float] = {}
         """When each container has ended its last window."""
-        self._anew = False
+        self._restored = False
         """The window before was begun with states."""
         self._times = _RESTORING
         self.due = math.inf
@@ -107,9 +107,9 @@ class Speculation:
         if restores:
             self._windows.clear()
             self._ended.clear()
-        times = self._times if restores and not self._anew else 1.0
+        times = self._times if restores and not self._restored else 1.0
         self._windows[window_id] = _Window(now, set(self._stages), times)
-        self._anew = restores
+        self._restored = restores
         self.due = now
 
     def ended(self, window_id: int, container: int, now: float) -> None:
@@ -129,7 +129,7 @@ class Speculation:
         """All attempts are void."""
         self._windows.clear()
         self._ended.clear()
-        self._anew = False
+        self._restored = False
         self.due = math.inf
 
     def _ready(self, window: _Window, container: int) -> float:

@@ -151,8 +151,8 @@ class RunCommand:
         watch.subscribe(self._show)  # by itself: a view that fails must not stop the counting
         service = "" if url is None else service_line(url)
         self._view.started(self._checkpoint, run.next_window, service, watch)
-        if self._planner.going_on and not self._settings.view.quiet:
-            self._console.print(Text(self._planner.going_on), soft_wrap=True)
+        if self._planner.resume_note and not self._settings.view.quiet:
+            self._console.print(Text(self._planner.resume_note), soft_wrap=True)
         self._print_where_output_goes()
 
     def _print_where_output_goes(self) -> None:

@@ -130,7 +130,7 @@ class Relay:
             for place in range(len(operators)):
                 self._begin_turn(place)
                 next(self._steps[place])
-            while self._goes_on(len(operators) - 1):
+            while self._forwards(len(operators) - 1):
                 pass
         finally:
             for steps in self._steps:
@@ -145,17 +145,17 @@ class Relay:
         """What an operator emits for the next one; runs it as far as needed."""
         consumer, route = self._chain.operators[place + 1], self._chain.routes[place]
         point = self._chain.operators[place].outputs[route.source_port]
-        goes_on = True
-        while goes_on:
+        forwards = True
+        while forwards:
             self._begin_turn(place)
-            goes_on = self._goes_on(place)
-            parts = point.take() if goes_on else self._ended[place][1].pop(route.source_port)
+            forwards = self._forwards(place)
+            parts = point.take() if forwards else self._ended[place][1].pop(route.source_port)
             self._begin_turn(place + 1)
             for part in parts:
                 consumer.running.arrived(route.sink_port, part)
                 yield part
 
-    def _goes_on(self, place: int) -> bool:
+    def _forwards(self, place: int) -> bool:
         """Run the next step of an operator; False if it was the last."""
         try:
             next(self._steps[place])

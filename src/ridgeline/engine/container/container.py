@@ -39,7 +39,7 @@ from ridgeline.engine.process.worker_output import CurrentOperator, enter_operat
 from ridgeline.engine.state import state_files
 from ridgeline.measure.events import ContainerHeartbeat, ContainerWindow, SourceTaken
 from ridgeline.plan.change.succession import can_retain, changed_properties
-from ridgeline.plan.container_spec import ContainerSpec, hears_commits
+from ridgeline.plan.container_spec import ContainerSpec, overrides_committed
 from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
 
@@ -150,7 +150,7 @@ class Container:
         self._signals.ends.follow(spec.ends)
         self._assemble(spec, stays)
         for operator, properties in retained.items():
-            if stays[operator].go_on(next(one for one in spec.operators if one.id == operator), properties):
+            if stays[operator].retain(next(one for one in spec.operators if one.id == operator), properties):
                 errors += self._stop([stays[operator]])
         return errors
 
@@ -318,7 +318,7 @@ class Container:
         """
         present = window_id if self._held is None or states is not None else self._held
         for runtime in self._operators.values():
-            if hears_commits(runtime.spec):
+            if overrides_committed(runtime.spec):
                 version = self._states.versions[runtime.spec.id]
                 if states is not None:
                     version = states.get(runtime.spec.id, ())

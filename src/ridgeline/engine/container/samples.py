@@ -72,7 +72,7 @@ class StreamSamples:
         self._requests: list[SampleRequest] = []
         self._lock = threading.Lock()
 
-    def ask(self, ports: Iterable[Port], count: int) -> SampleRequest:
+    def request(self, ports: Iterable[Port], count: int) -> SampleRequest:
         """From the next attempt at a window on."""
         sample_request = SampleRequest(frozenset(ports), count)
         with self._lock:

@@ -11,19 +11,19 @@ from ridgeline.engine.exchange.network import Peer
 from ridgeline.engine.exchange.outbox import Outbox
 from ridgeline.engine.exchange.streams import SILENT_SECONDS, prepare
 
-_NOBODY = {errno.ECONNREFUSED, errno.ENOENT}
-_GOES_ON = {0, errno.EINPROGRESS, errno.EAGAIN}
+_REFUSALS = {errno.ECONNREFUSED, errno.ENOENT}
+_UNDER_WAY = {0, errno.EINPROGRESS, errno.EAGAIN}
 
 
 class UnreachableError(Exception):
     """No way is left; the text says how the last one failed.
 
-    `nobody`: the other host has answered that nobody listens there, or the socket's file is gone.
+    `refused`: the other host has answered that nobody listens there, or the socket's file is gone.
     """
 
-    def __init__(self, text: str, *, nobody: bool) -> None:
+    def __init__(self, text: str, *, refused: bool) -> None:
         super().__init__(text)
-        self.nobody = nobody
+        self.refused = refused
 
 
 class Dialing:
@@ -38,7 +38,7 @@ class Dialing:
     def __init__(self, peer: Peer, address: str, silent_seconds: float = SILENT_SECONDS) -> None:
         self.peer = peer
         self._silent_seconds = silent_seconds
-        self._nobody = True
+        self._refused_by_all = True
         """So said all ways that were tried; those that are not seen from here say nothing else."""
         self.outbox = Outbox()
         self.socket: socket.socket | None = None
@@ -58,18 +58,18 @@ class Dialing:
         """
         if failed:
             self._failed = f"{self.where}: {failed}"
-            self._nobody &= failed == os.strerror(errno.ECONNREFUSED)
+            self._refused_by_all &= failed == os.strerror(errno.ECONNREFUSED)
         if failed or not self.waits:
             self._take(now)
         while self.socket is not None:
             code = self.socket.connect_ex(self._place)
             self.waits = code == errno.EAGAIN
-            if code in _GOES_ON:
+            if code in _UNDER_WAY:
                 return code == 0
             self._failed = f"{self.where}: {os.strerror(code)}"
-            self._nobody &= code in _NOBODY
+            self._refused_by_all &= code in _REFUSALS
             self._take(now)
-        raise UnreachableError(self._failed, nobody=self._nobody)
+        raise UnreachableError(self._failed, refused=self._refused_by_all)
 
     def _take(self, now: float) -> None:
         """A socket for the next way; None if there is no other way."""
@@ -80,7 +80,7 @@ class Dialing:
                 self._targets = targets(way)
             except OSError as error:
                 self._failed = f"{way}: {error.strerror}"
-                self._nobody = False
+                self._refused_by_all = False
         if self._targets:
             target = self._targets.pop(0)
             self._place, self.tls, self.since = target.place, target.tls, now
@@ -89,7 +89,7 @@ class Dialing:
                 self.socket = socket.socket(target.family, socket.SOCK_STREAM)
                 prepare(self.socket, self._silent_seconds)
             except OSError as error:  # no descriptor is left
-                self._nobody = False
+                self._refused_by_all = False
                 self._failed = f"{self.where}: {error.strerror}"
 
     def connected(self) -> socket.socket:

@@ -34,7 +34,7 @@ CUT = "cut off"
 """The other host acknowledges nothing any more: the network is cut, or the host is gone."""
 UNREACHABLE = "unreachable"
 """No way to the peer took a connection."""
-NOBODY = "nobody listens"
+NO_LISTENER = "nobody listens"
 """As UNREACHABLE, and the peer's host says so: the peer has ended."""
 REPLACED = "replaced"
 """The same peer has opened a newer connection."""
@@ -91,7 +91,7 @@ class Received:
 class Lost:
     """There is no connection to the peer any more, or `connect` could not make one: the peer's last event.
 
-    `reason`: CLOSED, BROKEN, CUT, UNREACHABLE, NOBODY, REPLACED or one of REASONS. `detail` is for people.
+    `reason`: CLOSED, BROKEN, CUT, UNREACHABLE, NO_LISTENER, REPLACED or one of REASONS. `detail`: a text.
     """
 
     peer: Peer

@@ -34,7 +34,7 @@ from ridgeline.engine.exchange.listening import Listen, Listener, Reception, lis
 from ridgeline.engine.exchange.network import (
     CUT,
     LATE,
-    NOBODY,
+    NO_LISTENER,
     REPLACED,
     TOO_MANY,
     UNAUTHENTICATED,
@@ -382,7 +382,7 @@ class Sockets:
         try:
             connected = dialing.next(self._time.seconds, failed)
         except UnreachableError as error:
-            self._lose(dialing, NOBODY if error.nobody else UNREACHABLE, str(error))
+            self._lose(dialing, NO_LISTENER if error.refused else UNREACHABLE, str(error))
             return
         if connected:
             self._dialed(dialing)

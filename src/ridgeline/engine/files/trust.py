@@ -58,7 +58,7 @@ def check(path: str, purpose: str, remedy: str) -> None:
         is_link = stat.S_ISLNK(found.st_mode)
         if is_link or step == end:
             _check_owner(step, found, purpose, remedy)
-        if is_link or (step != end and _lets_nobody_in(found)):
+        if is_link or (step != end and _is_private(found)):
             continue
         if found.st_mode & _WRITABLE:
             where = f"`{step}`" if step == end else f"`{step}`, which it lies in,"
@@ -110,8 +110,8 @@ def private_folder(path: str, purpose: str, remedy: str) -> None:
     if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        told = f"`{path}` is there and not a folder of yours ({_who(found)})"
-        msg = f"{purpose} is refused: {told}, and {_REASON}; remove it, or {remedy}"
+        what = f"`{path}` is there and not a folder of yours ({_who(found)})"
+        msg = f"{purpose} is refused: {what}, and {_REASON}; remove it, or {remedy}"
         raise UntrustedError(msg)
     if found.st_mode & _WRITABLE:
         check(path, purpose, remedy)
@@ -150,7 +150,7 @@ def _writable(purpose: str, where: str, found: os.stat_result, first: str, remed
     return f"{purpose} is refused: {fault}; {first}, or {remedy}"
 
 
-def _lets_nobody_in(found: os.stat_result) -> bool:
+def _is_private(found: os.stat_result) -> bool:
     """True for parent folders that are sticky, or whose group is the owner's own (umask 002)."""
     return bool(found.st_mode & stat.S_ISVTX) or (
         not found.st_mode & stat.S_IWOTH and _is_own_group(found.st_uid, found.st_gid)

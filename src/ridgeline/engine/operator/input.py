@@ -49,7 +49,7 @@ class InputTuples(TurnPart):
         if isinstance(operator, SparkSource):
             instance.timed("emit_batch", operator.emit_rows, turn.batches)
         elif instance.spec.id not in turn.request.finished:
-            self._idle = ask(operator, instance.outputs.values(), instance.timed, turn.request.ends)
+            self._idle = poll_input(operator, instance.outputs.values(), instance.timed, turn.request.ends)
 
     def report(self, turn: Turn, emitted: Emitted) -> None:
         """Say whether it has finished, whether it had nothing, and its progress. Raises OperatorError."""
@@ -98,7 +98,9 @@ class InputTuples(TurnPart):
         return replace(said, consumed=work[0], remaining=work[1])
 
 
-def ask(operator: InputOperator, outputs: Iterable[OutputPoint], call: Call, ends: float = math.inf) -> bool:
+def poll_input(
+    operator: InputOperator, outputs: Iterable[OutputPoint], call: Call, ends: float = math.inf
+) -> bool:
     """Call what emits the window's tuples; True if a `PushInput` had none.
 
     `ends`: when the window's width is over, by the clock of the operator's context (monotonic).

@@ -121,7 +121,7 @@ class OperatorRuntime:
         if errors:
             raise errors[0]
 
-    def go_on(self, spec: PhysicalOperator, properties: Mapping[str, Any]) -> bool:
+    def retain(self, spec: PhysicalOperator, properties: Mapping[str, Any]) -> bool:
         """Serve as another operator, whose instance would differ in these properties only: they are set.
 
         True if it must be stopped for them: it may have used the old ones in `setup` or `activate`.

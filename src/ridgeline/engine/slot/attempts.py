@@ -25,7 +25,7 @@ class Attempt:
     `position` counts the attempts that STRAM has begun here; `NOT_READY` before. `ended`: the tags of all
     producers that have ended. `missing`: how many producers each set still lacks, by its number in
     `Wiring.inputs`. `unfed`: the same for `Wiring.outputs`. `unsent`: the END_WINDOW not yet sent, by slot.
-    `left`: containers still to run. `feedings`: what has come for containers of Spark sources. `hungry`: the
+    `left`: containers still to run. `feedings`: what has come for containers of Spark sources. `lacking`: the
     tasks whose rows each of these lacks.
     """
 
@@ -33,8 +33,8 @@ class Attempt:
         "came",
         "ended",
         "feedings",
-        "hungry",
         "inboxes",
+        "lacking",
         "left",
         "missing",
         "number",
@@ -56,7 +56,7 @@ class Attempt:
         self.unsent: dict[int, dict[int, str]] = {}
         self.left = 0
         self.feedings: dict[int, Feeding] = {}
-        self.hungry: dict[int, set[int]] = {}
+        self.lacking: dict[int, set[int]] = {}
 
 
 class Attempts:

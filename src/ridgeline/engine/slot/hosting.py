@@ -28,7 +28,7 @@ from ridgeline.plan.protocol import WindowRequest
 CLOCK = SystemClock()
 Specs: TypeAlias = tuple[ContainerSpec, ...]
 """Of the containers in a plan's file."""
-_living: list[Hosted] = []
+_with_containers: list[Hosted] = []
 """All that have containers in this process."""
 _at_work = False
 """Whether a container runs right now."""
@@ -54,7 +54,7 @@ class Hosted:
         self.specs: dict[int, ContainerSpec] = {spec.id: spec for spec in found}
         self._run_id = run_id
         self._containers: dict[int, Container] = {}
-        _living.append(self)
+        _with_containers.append(self)
 
     def container(self, container_id: int) -> Container:
         """The container."""
@@ -122,7 +122,7 @@ class Hosted:
         finally:
             _closing = False
         if containers is None:
-            _living.remove(self)
+            _with_containers.remove(self)
         return failed
 
 
@@ -150,6 +150,6 @@ def _shut_down(_signal: int, _frame: object) -> None:
     """Tear down what `setup` made, then go; at once if a callback is interrupted by this."""
     if _closing:
         return
-    for hosted in () if _at_work else list(_living):
+    for hosted in () if _at_work else list(_with_containers):
         hosted.close()
     os._exit(0)

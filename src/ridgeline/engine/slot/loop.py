@@ -59,12 +59,12 @@ class SlotLoop:
         self._open: set[Peer] = set()
         self._missing: set[Peer] = set()
         """Partners that are not connected."""
-        self._awake = False
+        self._woken = False
         """`wake` was called."""
-        self._full: set[Peer] = set()
-        self.left: Lost | None = None
+        self._congested: set[Peer] = set()
+        self.lost_stram: Lost | None = None
         """How the connection to STRAM has ended, if it has."""
-        self.heard = False
+        self.got_message = False
         """STRAM has said something."""
 
     def serve(self) -> None:
@@ -74,13 +74,13 @@ class SlotLoop:
 
     def wake(self) -> None:
         """An input has something to emit. From any thread."""
-        self._awake = True
+        self._woken = True
         self._network.wake()
 
     def turn(self, seconds: float) -> None:
         """Take in what has come, run one container, send; waits at most so long if there is nothing to do."""
-        self._full = {peer for peer in self._full if self._network.queued_bytes(peer) > QUEUE_BYTES}
-        if self._full:
+        self._congested = {peer for peer in self._congested if self._network.queued_bytes(peer) > QUEUE_BYTES}
+        if self._congested:
             seconds = _FULL_SECONDS
         elif self._slot.ready and not self._missing:
             seconds = 0.0
@@ -90,10 +90,10 @@ class SlotLoop:
         self._slot.busy.resume()
         for event in events:
             self._take(event)
-        if self._awake:
-            self._awake = False
+        if self._woken:
+            self._woken = False
             self._slot.awake()
-        if self._slot.ready and not self._full and not self._missing:
+        if self._slot.ready and not self._congested and not self._missing:
             self._slot.step()
         self._send()
 
@@ -129,10 +129,10 @@ class SlotLoop:
         if isinstance(message, Fed):
             self._feed(frame.peer, message)
             return
-        self.heard = True
+        self.got_message = True
         self._slot.from_stram(message)
         if isinstance(message, Host):
-            self._meet(message)
+            self._follow_host(message)
         if isinstance(message, Host) or (
             isinstance(message, RunAttempt) and message.request.states is not None
         ):
@@ -144,7 +144,7 @@ class SlotLoop:
         if not self._slot.from_feeder(feeder.attempt, fed, size_bytes):
             self._network.send(feeder, *encode(Taken(fed.container)))
 
-    def _meet(self, message: Host) -> None:
+    def _follow_host(self, message: Host) -> None:
         """The slots are others now: forget those that are gone."""
         self._peers = {peer.slot: peer for peer in message.peers}
         self._addresses = dict(message.peers)
@@ -153,7 +153,7 @@ class SlotLoop:
                 del self._waiting[peer]
         for peer in [one for one in self._open if self._is_gone(one)]:
             self._open.discard(peer)  # one that stands still would hold everybody up
-            self._full.discard(peer)
+            self._congested.discard(peer)
             self._network.hang_up(peer)
         self._missing = {self._peers[number] for number in self._slot.partners} - self._open
 
@@ -181,7 +181,7 @@ class SlotLoop:
         was_open = peer in self._open
         self._open.discard(peer)
         if peer == self._stram:
-            self.left = Lost(peer, reason, detail)
+            self.lost_stram = Lost(peer, reason, detail)
             self._slot.close()
         elif peer.slot == FEEDER:
             self._slot.feeder_lost(peer.attempt)
@@ -192,7 +192,7 @@ class SlotLoop:
             else:
                 self._waiting.pop(peer, None)
                 self._slot.partner_lost()
-                self._tell(Unreachable(peer, f"{reason}: {detail}" if detail else reason))
+                self._send_to_stram(Unreachable(peer, f"{reason}: {detail}" if detail else reason))
 
     # What goes out ------------------------------------------------------------------------------------------
 
@@ -202,9 +202,9 @@ class SlotLoop:
         for number, message in to_slots:
             self._send_to(self._peers[number], message)
         for answer in to_stram:
-            self._tell(answer)
+            self._send_to_stram(answer)
 
-    def _tell(self, message: FromSlot) -> None:
+    def _send_to_stram(self, message: FromSlot) -> None:
         self._network.send(self._stram, *encode(message))
 
     def _send_to(self, peer: Peer, message: Between) -> None:
@@ -218,7 +218,7 @@ class SlotLoop:
             self._refuse(message, error)
             return
         if sent and isinstance(message, Blocks) and self._network.queued_bytes(peer) > QUEUE_BYTES:
-            self._full.add(peer)
+            self._congested.add(peer)
 
     def _refuse(self, message: Between, error: ValueError) -> None:
         """A frame is too large: the container that made it has failed."""

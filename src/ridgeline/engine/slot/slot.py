@@ -208,11 +208,11 @@ class Slot:
         feeding = attempt.feedings.setdefault(fed.container, Feeding())
         if not feeding.add(run, fed, size_bytes, self._clock.wall()):
             return False
-        hungry = attempt.hungry.get(fed.container)
-        if hungry is not None and fed.task in feeding.whole:
-            hungry.discard(fed.task)
-            if not hungry:
-                del attempt.hungry[fed.container]
+        lacking = attempt.lacking.get(fed.container)
+        if lacking is not None and fed.task in feeding.whole:
+            lacking.discard(fed.task)
+            if not lacking:
+                del attempt.lacking[fed.container]
                 attempt.came[self._wiring.input_of[fed.container]] = self.busy.arrival()
                 self._consider(fed.container, attempt)
         return fed.ended is None
@@ -283,7 +283,7 @@ class Slot:
                 attempt.missing[group] -= 1
         for container, tasks in run.fed.items():
             if container in self._next and (lacked := missing(attempt.feedings.get(container), tasks)):
-                attempt.hungry[container] = lacked
+                attempt.lacking[container] = lacked
         for container in self._next:
             self._consider(container, attempt)
 
@@ -338,7 +338,7 @@ class Slot:
             self._next[container] == attempt.position
             and not attempt.missing[self._wiring.input_of[container]]
             and attempt.window_id < self._doomed
-            and container not in attempt.hungry
+            and container not in attempt.lacking
         ):
             stage, came = self._hosting.specs[container].stage, attempt.came[self._wiring.input_of[container]]
             heapq.heappush(self._ready, _Ready(attempt.window_id, stage, container, attempt.position, *came))

@@ -114,9 +114,11 @@ def serve_while_reached(task: SlotTask, task_attempt: int, listen: Listen) -> No
                 loop.serve()
         finally:
             network.close()
-        if loop.heard:
+        if loop.got_message:
             give_up_at = CLOCK.monotonic() + task.redial_seconds
-        cut_off = loop.left is not None and loop.left.reason in (_CUT if loop.heard else _UNREACHED)
+        cut_off = loop.lost_stram is not None and loop.lost_stram.reason in (
+            _CUT if loop.got_message else _UNREACHED
+        )
         if not cut_off or CLOCK.monotonic() >= give_up_at:
             return
         CLOCK.wait(_REST_SECONDS)

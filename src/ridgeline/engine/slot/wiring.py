@@ -53,9 +53,9 @@ class Wiring:
         self.targets: dict[int, Sequence[int]] = {}
         feeding: dict[int, list[int]] = {}
         for spec in specs.values():
-            abroad = [consumer for consumer in spec.consumers if slots[consumer] != slot]
-            self.targets[spec.id] = sorted({slots[consumer] for consumer in abroad})
-            for consumer in abroad:
+            remote = [consumer for consumer in spec.consumers if slots[consumer] != slot]
+            self.targets[spec.id] = sorted({slots[consumer] for consumer in remote})
+            for consumer in remote:
                 feeding.setdefault(consumer, []).append(spec.id)
         for target, producers in sorted({(slots[to], tuple(sorted(of))) for to, of in feeding.items()}):
             self.outputs.add(producers)

@@ -84,20 +84,20 @@ def own_environment() -> Environment:
 class WorkerCheck:
     """A job that asks the executors, beside what the driver does at its start.
 
-    `checkpoint`: the folder that they must see, None if it is no folder. `tell` is called with a line of
+    `checkpoint`: the folder that they must see, None if it is no folder. `report` is called with a line of
     text, once, if no executor has answered for a while.
     """
 
-    def __init__(self, context: SparkContext, checkpoint: str | None, tell: Callable[[str], None]) -> None:
+    def __init__(self, context: SparkContext, checkpoint: str | None, report: Callable[[str], None]) -> None:
         self._context = context
         self._checkpoint = checkpoint
-        self._tell = tell
+        self._report = report
         self._found: list[Environment] = []
         self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._ask, name="ridgeline-worker-check", daemon=True)
+        self._thread = threading.Thread(target=self._check, name="ridgeline-worker-check", daemon=True)
         self._thread.start()
 
-    def _ask(self) -> None:
+    def _check(self) -> None:
         tasks = max(1, min(_MOST_TASKS, self._context.defaultParallelism))
         try:
             asked = looker(None if self._checkpoint is None else f"{self._checkpoint}/{run_description.NAME}")
@@ -117,7 +117,7 @@ class WorkerCheck:
             waited += 0.2
             if waited >= _PATIENCE_SECONDS and self._thread.is_alive():
                 waited = float("-inf")
-                self._tell(self._waiting())
+                self._report(self._waiting())
         if self._error is not None and (cause := explain(str(self._error), str(self._context.master))):
             raise WorkerError(cause) from None
         fault = difference(own_environment(), self._found)

@@ -74,7 +74,7 @@ class _Converter:
     ) -> None:
         self._files, self._key, self._operator = files, key, operator
         self._conversion, self._stem = conversion, stem
-        stands = {name: stand_in(one) for name, one in conversion.classes.items()}
+        stands = {name: placeholder(one) for name, one in conversion.classes.items()}
         if stands:
             stands[_MAKES_BATCH] = self._batch_with_pickles
         self._reader = Reader(stands, gone=bool(conversion.dropped))
@@ -236,7 +236,7 @@ def with_pickles(batch: pa.RecordBatch, reader: Reader) -> pa.RecordBatch:
 # Classes ----------------------------------------------------------------------------------------------------
 
 
-def stand_in(one: Replacement) -> Callable[..., Any]:
+def placeholder(one: Replacement) -> Callable[..., Any]:
     """What makes instances of the class of now of what pickles say of the class before."""
     kind = one.old["kind"]
     if kind == "NamedTuple":

@@ -213,7 +213,7 @@ class Planner:
         return noted, [keys[name] for name in withheld]
 
     @property
-    def going_on(self) -> str:
+    def resume_note(self) -> str:
         """What the plan goes on with that the checkpoint keeps, in one line; "" for nothing."""
         lines = []
         if self._found.values:

@@ -167,8 +167,8 @@ def _settled(planner: Planner | None, plan: Plan, checkpoint: Checkpoint) -> Pla
     if planner is None:
         return counted_on(plan, checkpoint.last())
     plan = planner.settled(checkpoint.last())
-    if planner.going_on:
-        _log.info("%s", planner.going_on, extra={"application": plan.logical.application})
+    if planner.resume_note:
+        _log.info("%s", planner.resume_note, extra={"application": plan.logical.application})
     return plan
 
 

@@ -224,7 +224,7 @@ class LivePlan:
         _, sizes = self.repair.recover(moved_states)
         self._process(StatesMoved(sizes), RecordingsFound(before.recordings))
         if self.planned_event is not None:
-            self._reporter.tell(self.planned_event(plan))
+            self._reporter.report(self.planned_event(plan))
 
     def switch_back(self, failure: object, *, staged: bool = False) -> None:
         """Return to the plan before: the first window of this one, the next to begin, cannot be committed.

@@ -24,10 +24,10 @@ Observe = Callable[[RunEvent], None]
 
 
 class Reporter:
-    """The events of one run. `tell` takes any of them."""
+    """The events of one run. `report` takes any of them."""
 
     def __init__(self, plan: Plan, clock: Clock, observe: Observe | None) -> None:
-        self.tell: Observe = observe or (lambda _event: None)
+        self.report: Observe = observe or (lambda _event: None)
         self.control_log = ControlLog(clock.wall)
         self._clock = clock
         self._steps = ClockSteps(clock.wall(), clock.monotonic())
@@ -50,28 +50,28 @@ class Reporter:
         """The first window begins: tell what was held back before."""
         early, self._early = self._early, None
         for warning in early or ():
-            self.tell(warning)
+            self.report(warning)
 
     def window(self, window_id: int, window: Window, published: Iterable[OutputPublished]) -> None:
         """A window is published: its containers and operators, what outputs show now, then its times."""
         at = window.timeline.now()
         for event in report_events(window.reports, at, self._metrics):
-            self.tell(event)
+            self.report(event)
         self.published(published)
-        self.tell(window.event(window_id, at))
+        self.report(window.event(window_id, at))
 
     def reported(self, report: WindowReport) -> None:
         """A container has run its part of a window."""
         now = self._clock.monotonic()
         self._taken.extend((now, event) for event in taken_events(report))
 
-    def tell_taken(self, under_way: Container[int]) -> None:
+    def report_taken(self, under_way: Container[int]) -> None:
         """Tell what inputs have taken into windows that take longer than a moment."""
         now = self._clock.monotonic()
         while self._taken and now - self._taken[0][0] >= _MOMENT_SECONDS:
             _, event = self._taken.popleft()
             if event.window_id in under_way:
-                self.tell(replace(event, at=self._clock.wall()))
+                self.report(replace(event, at=self._clock.wall()))
 
     def look_at_clock(self) -> None:
         """Warn if somebody has set the clock."""
@@ -81,11 +81,11 @@ class Reporter:
     def published(self, events: Iterable[OutputPublished]) -> None:
         """What readers have come to see."""
         for event in events:
-            self.tell(event)
+            self.report(event)
 
     def change(self, asked: Asked, held_seconds: float = 0.0) -> None:
         """A change was asked for, or has come to its end."""
-        self.tell(changed_event(asked, self._clock.wall(), self._plan.version, held_seconds))
+        self.report(changed_event(asked, self._clock.wall(), self._plan.version, held_seconds))
 
     def warn(self, operator: int, text: str) -> None:
         """A fault in the checkpoint was put right. `operator`: physical id of the one concerned.
@@ -94,7 +94,7 @@ class Reporter:
         """
         warning = StateWarning(self._clock.wall(), operator, text)
         if self._early is None:
-            self.tell(warning)
+            self.report(warning)
         else:
             self._early.append(warning)
 
@@ -105,4 +105,4 @@ class Reporter:
         operator = ids[min(failure.partition, len(ids) - 1)] if ids else -1
         where = f"operator `{failure.operator}` (partition {failure.partition})"
         text = f"{where}: `{failure.callback}` failed: {failure.error}; no result is lost"
-        self.tell(StateWarning(self._clock.wall(), operator, text))
+        self.report(StateWarning(self._clock.wall(), operator, text))

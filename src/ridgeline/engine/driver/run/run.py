@@ -253,7 +253,7 @@ class ApplicationRun:
                     window.returned = window.timeline.now()
                     self._reporter.reported(event.report)
         self._process(*events)
-        self._reporter.tell_taken(self._windows)
+        self._reporter.report_taken(self._windows)
         self._reporter.look_at_clock()
         if written := self._committer.finished():
             self._process(written)
@@ -321,7 +321,7 @@ class ApplicationRun:
 
     def observe(self, event: RunEvent) -> None:
         """Report an event that happened outside of this run, such as Spark's own account of a window."""
-        self._reporter.tell(event)
+        self._reporter.report(event)
 
     # Events and instructions --------------------------------------------------------------------------------
 
@@ -397,7 +397,7 @@ class ApplicationRun:
             case DiscardCompaction(operator):
                 self.compactions.discard(operator)
             case ReportCompaction(operator, files, size_bytes):
-                self._reporter.tell(StateCompacted(self._clock.wall(), operator, files, size_bytes))
+                self._reporter.report(StateCompacted(self._clock.wall(), operator, files, size_bytes))
             case WarnOfState(operator, text):
                 self.warn(operator, text)
             case GiveUpCompaction(message):
@@ -412,13 +412,13 @@ class ApplicationRun:
         if attempt:
             window.planned = window.timeline.now()
             final = request.final and not instruction.reason
-            self._reporter.tell(
+            self._reporter.report(
                 WindowRetried(window.planned, window_id, attempt, instruction.reason, final=final)
             )
         else:
             due = window.began if window.due is None else min(window.due, window.began)
-            self._reporter.tell(WindowPlanned(window.began, window_id, self.plan.version, due))
-        self._reporter.tell(WindowStarted(window.planned, window_id, attempt))
+            self._reporter.report(WindowPlanned(window.began, window_id, self.plan.version, due))
+        self._reporter.report(WindowStarted(window.planned, window_id, attempt))
         window.launched = self._executor.begin(self.keys.asked(self.samples.asked(request)), window.source)
 
     def _commits(self, commit: Commit) -> bool:

@@ -124,7 +124,7 @@ class QueryTrigger:
         first_partitions = [_partitions(run.plan, logical.name)[0] for logical in self._sources]
         self._progress = QueryProgress(run.observe, clock, first_partitions)
         self._first_partitions = first_partitions
-        self._asker = SourceLagMonitor(run.observe, clock, run.master.committed, run.checkpoint.storage)
+        self._lag_monitor = SourceLagMonitor(run.observe, clock, run.master.committed, run.checkpoint.storage)
         self._log = SparkLog(
             run.checkpoint.storage,
             [logical.name for logical in self._sources],
@@ -158,7 +158,7 @@ class QueryTrigger:
                 raise _StopQueryError
             self._wait_while_paused(limits)
             batch = SourceBatch(rows, schema, self._containers)
-            with self._asker.window(batch_id):
+            with self._lag_monitor.window(batch_id):
                 self._run.window(batch_id, batch, offsets=self._offsets(batch_id))
             batch.finish()
             self._progress.committed(batch_id, batch.jobs)
@@ -177,7 +177,7 @@ class QueryTrigger:
                 self._idle(busy)
         except RidgelineError as error:  # of a publisher: raised below, once the query has stopped
             errors.append(error)
-        self._asker.stop()
+        self._lag_monitor.stop()
         with busy:  # the window that runs must end, publication included: stopping the query interrupts it
             pass
         self._progress.finish(query)
@@ -194,7 +194,7 @@ class QueryTrigger:
     def _start(self, writer: DataStreamWriter, frames: list[DataFrame]) -> StreamingQuery:
         """Start the query, and ask its sources beside it."""
         query = _guard(self._names, writer.start)
-        self._asker.start(query, self._first_partitions, frames)
+        self._lag_monitor.start(query, self._first_partitions, frames)
         return query
 
     def _end(self, query: StreamingQuery) -> None:

@@ -180,7 +180,7 @@ class SlotChanging:
         self.next = None
         return following
 
-    def heard(self, slot: int, message: Prepared) -> None:
+    def take_prepared(self, slot: int, message: Prepared) -> None:
         """A slot has read a plan, or could not."""
         following = self.next
         peer = self._group.peer(slot)

@@ -352,8 +352,8 @@ class SlotExecutor:
             case Awake():
                 self._events.append(InputAwake())
             case Prepared() if self._changing is not None:
-                self._changing.heard(slot, message)
-                self._spare.heard(self._slots, group, slot, message, self._contents.files)
+                self._changing.take_prepared(slot, message)
+                self._spare.take_prepared(self._slots, group, slot, message, self._contents.files)
             case Failed(_, window_id, attempt, failure) if attempt >= 0:
                 self._events.append(AttemptFailed(window_id, attempt, failure))
             case Failed(_, window_id, _, failure) if window_id >= 0:
@@ -377,7 +377,7 @@ class SlotExecutor:
             self._spare.ended(window.window_id, window.container)
         if self._attempts.reported(window.window_id, window.attempt, window.container):
             self._slots.window_ran()
-            self._patience.went_on()
+            self._patience.window_ran()
             self._feeds.over(window.window_id)
             self._health.watchdog.end(window.window_id)
 
@@ -439,7 +439,7 @@ class SlotExecutor:
     def _moved(self, reason: str) -> None:
         """Containers live elsewhere, without their states: all that is under way begins again."""
         self._void()
-        self._patience.went_on()
+        self._patience.window_ran()
         if not self._attempts.waits:
             self._attempts.moved()
             self._events.append(ContainersMoved(reason))

@@ -49,12 +49,12 @@ class Reach:
             seconds, known = silent_seconds(slot), self._silent.get(slot)
             if seconds and known is None:
                 self._silent[slot] = member, now - seconds
-                self._tell(slot, member, seconds)
+                self._report(slot, member, seconds)
             elif known is not None and known[0] != member:
                 del self._silent[slot]
             elif known is not None and not seconds:
                 del self._silent[slot]
-                self._tell(slot, member, now - known[1], again=True)
+                self._report(slot, member, now - known[1], again=True)
         self.processes = frozenset((one.host, one.pid) for one, _ in self._silent.values())
 
     def lost(self, slot: int, member: Member, *, cut: bool) -> None:
@@ -67,6 +67,6 @@ class Reach:
         """A process of a host was heard of."""
         self._cut.pop(node, None)
 
-    def _tell(self, slot: int, member: Member, seconds: float, *, again: bool = False) -> None:
+    def _report(self, slot: int, member: Member, seconds: float, *, again: bool = False) -> None:
         where = member.host, member.pid
         self._observe(SlotSilent(self._clock.wall(), slot, *where, seconds, self._limit_seconds, again))

@@ -141,7 +141,7 @@ class SpareSlot:
             member = slots.members[slots.spare]
             group.end_process(member.host, member.pid)
 
-    def heard(
+    def take_prepared(
         self, slots: Slots, group: SlotGroup, slot: int, message: Prepared, plans: Sequence[PlanFile]
     ) -> None:
         """A slot has read a plan."""

@@ -111,13 +111,13 @@ class SourceLagMonitor:
                 batch = _batch(query)
             for number, one in enumerate(asked):
                 if one.kind and not self._stop.is_set():
-                    self._ask(one, batch, number)
+                    self._measure(one, batch, number)
         for one in asked:
             with contextlib.suppress(Exception):
                 if one.stream is not None:
                     one.stream.stop()
 
-    def _ask(
+    def _measure(
         self, one: _Asked, batch: tuple[int, list[tuple[str | None, str | None]]] | None, number: int
     ) -> None:
         """Ask one source and emit what it answers. The thread of `_run` calls it; it must not raise.
