@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ridgeline import CheckpointError
-from ridgeline.engine.driver.checkpoint.temporary import remove_temporary, temporary_checkpoint
+from ridgeline.engine.driver.checkpoint.folder import remove_temporary, temporary_checkpoint
 from support.paths import SUPPORT
 
 TINY = SUPPORT / "cli" / "tiny.py"

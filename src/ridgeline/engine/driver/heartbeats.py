@@ -1,4 +1,4 @@
-"""STRAM's half of heartbeats: what each worker has said last, and what does not count."""
+"""STRAM's half of heartbeats: the last one of each worker, and a bounded report of what is refused."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from dataclasses import replace
 
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Clock
-from ridgeline.engine.driver.refusals import RefusalReports
 from ridgeline.engine.driver.watchdog import Worker
-from ridgeline.engine.exchange.network import LATE, MALFORMED, TOO_LARGE, TOO_MANY
+from ridgeline.engine.exchange.network import LATE, MALFORMED, REASONS, TOO_LARGE, TOO_MANY
 from ridgeline.engine.process import stacks
 from ridgeline.measure.encoding import from_dict
-from ridgeline.measure.events import ContainerHeartbeat, RunEvent, WindowCommitted
+from ridgeline.measure.events import ContainerHeartbeat, MessagesRefused, RunEvent, WindowCommitted
 from ridgeline.plan.execution import Plan
 
 MAXIMUM_BYTES = 1 << 20
@@ -26,6 +25,7 @@ _MOST_A_SECOND = 20
 _DEAF_SECONDS = 5.0
 _KNOWN_WORKERS = 10_000
 _LONGEST_WHOLE_NUMBER = 18
+_REPORT_SECONDS = 1.0
 
 
 def heartbeat_seconds(plan: Plan) -> float | None:
@@ -34,6 +34,46 @@ def heartbeat_seconds(plan: Plan) -> float | None:
     if attributes["metrics_recording_level"] is RecordingLevel.OFF:
         return None
     return float(attributes["heartbeat_interval"])
+
+
+class RefusalReports:
+    """Counts what is refused, and reports it to `observe`: one event a second and reason at most.
+
+    Of one thread, but for `totals`.
+    """
+
+    def __init__(self, observe: Callable[[RunEvent], None], clock: Clock) -> None:
+        self.totals = dict.fromkeys(REASONS, 0)
+        self._observe = observe
+        self._clock = clock
+        self._network: dict[str, int] = {}
+        self._pending: dict[str, tuple[int, str]] = {}
+        self._reported: dict[str, float] = {}
+
+    def add(self, reason: str, peer: str, count: int = 1) -> None:
+        """Something was refused."""
+        self.totals[reason] += count
+        self._pending[reason] = (self._pending.get(reason, (0, ""))[0] + count, peer)
+
+    def take(self, totals: Mapping[str, int]) -> None:
+        """Take in what a network has refused in all."""
+        if totals != self._network:
+            for reason, total in totals.items():
+                if more := total - self._network.get(reason, 0):
+                    self.add(reason, "", more)
+            self._network = dict(totals)
+
+    def report(self, *, last: bool = False) -> None:
+        """Report the reasons that are due; all that are left if it is the `last` time."""
+        if not self._pending:
+            return
+        now = self._clock.monotonic()
+        for reason, (count, peer) in list(self._pending.items()):
+            if last or now - self._reported.get(reason, -math.inf) >= _REPORT_SECONDS:
+                self._reported[reason] = now
+                del self._pending[reason]
+                with contextlib.suppress(Exception):
+                    self._observe(MessagesRefused(self._clock.wall(), reason, peer, count))
 
 
 class Heartbeats:

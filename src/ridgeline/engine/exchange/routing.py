@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ridgeline.api.codec import Hashes
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.times import Positions
-from ridgeline.engine.exchange.hot_keys import LeastLoaded
 from ridgeline.engine.exchange.key_counts import KeyCounters
 from ridgeline.plan.container_spec import Route
 from ridgeline.plan.physical import OwnKeys, RoundRobin
 
+_Counts = npt.NDArray[np.int64]
 _Keyed = list[tuple[int, PartitionKeys]]
 """Numbers of routes, and the keys that each takes."""
 _FEW = 8
@@ -48,7 +50,7 @@ class Splitter:
         """Of each codec, one sink of each group."""
 
     def begin(self, start: int) -> None:
-        """A window begins. LeastLoaded out begins with partition `start`.
+        """A window begins. Round robin begins with partition `start`.
 
         It differs from window to window, so that few tuples a window load all partitions.
         """
@@ -177,3 +179,61 @@ def _take(part: Tuples, positions: Positions) -> Tuples | None:
     if len(positions) == len(part):
         return part
     return part.take(positions) if len(positions) else None
+
+
+class LeastLoaded:
+    """Assigns tuples of hot keys, which several partitions share, to the one with the fewest so far.
+
+    It counts what each partition of one operator has got in this window from here.
+
+    Every partition of the operator must be there. The same runs of tuples are assigned in the same way.
+    """
+
+    def __init__(self, members: Sequence[PartitionKeys]) -> None:
+        self._mask = max(keys.mask for keys in members)
+        values = np.arange(self._mask + 1)
+        shares = np.array([np.isin(values & keys.mask, list(keys.shared)) for keys in members])
+        self._sharers = {
+            int(cell): np.flatnonzero(shares[:, cell]) for cell in np.flatnonzero(shares.any(axis=0))
+        }
+        self._shared: npt.NDArray[np.bool_] = np.logical_or.reduce(shares, axis=0)
+        self._got: _Counts = np.zeros(len(members), np.int64)
+        self._order = np.arange(len(members))
+
+    def begin(self, start: int) -> None:
+        """A window begins with empty counts. Of partitions with equal counts `start` comes first."""
+        self._got[:] = 0
+        self._order = (np.arange(len(self._got)) - start) % len(self._got)
+
+    def deal(self, hashes: Hashes, owners: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The number of the partition of each tuple. `owners`: those of tuples whose keys are not shared."""
+        cells = (hashes & np.uint64(self._mask)).astype(np.intp)
+        positions = np.flatnonzero(self._shared[cells])
+        many = len(self._got)
+        self._got += np.bincount(owners, minlength=many + 1)[:many]  # the last: tuples without an owner
+        if not len(positions):
+            return owners
+        owners = owners.copy()
+        found = cells[positions]
+        for cell in np.unique(found).tolist():
+            several = self._sharers[cell]
+            mine = positions[found == cell]
+            more = _level(self._got[several], len(mine), self._order[several])
+            owners[mine] = np.repeat(several, more)
+            self._got[several] += more
+        return owners
+
+
+def _level(got: _Counts, more: int, order: npt.NDArray[np.intp]) -> _Counts:
+    """How many of `more` tuples each gets so that those with the fewest get them; `order` breaks ties.
+
+    >>> _level(np.array([4, 0, 1]), 5, np.array([0, 1, 2])).tolist()
+    [0, 3, 2]
+    """
+    levels = np.sort(got)
+    surfaces = (np.cumsum(levels) + more) // np.arange(1, len(got) + 1)
+    found = np.maximum(int(surfaces.min()) - got, 0)
+    left = more - int(found.sum())
+    lowest = np.lexsort((order, got + found))[:left]
+    found[lowest] += 1
+    return found

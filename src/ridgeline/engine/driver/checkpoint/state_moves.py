@@ -17,8 +17,7 @@ from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.files.storage import TrialStorage, explain
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.converting import convert
-from ridgeline.engine.state.holding import held_in
-from ridgeline.engine.state.moving import MoveSource, move
+from ridgeline.engine.state.moving import MoveSource, held_in, move
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.plan.change.divisions import redivided
 from ridgeline.plan.change.state_moves import StatePlan, check_boundary, check_dropped, plan_states

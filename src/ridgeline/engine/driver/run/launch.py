@@ -21,12 +21,11 @@ from ridgeline.api.support.files import is_local, local_path, use_s3
 from ridgeline.api.support.masking import mask_text
 from ridgeline.engine.driver.checkpoint.compactions import Compactions
 from ridgeline.engine.driver.checkpoint.fault_dumps import write_fault_dump
-from ridgeline.engine.driver.checkpoint.folder import Checkpoint
+from ridgeline.engine.driver.checkpoint.folder import Checkpoint, remove_temporary, temporary_checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
 from ridgeline.engine.driver.checkpoint.planning import Planner, counted_on
 from ridgeline.engine.driver.checkpoint.rewinding import rewind
 from ridgeline.engine.driver.checkpoint.state_moves import check_states, check_states_of
-from ridgeline.engine.driver.checkpoint.temporary import remove_temporary, temporary_checkpoint
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.run.committing import CommitBeside
