@@ -51,7 +51,7 @@ class EditPlan:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Begin no further window, until somebody asks to resume."""
+    """Begin no further window until `Resume`."""
 
     note: str = ""
 
@@ -95,7 +95,7 @@ What = StartRecording | StopRecording | EditPlan | Control
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What somebody asked for. `number` counts those of one driver; `by`: who asked."""
+    """A request to change the running application. `number` counts those of one driver; `by`: who asked."""
 
     number: int
     by: str
@@ -120,14 +120,14 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class ChangeAsked:
-    """Somebody asks for a change, before the next window begins."""
+    """A change is requested, before the next window begins."""
 
     change: Change
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingsFound:
-    """The recordings that a driver before had not ended; they go on."""
+    """The recordings that a driver before had not ended; they continue."""
 
     recordings: tuple[Recording, ...]
 
@@ -166,7 +166,7 @@ class EndRecording:
 
 @dataclass(frozen=True, slots=True)
 class ResumeRecording:
-    """A recording goes on after a restart; `fault`: why it cannot, "" if it does."""
+    """A recording continues after a restart; `fault`: why it cannot, "" if it does."""
 
     recording: Recording
     fault: str
@@ -215,7 +215,7 @@ class Recorder:
 
     @property
     def recordings(self) -> tuple[Recording, ...]:
-        """Those that go on, or whose last windows are not committed."""
+        """Those that continue, or whose last windows are not committed."""
         return tuple(self._recordings.values())
 
     def committed(self, window_id: int) -> None:

@@ -105,7 +105,7 @@ class WarnOfState:
 
 @dataclass(frozen=True, slots=True)
 class GiveUpCompaction:
-    """End the run: windows cannot go on without a compaction that keeps failing."""
+    """End the run: windows cannot continue without a compaction that keeps failing."""
 
     message: str
 
@@ -152,7 +152,7 @@ class CompactionScheduler:
         given: int | None = plan.logical.attributes["snapshot_interval"]
         self._interval = INTERVAL if given is None else given
         self._most = MOST_DELTAS if given is None else given
-        """So many deltas are compacted however quickly they come."""
+        """How many deltas are compacted however quickly they come."""
         self._growth = {
             operator.id: _Growth()
             for operator in plan.physical.operators
@@ -161,7 +161,7 @@ class CompactionScheduler:
         self._plain = {operator.id for operator in plan.physical.operators if _is_plain(operator.operator)}
 
     def follow(self, before: CompactionScheduler) -> None:
-        """Go on with the states of operators that were there before the plan changed."""
+        """Take over the states of operators that were there before the plan changed."""
         kept = self._growth.keys() & before._growth.keys()
         self._growth |= {operator: before._growth[operator] for operator in kept}
 

@@ -1,4 +1,4 @@
-"""What STRAM hears and what it answers: events in, instructions out, as plain data."""
+"""Events that STRAM receives and instructions that it answers, as plain data."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class ContainerReported:
 class AttemptFailed:
     """An attempt at a window has failed. `failure` names the operator if it was one's fault.
 
-    If a callback has `raised` it, other containers go on with the windows before. Else all windows that are
-    under way are void.
+    If a callback has `raised` it, other containers continue with the windows before. Else all windows that
+    are under way are void.
     """
 
     window_id: int

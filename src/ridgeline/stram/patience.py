@@ -1,4 +1,4 @@
-"""How long what the cluster does is put up with: failures that are nobody's fault wait, longer each time.
+"""Patience with the cluster: after failures that no operator is to blame for, with exponential back-off.
 
 No I/O, no clock of its own: `now` is the caller's monotonic clock.
 """
@@ -36,7 +36,7 @@ class Patience:
         self._since = 0.0
 
     def failed(self, failure: Failure, now: float) -> Failure:
-        """A failure as STRAM is to hear of it: one of the cluster counts as an attempt after `seconds`."""
+        """A failure as it is reported to STRAM: one of the cluster counts as an attempt after `seconds`."""
         if not failure.cluster:
             return failure
         self._since = self._since if self._failures else now

@@ -1,4 +1,4 @@
-"""The attempts that slots run: which are told, which wait for a slot, and which are void.
+"""The attempts that slots run: which are sent, which wait for a slot, and which are void.
 
 Containers in slots keep their state from window to window. A slot that is lost loses it. Then all attempts in
 flight are void, and so is what the other slots hold: the next request must have states. No I/O, no clock.
@@ -25,10 +25,10 @@ class SlotAttempts:
         self._void = False
         """True from a loss on until a request has states: nothing runs."""
         self._unreported: Failure | None = None
-        """Why, until STRAM hears of it: one loss is one failure, however many windows begin meanwhile."""
+        """Why, until it is reported: one loss is one failure, however many windows begin meanwhile."""
 
     def begin(self, request: WindowRequest, *, complete: bool) -> Sequence[WindowRequest | AttemptFailed]:
-        """What to tell the slots now; or that the attempt has failed, since containers have lost their state.
+        """The requests to send now; or that the attempt has failed, since containers have lost their state.
 
         Nothing follows for attempts after that one: STRAM finds them void, too, and has states in its next.
         `complete`: all slots are there. One with states waits for that, and so do those after it.
@@ -52,7 +52,7 @@ class SlotAttempts:
         return ()
 
     def all_there(self) -> Sequence[WindowRequest]:
-        """All slots are there again: the requests to tell them now."""
+        """All slots are there again: the requests to send now."""
         waiting, self._waiting = self._waiting or (), None
         return waiting
 
@@ -78,18 +78,18 @@ class SlotAttempts:
         return True
 
     def moved(self) -> None:
-        """Containers live in another slot, without their states. STRAM hears of it; nothing has failed."""
+        """Containers live in another slot, without their states. STRAM gets a report; nothing has failed."""
         self._void, self._unreported = True, None
         self._requests.clear()
         self._awaited.clear()
 
     @property
     def waits(self) -> bool:
-        """True if no slot was told of any attempt yet, and the first one that they will be has states."""
+        """True if no attempt was sent yet, and the first one will have states."""
         return self._waiting is not None
 
     def failed(self, failure: Failure) -> AttemptFailed | None:
-        """Containers have lost their state. What has failed of it: None if no slot was told of an attempt.
+        """Containers have lost their state. Returns the attempt that has failed, None if none was sent.
 
         It is the failure's window if that is in flight, else the oldest.
         """

@@ -58,7 +58,7 @@ class ReplaceSlot:
 
 @dataclass(frozen=True, slots=True)
 class Misplaced:
-    """Spark has put a slot onto another host than `hosts` each time: it goes on there."""
+    """Spark has put a slot onto another host than `hosts` each time: it stays there."""
 
     slot: int
     host: str
@@ -72,7 +72,7 @@ class SendAssignments:
 
 @dataclass(frozen=True, slots=True)
 class GiveUpSlot:
-    """A slot was lost more often than is put up with, see `Slots`: the application has failed."""
+    """A slot was lost too often, see `Slots`: the application has failed."""
 
     slot: int
     reason: str
@@ -151,7 +151,7 @@ class Slots:
     caches there.
 
     With a `spare` the last slot of the placement hosts nothing, and is kept. Another one may change places
-    with it. A spare that is lost comes back like others, as long as it starts; nobody waits for it.
+    with it. A spare that is lost comes back like others, as long as it starts; nothing waits for it.
 
     `rules` say where slots should run; `capacities`: what hosts have. A slot on the wrong host is asked for
     again a few times. Then strict rules that are broken are the end of the application, see `GiveUpRule`.
@@ -384,7 +384,7 @@ class Slots:
     def _send_assignments(self) -> Sequence[SlotInstruction]:
         """All slots are there. Those without a preference stay where they are; strays are reported once.
 
-        A strict rule that is broken now is the end; relaxed ones are told of once.
+        A strict rule that is broken now is the end; relaxed ones are reported once.
         """
         given_up = self._give_up()
         if any(not one.rule.relax for one in given_up):
@@ -462,7 +462,7 @@ class Slots:
         return StartSlot(slot, self._failures.jobs(slot), self._preferences.get(slot, HostPreference()).hosts)
 
     def elsewhere(self, capacities: HostCapacities) -> Sequence[SlotInstruction]:
-        """The slots that are missing are started on these hosts; where they were, nobody answers."""
+        """The slots that are missing are started on these hosts; where they were, nothing answers."""
         self._capacities = capacities
         missing = self.missing
         homeless = [slot for slot in missing if self._is_homeless(slot)]
@@ -479,7 +479,7 @@ class Slots:
         self._capacities = capacities
 
     def shrink_to(self, places: int) -> Sequence[SlotInstruction]:
-        """Spark has had no more than so many places for slots for long: go on with these.
+        """Spark has had no more than this number of places for long: use these.
 
         The slots that are there stay, as far as there are places. Each container of a retired slot goes to
         the slot that hosts the fewest, of those where it breaks no rule. If strict rules cannot be kept so,

@@ -1,6 +1,6 @@
 """Which slot is late by its own past, so that a spare one should have its containers.
 
-A container's time for a window begins once three things have happened. Slots were told of the window, it has
+A container's time for a window begins once three things have happened. Slots were sent the window, it has
 ended the window before, and earlier stages have ended this one. No clock: times are given, seconds of one.
 """
 
@@ -20,9 +20,9 @@ LEAST_SECONDS = 0.1
 LEAST_WINDOWS = 10
 """A container is late by its own past only once that has so many windows."""
 _PAST_WINDOWS = 100
-"""So many windows are the past."""
+"""How many windows are the past."""
 _RESTORING = 10.0
-"""So many times as long a window may take that is begun with states, since these may have to be read."""
+"""How much longer a window may take that is begun with states, as these may have to be read."""
 
 
 class LateSlot(NamedTuple):
@@ -58,7 +58,7 @@ class _Past:
 
 @dataclass(slots=True)
 class _Window:
-    """A window under way: when slots were told, who has not ended it, when each stage did.
+    """A window under way: when it was sent to slots, who has not ended it, when each stage did.
 
     `times`: so many times as long as others it may take.
     """
@@ -72,7 +72,7 @@ class _Window:
 class Speculation:
     """The windows under way, and how long containers took for those before.
 
-    Only the oldest window is looked at: whoever is late keeps it from its end.
+    Only the oldest window is looked at: a late slot keeps it from its end.
     """
 
     def __init__(self, plan: Plan, before: Speculation | None = None) -> None:
@@ -100,7 +100,7 @@ class Speculation:
         """No slot is late before."""
 
     def begin(self, window_id: int, now: float, *, restores: bool) -> None:
-        """Slots are told of an attempt. `restores`: the states are named, so all attempts before are void.
+        """An attempt is sent to slots. `restores`: the states are named, so all attempts before are void.
 
         Where each window names them, that is in their past.
         """

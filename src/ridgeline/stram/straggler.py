@@ -1,6 +1,6 @@
 """Which container keeps a window from its end: its producers have ended it, and it does not.
 
-Nobody needs to send heartbeats for it. No clock: times are given, seconds of one clock.
+It needs no heartbeats. No clock: times are given, seconds of one clock.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Overdue:
         self._stage_ended: dict[int, dict[int, float]] = {}
         """By window and stage, when the last container of it that has ended the window did so."""
         self._moved: dict[int, float] = {}
-        """When a container was last known to go on."""
+        """When a container last made progress."""
 
     def begin(self, window_id: int, now: float) -> None:
-        """Slots are told of an attempt at a window."""
+        """An attempt at a window is sent to slots."""
         self._awaited[window_id] = set(self._stages)
         self._begun[window_id] = now
         self._stage_ended[window_id] = {}

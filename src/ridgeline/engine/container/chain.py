@@ -31,7 +31,7 @@ class Chain(NamedTuple):
     routes: Sequence[Route]
 
     def relays(self, request: WindowRequest, delivered: Emitted) -> bool:
-        """True if the first operator has several batches, and nobody else has or wants what goes between."""
+        """True if the first operator has several batches, and nothing else has or reads what goes between."""
         if not self.routes:
             return False
         head = self.operators[0].spec
@@ -165,7 +165,7 @@ class Relay:
         return True
 
     def _begin_turn(self, place: int) -> None:
-        """An operator goes on: time counts as its own from now."""
+        """An operator continues: time counts as its own from now."""
         now = self._now()
         self._seconds[self._turn] += now - self._since
         self._turn, self._since = place, now

@@ -50,7 +50,7 @@ class Container:
     """The operators of one spec.
 
     Not thread-safe. State in memory is a cache. `run` brings it to the version that the request names, or
-    goes on with what the window before has left.
+    continues with what the window before has left.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Container:
         self._assemble(spec, {})
 
     def _assemble(self, spec: ContainerSpec, stays: Mapping[int, OperatorRuntime]) -> None:
-        """Have the operators of a spec: those that stay, and others made anew."""
+        """Have the operators of a spec: those that stay, and new ones."""
         self.spec = spec
         self._routes = Routes(spec)
         self._operators = {one.id: stays.get(one.id) or self._make(one) for one in spec.operators}
@@ -134,7 +134,7 @@ class Container:
     def change(self, spec: ContainerSpec) -> list[BaseException]:
         """Be the container of another spec, after a change of the plan; no window runs.
 
-        Operators that go on keep instance, connections and state. Others are torn down, or made anew. The
+        Retained operators keep instance, connections and state. Others are torn down, or made again. The
         next request must name the states. Returns what `deactivate` and `teardown` have raised.
         """
         if self._failed:
@@ -195,7 +195,7 @@ class Container:
         return outgoing.messages(*self._signals.of(self._routes.read_by_others)), report
 
     def _continued(self, request: WindowRequest) -> WindowRequest:
-        """Check that it can go on from here; returns the request with all inputs that have finished.
+        """Check that it can continue from here; returns the request with all inputs that have finished.
 
         Raises StateError, and OperatorError of the `teardown` of an input.
         """
@@ -342,7 +342,7 @@ class Container:
             raise errors[0]
 
     def _reset_after_failure(self) -> None:
-        """It goes back: operators that hold connections begin anew, and so does the one that failed.
+        """Reset operators that hold connections, and the one that failed.
 
         What they had sent and received belongs to attempts that are void. `setup` follows once the state is
         restored. What fails in it is reported at the end: nothing is lost by it.
@@ -482,14 +482,14 @@ class Container:
 
 
 def _taken(runtime: OperatorRuntime, delivered: Emitted) -> dict[str, list[Tuples]]:
-    """What came for an operator, by port; nobody else holds it any more."""
+    """What came for an operator, by port; nothing else holds it any more."""
     return {port: delivered.pop((runtime.spec.id, port), []) for port in runtime.spec.inputs}
 
 
 def retained_operators(old: ContainerSpec, new: ContainerSpec) -> dict[int, Mapping[str, Any]]:
     """The operators whose instances serve the new spec as well, each with the properties to set on it.
 
-    An operator that gets a watermark, or loses it, is made anew: its state has another shape.
+    An operator that gets a watermark, or loses it, is made again: its state has another shape.
     So are all where the run was rewound in between.
     """
     before = {one.id: one for one in old.operators}

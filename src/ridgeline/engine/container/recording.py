@@ -36,7 +36,7 @@ def record(
     """Record the ports that the request names; `parts`: the tuples of all ports of the operator.
 
     `write` writes a file of the checkpoint; `tag` is unique to the attempt. Never fails the window: what
-    cannot be recorded is told in the report.
+    cannot be recorded is in the report.
     """
     found: dict[str, Recorded] = {}
     for port, taken in parts.items():

@@ -43,7 +43,7 @@ class WindowExecutor(Protocol):
         """
 
     def begin(self, request: WindowRequest, source: Any) -> float:
-        """Have all containers run an attempt; returns when they were told (wall clock).
+        """Have all containers run an attempt; returns when it was sent to them (wall clock).
 
         `source` is what the window's trigger got from Spark, None for ticks. A request that has `states`
         voids all attempts that were begun before. One with a capacity of 1 may run the attempt to its end
@@ -83,7 +83,7 @@ class WindowExecutor(Protocol):
     def change(self, plan: Plan) -> None:
         """Run the containers of this plan from now on; no window is under way.
 
-        What the plan does not touch goes on: operators with their instances, containers in their processes.
+        What the plan does not touch stays: operators with their instances, containers in their processes.
         The next request names the states. It may be a plan that was not prepared: the one before, to which
         the run goes back. Raises RidgelineError.
         """

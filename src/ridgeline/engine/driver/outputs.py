@@ -95,8 +95,9 @@ class Outputs:
 
         Publishers of operators that are the same stay as they are. Others show all that they hold back, and
         are closed; new ones are opened, with the states as of the last committed window. If one raises, those
-        of the plan before go on, with the states `before`. `void`: a window was staged that is not committed.
-        Then all are opened anew, as after a crash.
+        of the plan before continue, with the states `before`. `void`: a window was staged that is not
+        committed.
+        Then all are opened again, as after a crash.
         """
         if void:
             self.abandon()
@@ -169,7 +170,7 @@ class Outputs:
         return states
 
     def _refuse_lost(self, operator: int, window_id: int) -> None:
-        """Raise OperatorError for an operator that hands values over which nobody publishes."""
+        """Raise OperatorError for an operator that hands values over and has no publisher."""
         name = next(one.name for one in self.plan.physical.operators if one.id == operator)
         what = "it hands values over (`hand_over`), and nobody would publish them"
         message = f"{what}; return a `Publisher` from its method `publisher`, which gave None"

@@ -114,7 +114,7 @@ class Hangs:
     def all_read(self, now: float, *, rows_come: bool) -> None:
         """All that slots have sent is read. `rows_come`: containers may still wait for rows of Spark.
 
-        Time in which they wait, or in which nobody has read, does not count for what they do not end.
+        Time in which they wait, or in which nothing was read, does not count for what they do not end.
         """
         if rows_come or now - self._read > _DEAF_SECONDS:
             self._counts_from = now
@@ -164,7 +164,7 @@ class Hangs:
         )
 
     def _silent(self, worker: Worker) -> Stuck:
-        """A worker that sends nothing, with the operator that ran when it was last heard of."""
+        """A worker that sends nothing, with the operator of its last heartbeat."""
         beat = worker.beat
         operator, window_id = self._running(beat), beat.window_id
         if operator is None:

@@ -20,7 +20,7 @@ from ridgeline.engine.exchange.outbox import Outbox
 from ridgeline.engine.exchange.streams import Stream
 
 _BYTES_AT_ONCE = 1 << 20
-"""So much is read before others get their turn."""
+"""How much is read before other connections are."""
 
 
 class EndedError(Exception):
@@ -43,7 +43,7 @@ def ended(error: OSError) -> EndedError:
 class Connection:
     """One connection, of one thread but for its `outbox`.
 
-    `expected`: who should be there, None for whoever has come in. `proven`: who is, once the handshake is
+    `expected`: who should be there, None for a stranger. `proven`: who is, once the handshake is
     over. `where`: the other end's address, for people. `shake` makes the handshake, given the binding.
     `since`: when it began. `more`: there may be more to read, of which the operating system says nothing.
     """
@@ -78,7 +78,7 @@ class Connection:
         return self.proven or self.expected
 
     def wants_to_write(self) -> bool:
-        """True if it could go on if more were taken."""
+        """True if it could send more if more were taken."""
         waits = self._greeting if self.proven is None else self.outbox.queued_bytes
         return bool(waits) or self.stream.writes_first
 
@@ -161,7 +161,7 @@ class Connection:
             self.more = True
 
     def _read_handshake(self, scratch: memoryview) -> None:
-        """Go on with the handshake, and take no byte of what comes after it."""
+        """Continue the handshake, and take no byte of what comes after it."""
         handshake = self._secured()
         while handshake is not None and handshake.missing:
             try:

@@ -18,7 +18,7 @@ _UNDER_WAY = {0, errno.EINPROGRESS, errno.EAGAIN}
 class UnreachableError(Exception):
     """No way is left; the text says how the last one failed.
 
-    `refused`: the other host has answered that nobody listens there, or the socket's file is gone.
+    `refused`: the other host has answered that nothing listens there, or the socket's file is gone.
     """
 
     def __init__(self, text: str, *, refused: bool) -> None:

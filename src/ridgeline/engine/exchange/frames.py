@@ -103,7 +103,7 @@ class FrameDecoder:
         return self._body[self._filled :] if self._filled else self._body
 
     def filled(self, count: int) -> Frame | None:
-        """So many bytes were received into `room`: the frame, if it is whole. Raises RefusedError."""
+        """Take the bytes that were received into `room`: the frame, if it is whole. Raises RefusedError."""
         self._filled += count
         if self._filled < self._body.nbytes:
             return None

@@ -6,7 +6,7 @@
 
 A proof is the HMAC-SHA256, by the secret, of the side that gives it and of both hellos. So it holds for these
 nonces, peers and version only: a recorded conversation is of no use. Both sides put in the certificate that
-they see, if there is one: somebody between them cannot show another one.
+they see, if there is one: a man in the middle cannot show another one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PROOF_BYTES = hashlib.sha256().digest_size
 class Handshake:
     """One end of a handshake: what `begin` gives is sent first, then what `feed` answers.
 
-    So many bytes of the next message are still to come: `missing`. Once it is 0, `peer` is who is at the
+    `missing`: how many bytes of the next message are still to come. Once it is 0, `peer` is who is at the
     other end.
 
     `other`: the peer that this end has connected to and expects; None if it listens. `nonce`: random bytes,

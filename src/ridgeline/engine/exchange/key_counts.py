@@ -12,7 +12,7 @@ from ridgeline.api.columns.tuples import Tuples
 from ridgeline.plan.protocol import KeyCounts
 
 MOST_SAMPLED = 2_048
-"""So many tuples of a port are looked at one by one in a window, at most."""
+"""The most tuples of a port that are looked at one by one in a window."""
 _MOST_HEAVY = 48
 _MOST_TEXT = 60
 _SEED = 7

@@ -17,7 +17,7 @@ from ridgeline.engine.exchange.streams import SILENT_SECONDS
 _log = logging.getLogger(__name__)
 _REPORT_SECONDS = 1.0
 PAUSE_SECONDS = 0.1
-"""How long nobody is let in after strangers have come too fast."""
+"""How long no connection is taken in after strangers have come too fast."""
 _MOST_REFUSALS = 10
 """Connections refused in `PAUSE_SECONDS`: about a millisecond of work."""
 
@@ -68,7 +68,7 @@ class Refusals:
     def too_fast(self) -> bool:
         """True if so much was refused just now that the next connection has to wait for `PAUSE_SECONDS`.
 
-        Whoever connects again and again takes no more than that of the time of those who work.
+        A peer that connects again and again takes no more than that share of the time.
         """
         recent = self._clock.monotonic() - self._counted_from < PAUSE_SECONDS
         return recent and self._counted >= _MOST_REFUSALS

@@ -38,7 +38,7 @@ class Routes:
         }
 
     def of(self, operator: int, port: str, start: int) -> tuple[Sequence[tuple[int, Route]], Splitter] | None:
-        """The numbered routes of a port and its splitter, ready for a window; None if nobody is connected."""
+        """The numbered routes of a port and its splitter, ready for a window; None without a stream."""
         routes = self._ports.get((operator, port))
         if routes is None:
             return None
@@ -51,7 +51,7 @@ class Outgoing:
     """Pass tuples on as they are within the container and to those `near`; encode them once for all others.
 
     `tag` names the attempt, among all of all drivers. `place`: where blocks may lie by reference; None for
-    none. `near`: the containers of this process. They get the same `Tuples` as siblings do, which nobody
+    none. `near`: the containers of this process. They get the same `Tuples` as siblings do, which nothing
     changes. `key_bits`: keys are counted by so many bits of their hashes, 0: they are not.
     """
 

@@ -65,7 +65,7 @@ class Poller:
     def abandon(self) -> None:
         """In a forked process: have all descriptors lead to nowhere, and leave the sockets to the parent.
 
-        Their numbers stay taken, so whoever closes them later closes nothing else. Takes no lock: a thread
+        Their numbers stay taken, so closing them later closes nothing else. Takes no lock: a thread
         that is not here may hold it.
         """
         nowhere = os.open(os.devnull, os.O_RDWR)

@@ -28,7 +28,7 @@ from ridgeline.engine.exchange.block import (
 SMALLEST_BYTES = 32 << 10
 """Smaller blocks go by value: Spark carries them for less than a file costs."""
 _GRANT_BYTES = 32 << 20
-"""So much is written between two looks at the space that is left."""
+"""How much is written between two looks at the space that is left."""
 
 
 class LostBlockError(RidgelineError):
@@ -103,7 +103,7 @@ class SharedWriter:
                 self._file.close()
 
     def discard(self) -> None:
-        """Remove the file: nobody will hear of it."""
+        """Remove the file, which no message names."""
         self.close()
         if self._file is not None:
             Path(self._path).unlink(missing_ok=True)

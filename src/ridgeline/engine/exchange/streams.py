@@ -116,7 +116,7 @@ class Stream(Protocol):
     binding: bytes
     """Digest of the certificate in use, once `ready`; b"" in the clear."""
     writes_first: bool
-    """Must write before it can go on, whatever the caller wants."""
+    """Must write before anything else, whatever the caller wants."""
     is_far: bool
     """By TCP, perhaps to another host."""
 
@@ -124,7 +124,7 @@ class Stream(Protocol):
         """The socket's descriptor, for a selector."""
 
     def ready(self) -> bool:
-        """Go on with what comes before the first byte; True once that is over."""
+        """Continue what comes before the first byte; True once that is over."""
 
     def receive(self, room: memoryview) -> int:
         """Read into `room`; 0 at the end. Raises BlockingIOError if there is nothing yet."""

@@ -8,7 +8,7 @@ import os
 class AppendedFile:
     """An existing file. Its writer says where its end is: what lies beyond that is overwritten.
 
-    After an error nobody knows what is on the disk: do not append to it again. Not thread-safe.
+    After an error it is unknown what is on the disk: do not append to it again. Not thread-safe.
     """
 
     def __init__(self, path: str) -> None:

@@ -46,12 +46,12 @@ class Storage(ABC):
         """The whole file. Raises FileNotFoundError."""
 
     def read_range(self, name: str, offset: int, size: int) -> bytes:
-        """So many bytes of a file, fewer if it ends before. Raises FileNotFoundError."""
+        """Read `size` bytes of a file, fewer if it ends before. Raises FileNotFoundError."""
         return self.read(name)[offset : offset + size]
 
     @abstractmethod
     def write(self, name: str, data: bytes) -> None:
-        """Write a file whose name nobody else writes. Readers may see half of it: publish its name later."""
+        """Write a file whose name has no other writer. Readers may see half of it: publish its name later."""
 
     def write_parts(self, name: str, parts: Iterable[bytes]) -> int:
         """As `write`, for a file in parts that may exceed memory; returns its size in bytes."""
@@ -86,7 +86,7 @@ class DriverStorage(Storage):
     def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
         """Write a file atomically unless it exists: False then.
 
-        Exactly one of several callers gets True; nobody sees half of it.
+        Exactly one of several callers gets True; no reader sees half of it.
 
         It outlives a power cut, and so do the names of the files that lie in the folder `settled` before it.
         """
@@ -152,7 +152,7 @@ class LocalStorage(DriverStorage):
         self._trusted.add(folder)
 
     def _open(self, name: str) -> IO[bytes]:
-        """A file for reading, in whose place nobody else could have put something."""
+        """A file for reading, in whose place no other user could have put something."""
         path = self._path(name)
         self._check_folder(os.path.dirname(path))  # noqa: PTH120
         file = open(path, "rb", buffering=0)  # noqa: PTH123, SIM115

@@ -102,7 +102,7 @@ def check_found(found: os.stat_result, path: str, purpose: str, remedy: str) -> 
 def private_folder(path: str, purpose: str, remedy: str) -> None:
     """Make a private folder, or check an existing one: others can guess the name and create it first.
 
-    Raises UntrustedError if it is a link or somebody else's, OSError if it cannot be made.
+    Raises UntrustedError if it is a link or another user's, OSError if it cannot be made.
     """
     with contextlib.suppress(FileExistsError):
         os.makedirs(path, mode=0o700)  # noqa: PTH103
@@ -120,7 +120,7 @@ def private_folder(path: str, purpose: str, remedy: str) -> None:
 
 
 def close(path: str) -> None:
-    """Let nobody else into a folder of this user. Raises OSError."""
+    """Keep other users out of a folder of this user. Raises OSError."""
     found = os.stat(path)  # noqa: PTH116
     if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) & 0o077:
         os.chmod(path, 0o700)  # noqa: PTH101

@@ -56,7 +56,7 @@ class Delivery:
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
         self._quick: set[str] = set()
-        """Ports whose tuples take so little that nobody needs to know what each has emitted."""
+        """Ports whose tuples take so little that no count of what each has emitted is needed."""
 
     def deliver(
         self, place: Place, handler: Handler, tuples: Tuples, inheriting: Sequence[OutputPoint]

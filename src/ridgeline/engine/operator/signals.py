@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 Mark: TypeAlias = tuple[int, bool]
-"""The watermark that an operator passes on in a window, and whether it is idle: then it holds nobody up."""
+"""The watermark that an operator passes on in a window, and whether it is idle: then it holds none back."""
 Marks: TypeAlias = dict[int, Mark]
 """The watermarks of a window so far, by the operators that pass them on (physical id)."""
 

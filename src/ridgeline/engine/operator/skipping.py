@@ -1,7 +1,7 @@
 """Operators with `on_error=SKIP`: tuples on which they fail are left out, with all effects of these tuples.
 
 What the operator emitted and handed over for the tuple is undone. If the operator has state, or attributes
-that the window has set, all of a failed tuple's traces cannot be known afterwards. So the window goes on to
+that the window has set, all of a failed tuple's traces cannot be known afterwards. So the window continues to
 find what else fails, and is run again from the state before. There each suspect is tried once more, from a
 savepoint (`Savepoint`): if it fails again it is left out with all its effects. What one attempt finds
 costs one more attempt, however much it is. A batch that fails is delivered row by row.

@@ -61,7 +61,7 @@ class Watermark(TurnPart):
         self._fill_in(turn.report.window)
 
     def void(self, turn: Turn) -> None:
-        """The tuples of the window are lost: time goes on."""
+        """The tuples of the window are lost; time passes."""
         self._marks[self.instance.spec.id] = self._cell.get()[1], False
         self._advance(ends=turn.ends, gathers=False)
         self._fill_in(turn.report.window)
@@ -133,7 +133,7 @@ def _newest(parts: Iterable[Tuples], limit: int) -> tuple[int, int]:
 
 
 def _least(marks: Sequence[Mark]) -> Mark:
-    """What the watermarks of all producers say: idle ones hold nobody up, nor do those that have finished."""
+    """The watermark of all producers. Idle ones hold nothing back, nor do those that have finished."""
     active = [time for time, idle in marks if not idle and time != LATEST]
     if active:
         return min(active), False

@@ -72,13 +72,13 @@ class BlackBox:
             self._map[: len(text)] = text
 
     def idle(self) -> None:
-        """Nobody's turn."""
+        """No operator is in turn."""
         if self._map is not None:
             self._map[:1] = b"\n"
 
 
 def turn_of(pid: int) -> Turn | None:
-    """Whose turn it is, or was, in a process of this user on this host; None if nobody's."""
+    """The operator in turn, or the last one, in a process of this user on this host; else None."""
     try:
         return _read(stacks.folder() / f"{pid}{_SUFFIX}")
     except OSError:

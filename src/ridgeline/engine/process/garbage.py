@@ -34,7 +34,7 @@ def spare_loaded(*, replaced: bool = False) -> None:
     """Leave what was loaded since to no collection either, where `short_pauses` does.
 
     `replaced`: it takes the place of what was left to no collection before. What is in cycles of that, such
-    as the state of containers that are gone, is collected now. Else nobody would ever look at it again.
+    as the state of containers that are gone, is collected now. Else it would never be looked at again.
     """
     if _users:
         if replaced:

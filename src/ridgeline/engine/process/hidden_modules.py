@@ -1,6 +1,6 @@
 """Files of the user's with the name of a module of Python's or of an installed package.
 
-The user's folder comes first on the search path, so such a file hides the other module from everybody.
+The user's folder comes first on the search path, so such a file hides the other module from all code.
 """
 
 from __future__ import annotations

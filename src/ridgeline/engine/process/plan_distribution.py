@@ -36,7 +36,7 @@ from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.execution import Plan
 
 _MAKE_CLASS, _MADE_WITH = "_make_skeleton_class", 3
-"""The function of cloudpickle that makes a class anew, and which argument has what its body begins with."""
+"""The function of cloudpickle that makes a class again, and which argument has what its body begins with."""
 _MAKERS = frozenset({_MAKE_CLASS, "_make_skeleton_enum"})
 _SCRIPTS = "a class of the script"
 """The last argument of these functions, which they do not use, for a class that the script itself has."""
@@ -125,7 +125,7 @@ class _Pickler(cloudpickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         """As cloudpickle does, but says which classes the script has by their names.
 
-        A class with slots gets them where it is made anew. Else its instances would be pickled otherwise
+        A class with slots gets them where it is made again. Else its instances would be pickled otherwise
         there, and could not be read here.
         """
         reduced = super().reducer_override(obj)

@@ -2,8 +2,8 @@
 
 The name of a file has the epoch of the driver that wrote it, so no two drivers share one. A driver removes
 files of its own and of those before it. A later one's it leaves alone: it may be displaced without knowing
-it. A file of its own is in use as long as somebody in this process holds the `PlanFile` that names it. Others
-go with the second purge that finds them. At the first one a slot may still be about to read them.
+it. A file of its own is in use as long as something in this process holds the `PlanFile` that names it.
+Others go with the second purge that finds them. At the first one a slot may still be about to read them.
 """
 
 from __future__ import annotations

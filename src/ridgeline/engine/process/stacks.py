@@ -163,7 +163,7 @@ def _exists(pid: int) -> bool:
 
 
 def folder() -> Path:
-    """The folder of this user's dumps, which nobody else may write to. Raises OSError if it is not so."""
+    """The folder of this user's dumps, which no other user may write to. Raises OSError if it is not so."""
     home = Path(tempfile.gettempdir()) / f"ridgeline-stacks-{os.getuid()}"
     try:
         trust.private_folder(

@@ -38,7 +38,7 @@ _BEGINNING = (1980, 1, 1, 0, 0, 0)
 class Root:
     """A folder from which the names of the user's modules start.
 
-    Device and inode tell it from a folder of the same name on another host.
+    Device and inode distinguish it from a folder of the same name on another host.
     """
 
     folder: str
@@ -187,7 +187,7 @@ def _identity(folder: str) -> tuple[int, int]:
 
 @functools.cache
 def _boot() -> str:
-    """What tells this machine, as it was started, from others; "" where nothing does."""
+    """An identity of this machine since its start; "" if there is none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:

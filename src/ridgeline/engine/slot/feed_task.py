@@ -127,8 +127,8 @@ class Feeder:
     def feed(self, messages: Iterable[bytes]) -> str:
         """Send all, and wait until it is taken; returns what was lost: a slot, or the end of the messages.
 
-        All messages are read, also if nobody wants them any more: Spark's worker needs that. Where they break
-        off Spark has failed, and says why better than a task that fails too.
+        All messages are read, also if no slot wants them any more: Spark's worker needs that. Where they
+        break off Spark has failed, and says why better than a task that fails too.
         """
         try:
             self._send_all(messages)
@@ -178,7 +178,7 @@ class Feeder:
     def _send(self, container: int, ended: Reading | None = None) -> None:
         """Send what has been read for a container, once its slot takes it.
 
-        It is connected to at the first time, and again if it was busy: nobody answers it while rows are read.
+        It is connected to at the first time, and again if it was busy: it gets no answer while rows are read.
         """
         peer, address = self._task.slots[container]
         self._listen(0.0)

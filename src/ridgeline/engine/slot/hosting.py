@@ -68,7 +68,7 @@ class Hosted:
         return container
 
     def change(self, plan: plan_distribution.PlanFile, read: Specs | None = None) -> list[Failed]:
-        """Have the containers of another plan: those that are here already go on as far as they can.
+        """Have the containers of another plan: those that are here already are retained as far as possible.
 
         `read`: what is in its file, if that is known. Returns what failed in `deactivate` and `teardown`.
         Raises what `plan_distribution.receive` raises.

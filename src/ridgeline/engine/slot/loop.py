@@ -44,7 +44,7 @@ class SlotLoop:
     """Connects a `Slot` with a network. One thread.
 
     The slot's peers are those of the last `Host`. Of two slots the one with the higher number connects. No
-    container runs before all are connected: while a callback runs nobody answers who calls. What is sent to a
+    container runs before all are connected: while a callback runs no call is answered. What is sent to a
     peer that is not connected waits here.
     """
 

@@ -1,8 +1,8 @@
 """What STRAM and slots say to each other, and slots among themselves.
 
 All connections are ordered: of what one sender sends, the earlier arrives first or not at all. Nothing is
-known about the order of messages of different senders. So a slot may get blocks of an attempt before it hears
-of the attempt from STRAM.
+known about the order of messages of different senders. So a slot may get blocks of an attempt before it
+learns of the attempt from STRAM.
 
 An attempt is named by its window and its number. STRAM never gives the same number twice: where it begins a
 window again, however little of it had been begun, it takes the next one.
@@ -61,7 +61,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """Read a plan that a `Host` may name later. Answered by `Prepared`; windows go on."""
+    """Read a plan that a `Host` may name later. Answered by `Prepared`; windows run meanwhile."""
 
     checkpoint: str
     plan: PlanFile
@@ -72,7 +72,7 @@ class RunAttempt:
     """Run an attempt at a window.
 
     `request.states` are those of the slot's own containers: each container goes to them first, and all
-    attempts begun before are void, whatever their window. None: it goes on with the state after the window
+    attempts begun before are void, whatever their window. None: it continues with the state after the window
     before, as it made it. `place`: where blocks may lie by reference, None for nowhere. `fed`: the tasks of
     the window's micro-batch whose rows each container of a Spark source gets. `committed`: as a `Committed`
     that follows, -1 for none.

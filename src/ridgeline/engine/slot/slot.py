@@ -124,8 +124,8 @@ class WaitingInputs:
 class Slot:
     """The state of one slot.
 
-    The containers run in `step`, those of `Committed` and `End` included; each runs the windows that STRAM
-    tells it in this order. What a container raises becomes a `Failed`; the slot goes on.
+    The containers run in `step`, those of `Committed` and `End` included; each runs the windows in the
+    order in which STRAM sends them. What a container raises becomes a `Failed`; the slot continues.
     """
 
     def __init__(self, number: int, hosting: Hosting, clock: Clock) -> None:
@@ -194,7 +194,7 @@ class Slot:
         self._ready.clear()
 
     def awake(self) -> None:
-        """An input has something to emit. STRAM gets a message if it was told the contrary."""
+        """An input has something to emit. STRAM gets a message if a report said the contrary."""
         self._inputs.wake()
 
     def from_feeder(self, run: int, fed: Fed, size_bytes: int) -> bool:
@@ -229,7 +229,7 @@ class Slot:
         return sum(feeding.held_bytes for one in self._attempts for feeding in one.feedings.values())
 
     def _host(self, message: Host) -> None:
-        """Host other containers. None of them goes on before a `RunAttempt` with states."""
+        """Host other containers. None of them runs before a `RunAttempt` with states."""
         self._output.to_stram += self._call_committed()  # some may be gone then
         self._void_attempts()
         self._next, self._slots, self._inputs.containers = {}, message.slots, frozenset()
@@ -299,7 +299,7 @@ class Slot:
         return self._clock.monotonic() + spec.window_seconds
 
     def _follows(self, run: RunAttempt) -> bool:
-        """True if an attempt goes on where the one before it ends, or says where to go on."""
+        """True if an attempt follows the one before it, or names the states to begin with."""
         before = self._begun.get(self._count - 1)
         return run.request.states is not None or before is None or before[0].window_id < run.request.window_id
 
@@ -356,7 +356,7 @@ class Slot:
                     self._consider(container, attempt)
 
     def _run(self, entry: _Ready, attempt: Attempt, run: RunAttempt) -> None:
-        """Run a container, send what it made, and let it go on to its next attempt."""
+        """Run a container, send what it made, and let it begin its next attempt."""
         container = entry.container
         messages = attempt.inboxes.pop(container, [])
         feeding = attempt.feedings.pop(container, None)

@@ -82,7 +82,7 @@ class SlotTask:
 def serve(_index: int, _records: Iterable[object]) -> Iterator[bytes]:
     """Be a slot until STRAM ends it or is gone. Yields nothing. Raises RidgelineError if it cannot listen.
 
-    If the network is cut it tears its containers down, and joins anew once STRAM can be reached.
+    If the network is cut it tears its containers down, and joins again once STRAM can be reached.
     """
     context: Any = TaskContext.get()
     end_orderly()
@@ -97,7 +97,7 @@ def serve(_index: int, _records: Iterable[object]) -> Iterator[bytes]:
 def serve_while_reached(task: SlotTask, task_attempt: int, listen: Listen) -> None:
     """Be a slot, again and again while a cut network has kept it from STRAM; for `redial_seconds` at most.
 
-    Where nobody listens for slots any more the driver is gone: that is the end at once.
+    Where nothing listens for slots any more the driver is gone: that is the end at once.
     """
     stram = Peer(STRAM, task.epoch)
     first = task.first_attempt + JOINS * task_attempt
@@ -135,7 +135,7 @@ def _listen(task: SlotTask) -> Listen:
 
 
 def join(network: Network, stram: Peer, task_attempt: int = 0) -> SlotLoop:
-    """A slot in this process, which has told STRAM that it is there; `network` is connecting to STRAM."""
+    """A slot in this process, which has sent `Joined` to STRAM; `network` is connecting to STRAM."""
     me = network.me
     joined = Joined(me.slot, socket.gethostname(), os.getpid(), network.address, task_attempt)
     network.send(stram, *encode(joined))

@@ -1,6 +1,6 @@
 """A certificate of one's own, made in Spark's JVM: Python's standard library makes none.
 
-Nobody has to trust it by its name or its dates: the handshake between slots binds it to the secret.
+Its name and its dates need no trust: the handshake between slots binds it to the secret.
 """
 
 from __future__ import annotations

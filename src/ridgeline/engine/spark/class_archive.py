@@ -28,7 +28,7 @@ _QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
 """Without these options the JVM's messages about archives go to standard output."""
 _MAGIC_BYTES = 4
 _KEPT = 4
-"""So many archives are kept: those that were used last."""
+"""How many archives are kept: those that were used last."""
 _UNUSED_SECONDS = 3600.0
 """An archive that a start has used within this time is kept as well: its JVM may not have opened it yet."""
 _WRITING_SECONDS = 60.0
@@ -70,7 +70,7 @@ def archive_options(options: Sequence[str]) -> list[str]:
 
 
 def _claim(archive: Path) -> Path | None:
-    """The file that this process's JVM is to write, which tells others; None if another one is at it."""
+    """The file that this process's JVM is to write, as others can see; None if another one is at it."""
     pattern = f"{archive.stem}.*"
     if any(archive.parent.glob(pattern)):
         return None

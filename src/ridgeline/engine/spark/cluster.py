@@ -124,7 +124,7 @@ def is_on_request(master: str) -> bool:
 def cores_allowed(master: str, settings: Mapping[str, str]) -> int | None:
     """How many tasks executors can run at most by their settings; None where that is not limited.
 
-    YARN and Kubernetes give as many executors as are asked for: two if nobody says.
+    YARN and Kubernetes give as many executors as are asked for: two by default.
     """
     of_executor = _slots_of_executor(settings)
     if is_dynamic(settings):

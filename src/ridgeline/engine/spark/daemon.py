@@ -110,7 +110,7 @@ def preload(names: str) -> None:
 
 
 def forget_archives() -> None:
-    """Let no worker read the directory of `pyspark.zip` anew, once for each of its packages: 0.2 s.
+    """Let no worker read the directory of `pyspark.zip` again, once for each of its packages: 0.2 s.
 
     It is what `importlib.invalidate_caches` does, which pyspark calls in every new process. The directories
     that were read stay known, by the archive's name.
@@ -142,7 +142,7 @@ def end_with_daemon() -> Callable[[], None]:
 
 
 def end_all() -> None:
-    """Wait for the workers, which were told to end; kill those that do not, as in native code."""
+    """Wait for the workers, which are ending; kill those that do not, as in native code."""
     for _ in range(int(_ENDING_SECONDS / _LOOK_SECONDS)):
         try:
             os.waitpid(-1, os.WNOHANG)

@@ -1,7 +1,7 @@
 """No Java process outlives a driver that was killed: a guard ends it, if it does not end by itself.
 
 Java ends when its standard input does, so with the driver. But it may take long over it: it stops Spark, and
-writes its archive of classes for 20 s or more. That is right after an end in order, and nobody's wish after a
+writes its archive of classes for 20 s or more. That is right after an end in order, and harmful after a
 kill: the next driver needs the cores. The guard is a shell that waits for the end of a pipe from the driver.
 """
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 GRACE_SECONDS = 5
-"""So long a Java process may take to end after a driver that was killed."""
+"""How long a Java process may take to end after a driver that was killed."""
 _SCRIPT = """
 trap '' TERM INT HUP
 started() { cut -d' ' -f22 "/proc/$1/stat" 2>/dev/null; }

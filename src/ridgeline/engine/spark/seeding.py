@@ -1,4 +1,4 @@
-"""Randomness after a fork: what was seeded from the system's entropy before it is seeded anew in each worker.
+"""Randomness after a fork: each worker seeds again what was seeded from the system's entropy.
 
 A forked process has a copy of every generator of its parent. Without this, all workers would draw the same
 numbers. Python seeds the functions of `random` itself. A generator that got a seed of the author's keeps it.
@@ -22,7 +22,7 @@ _SEEDS_OF_LIBRARIES = {
 }
 """How the generator of a whole library, if it is loaded, gets a seed of the system's."""
 _LEAST_ENTROPY = 1 << 96
-"""numpy draws 128 bits if nobody gives a seed. A smaller seed is the author's."""
+"""numpy draws 128 bits without a seed. A smaller seed is the author's."""
 
 _unseeded: weakref.WeakSet[Random] = weakref.WeakSet()
 _generators: list[Any] = []
@@ -48,7 +48,7 @@ def watched_seeds() -> Iterator[None]:
 
 
 def seed_after_fork() -> None:
-    """Seed anew, in each child, the generators that exist now and the libraries that are loaded.
+    """Seed again, in each child, the generators that exist now and the libraries that are loaded.
 
     Call it once, before `gc.freeze`: what is frozen is not found.
     """

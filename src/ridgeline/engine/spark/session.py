@@ -214,7 +214,7 @@ def start_context(
 def _quiet_end(context: SparkContext) -> None:
     """Silence PySpark's two tracebacks at the death of the Java process, which Ridgeline reports in one line.
 
-    These are the server of accumulators, which nobody uses here, and py4j, which logs each call that is cut
+    These are the server of accumulators, which are not used here, and py4j, which logs each call that is cut
     off to the root logger.
     """
     server = getattr(context, "_accumulatorServer", None)

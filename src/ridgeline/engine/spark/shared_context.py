@@ -39,7 +39,7 @@ def borrow(master: str, conf: Mapping[str, str], start: Callable[[], SparkContex
 def give_back(context: SparkContext) -> None:
     """An application has ended.
 
-    The last one on a context that an application started stops it; somebody else's stays.
+    The last one on a context that an application started stops it; another program's stays.
     """
     with _lock:
         left = _users.get(id(context))

@@ -1,4 +1,4 @@
-"""Write the state of an operator anew, as the classes and states of a plan want it.
+"""Write the state of an operator again, as the classes and states of a plan want it.
 
 Values are read with another class in the place of each that has changed. Fields are matched by name, new ones
 get their default. What is written has no trace of the classes before.
@@ -310,12 +310,12 @@ def _model(new: Any, old: Mapping[str, Any]) -> Callable[..., Any]:
 
 
 class _Quiet:
-    """Keeps a class from being told of a subclass that users did not write."""
+    """Hides a subclass that users did not write from its base class."""
 
     __slots__ = ()
 
     def __init_subclass__(cls, **_named: object) -> None:
-        """Tell nobody."""
+        """Do nothing."""
 
 
 def _held(new: Any, before: Sequence[str], filled: Callable[[Any, Any], None]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Keyed states of an operator's partitions, divided anew: by the hash that divides its tuples."""
+"""Keyed states of an operator's partitions, divided again: by the hash that divides its tuples."""
 
 from __future__ import annotations
 

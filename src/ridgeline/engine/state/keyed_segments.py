@@ -237,7 +237,7 @@ def compact(cell: KeyedCell[object], write: Write) -> SegmentsChange | None:
 
     Returns None and writes nothing in two cases. The cell has less than `SEGMENT_KEYS` keys, or a key whose
     hash differs between processes. Then write `cell.snapshot()`. Nothing is written either if nothing changed
-    since the segments: then `names` are theirs. What it shares with other cells is written anew. Raises what
+    since the segments: then `names` are theirs. What it shares with other cells is written again. Raises what
     `write` raises.
 
     Memory: for each key held beside the segments some 100 bytes and its value encoded; for each key merged 12

@@ -15,7 +15,7 @@ from ridgeline.plan.protocol import StateVersion
 class SegmentFiles:
     """The segments of a checkpoint's operators, for one process.
 
-    A segment stays open while somebody holds it.
+    A segment stays open while it is referenced.
     """
 
     def __init__(self, storage: Storage, run_id: str) -> None:

@@ -1,6 +1,6 @@
 """Segments that several cells have a part of each: by the hashes of their keys, as tuples are divided.
 
-When partitions of an operator are divided anew, no entry is copied. Each cell gets the segments in which its
+When partitions of an operator are divided again, no entry is copied. Each cell gets the segments in which its
 keys are, and which hashes are its own. What is not its own is hidden until a compaction leaves it out.
 """
 

@@ -69,7 +69,7 @@ def window_of(name: str) -> int:
 
 
 def is_state(name: str) -> bool:
-    """True for the name of a state file; false for a file that somebody else has put there."""
+    """True for the name of a state file; false for any other file."""
     return _NAME.match(name) is not None
 
 

@@ -1,7 +1,7 @@
 """Take windows back in memory: set the keys that they touched to what the files of a version say.
 
-To load a large state anew takes long. A few windows touch few keys. The newest deltas say what these were, or
-the segments below them, which are mapped. All that is kept for this is which keys were touched.
+To load a large state again takes long. A few windows touch few keys. The newest deltas say what these were,
+or the segments below them, which are mapped. All that is kept for this is which keys were touched.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ridgeline.plan.physical import PhysicalOperator
 from ridgeline.plan.protocol import StateVersion
 
 LARGE = 20_000
-"""A state with fewer keys is loaded anew: that is quick."""
+"""A state with fewer keys is loaded again: that is quick."""
 _MOST_KEYS = 200_000
 """Of so many touched keys at most it is kept that they were."""
 

@@ -22,7 +22,7 @@ from ridgeline.stram.compaction import Compact, Compacted, CompactionFailed
 SMALL_BYTES = 1 << 20
 """A compaction that reads no more than this runs in a thread, a larger one in the compactor process."""
 _FILES_IN_A_ROW = 4
-"""So many deltas are merged, a tenth of a millisecond, before windows may go on undisturbed for a while."""
+"""How many deltas are merged, a tenth of a millisecond, before windows may run undisturbed for a while."""
 _BREATH_SECONDS = 0.0005
 
 Outcome = Compacted | CompactionFailed
@@ -76,7 +76,7 @@ class Compactions:
             self._closing.wait(_BREATH_SECONDS)
 
     def change(self, plan: Plan) -> None:
-        """Compact the states of another plan from now on. Compactions of operators that stay go on."""
+        """Compact the states of another plan from now on. Compactions of operators that stay continue."""
         before = {operator.id for operator in self._plan.physical.operators}
         present = {operator.id for operator in plan.physical.operators}
         self._plan = plan

@@ -71,7 +71,7 @@ class Compactor:
         return answer
 
     def begin_again(self) -> None:
-        """The plan is another one: the next compaction starts the process anew."""
+        """The plan is another one: the next compaction starts another process."""
         self._stale = True
 
     def close(self) -> None:

@@ -120,7 +120,7 @@ class Checkpoint:
         return max((int(name) for name in self.storage.names(_EPOCHS) if _EPOCH.fullmatch(name)), default=0)
 
     def _refuse_lost_windows(self, states: list[str]) -> None:
-        """Raise CheckpointError if the journal goes on after where it ends now."""
+        """Raise CheckpointError if the journal continues after where it ends now."""
         last = self._written.last.window_id if self._written.last else -1
         known = self._written.witness.window_id
         newest = max(states, key=state_files.epoch_of, default="")

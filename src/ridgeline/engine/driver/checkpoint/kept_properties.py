@@ -34,7 +34,7 @@ class KeptProperties:
         return bool(self.values or self.withheld)
 
     def beside(self, given: Collection[str]) -> KeptProperties:
-        """Without the properties that are given anew. A whole one takes the place of its entries too.
+        """Without the properties that are given again. A whole one takes the place of its entries too.
 
         >>> kept = KeptProperties({"in.options.topic": "a", "in.count": "5"}, ("in.options.password",))
         >>> kept.beside(["in.options"])
@@ -49,7 +49,7 @@ class KeptProperties:
         return KeptProperties(values, tuple(filter(stays, self.withheld)))
 
     def joined(self, given: Mapping[str, object], withheld: Collection[str]) -> KeptProperties:
-        """With the properties that are given anew, without the values of those that are `withheld`.
+        """With the properties that are given again, without the values of those that are `withheld`.
 
         >>> KeptProperties({"sum.limit": "5"}).joined({"sum.limit": "6", "in.token": "x"}, ["in.token"])
         KeptProperties(values={'sum.limit': '6'}, withheld=('in.token',))

@@ -27,7 +27,7 @@ _FILES = "ridgeline.operators._file_publisher:FilePublisher"
 class _Shown:
     """An output at one place. `windows`: those that it published there, the newest first.
 
-    `is_open`: its publisher is that of the last window's plan. `stays`: it goes on there.
+    `is_open`: its publisher is that of the last window's plan. `stays`: it continues there.
     """
 
     operator: str
@@ -43,7 +43,7 @@ class TakingBack:
     """What is to be done with outputs to go back to a window.
 
     `windows`: those that become void, and the one to go back to, the newest first. `outputs`: those of the
-    last window, which are open. `going`: those that go on; nothing is done with them.
+    last window, which are open. `going`: those that continue; nothing is done with them.
     """
 
     windows: Sequence[Manifest]
@@ -122,7 +122,7 @@ class TakingBack:
     ) -> tuple[dict[str, object], list[Left]]:
         """Ask publishers what they have to do, under the number `at`. They have changed nothing then.
 
-        Returns the states that outputs go on from, and what is to be done at places that are left. Raises
+        Returns the states that outputs continue from, and what is to be done at places that are left. Raises
         RidgelineError if a publisher cannot.
         """
         target, publishers, left = self.target, dict[str, object](), list[Left]()
@@ -174,7 +174,7 @@ class TakingBack:
 
 
 def take_back_left(plan: Plan, window: Manifest | None, context: Callable[[str], PublisherContext]) -> None:
-    """Take back what a rewind to this window has left to do at places where no output goes on.
+    """Take back what a rewind to this window has left to do at places where no output continues.
 
     Done before outputs are opened. It may be repeated. Raises RidgelineError if a publisher cannot.
     """

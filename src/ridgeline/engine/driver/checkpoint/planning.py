@@ -110,9 +110,9 @@ class Planner:
         return self.settled(last)
 
     def settled(self, last: Manifest | None) -> Plan:
-        """The plan with what the last window keeps; made anew only if it keeps something else than before.
+        """The plan with what the last window keeps; made again only if it keeps something else than before.
 
-        Raises ValidationError with all faults, CheckpointError if a secret must be given anew.
+        Raises ValidationError with all faults, CheckpointError if a secret must be given again.
         """
         found = (
             NOTHING_KEPT
@@ -214,7 +214,7 @@ class Planner:
 
     @property
     def resume_note(self) -> str:
-        """What the plan goes on with that the checkpoint keeps, in one line; "" for nothing."""
+        """The properties and edits that the checkpoint keeps for the plan, for people; "" for none."""
         lines = []
         if self._found.values:
             texts = [f"{name}={_shown(value)}" for name, value in self._found.values.items()]
@@ -226,7 +226,7 @@ class Planner:
 
     @property
     def shown(self) -> dict[str, str]:
-        """The kept properties that the plan goes on with, as texts."""
+        """The kept properties that the plan uses, as texts."""
         return {name: _shown(value) for name, value in self._found.values.items()}
 
     def _planned(self, found: KeptProperties, edits: Sequence[Edit]) -> Plan:

@@ -16,7 +16,7 @@ from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.engine.state import state_files
 
 OLD_SEGMENTS = 4
-"""So many files of the journal stay before the newest one, if they are appended to.
+"""How many files of the journal stay before the newest one, if they are appended to.
 
 Most deltas in them are compacted meanwhile. What is not becomes a file of its own when they go.
 """

@@ -35,10 +35,10 @@ def rewind(
     settled: Callable[[Manifest], Plan] | None = None,
     check: Callable[[Plan, Manifest], None] | None = None,
 ) -> Manifest:
-    """Let the run that a checkpoint holds go on from after a kept window; returns what is durable now.
+    """Let the run of a checkpoint continue after a kept window; returns what is durable now.
 
     `plan`: that of the last committed window. `settled`: gives the plan as of another one, which it may have
-    been changed since. `check`: raises if that plan cannot go on with the states of that window. Nothing is
+    been changed since. `check`: raises if that plan cannot run with the states of that window. Nothing is
     done for the last window itself. Raises CheckpointError if the window cannot be gone back to,
     RidgelineError if an output cannot take back what it has shown since. Nothing has changed then.
     """

@@ -1,4 +1,4 @@
-"""The changes that somebody asks of a running application, until they take effect between two windows."""
+"""The changes that are asked of a running application, until they take effect between two windows."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Changes:
         return asked
 
     def claim(self, asked: Asked) -> bool:
-        """Let nobody withdraw a change any more; False if somebody has."""
+        """Refuse to withdraw a change from now on; False if it was withdrawn."""
         with self._lock:
             asked.due = asked.due or asked.state == QUEUED
             return asked.due

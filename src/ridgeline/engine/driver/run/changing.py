@@ -75,7 +75,7 @@ class ChangePlanner:
         refuse: Callable[[Asked, str], None],
         check: Callable[[Transition], None] = lambda _transition: None,
     ) -> None:
-        """`check`: raises for a change that cannot go on with the states that there are; any thread."""
+        """`check`: raises for a change that cannot use the states that there are; any thread."""
         self._planner = planner
         self._check = check
         self._executor = executor

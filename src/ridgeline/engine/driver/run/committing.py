@@ -25,7 +25,7 @@ class Committer(Protocol):
         """Begin a commit; none is under way."""
 
     def finished(self) -> ManifestWritten | None:
-        """What the commit under way came to, once; None if it goes on, or there is none.
+        """What the commit under way came to, once; None if it lasts, or there is none.
 
         Raises what the commit has raised.
         """

@@ -1,4 +1,4 @@
-"""Counting of keys on demand: asks containers for it while somebody wants it, and folds what they report."""
+"""Counting of keys on demand: requests it from containers while a user wants it, and folds their reports."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from ridgeline.measure.deciding.key_fold import KeyFold
 
 WANTED_SECONDS = 60.0
-"""So long tuples are counted after somebody has asked."""
+"""How long tuples are counted after a request."""
 _EVERY_SECONDS = 0.05
 _FIRST_WINDOWS = 20
-"""So many windows are counted at once, then no more than one in `_EVERY_SECONDS`."""
+"""How many windows are counted at once, then no more than one in `_EVERY_SECONDS`."""
 
 
 class KeyCounting:
     """The key loads of a run. `load` may be called by any thread, all else by the run's.
 
-    While nobody asks, it costs nothing.
+    Without a request it costs nothing.
     """
 
     def __init__(self, plan: Plan, clock: Clock) -> None:

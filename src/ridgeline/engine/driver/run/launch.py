@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a run ended. `ended`: all inputs had finished. `checkpoint`: the folder to go on from."""
+    """How a run ended. `ended`: all inputs had finished. `checkpoint`: the folder to continue from."""
 
     windows_committed: int
     last_window: int
@@ -80,7 +80,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     `observe` gets every event, `started(run)` is called before the first window. `context` is a
     SparkContext to use (it stays); else that of this process is shared, or one started and stopped.
     `heartbeats`: takes what containers send while a window takes long (nothing at recording level OFF); the
-    watchdog needs it. `settle`: as for `ApplicationRun`. `planner`: has made the plan, and makes it anew if
+    watchdog needs it. `settle`: as for `ApplicationRun`. `planner`: has made the plan, and makes it again if
     the checkpoint keeps other properties than it had found; without one the run keeps none. Raises
     RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint continues.
     """

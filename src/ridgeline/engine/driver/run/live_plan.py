@@ -45,7 +45,7 @@ from ridgeline.stram.control import StatesMoved
 from ridgeline.stram.master import Master
 
 UNSURE = f"{ENDED} while the first window of the change ran: a restart goes on with it if that was committed"
-"""Why nobody can say what has become of a change."""
+"""Why the outcome of a change is unknown."""
 
 
 class PlanRecord:
@@ -149,7 +149,7 @@ class LivePlan:
 
     @property
     def is_sure(self) -> bool:
-        """False while the first window of a change is not committed: nobody knows which plan will stay."""
+        """False while the first window of a change is not committed: either plan may stay."""
         return self._switched is None
 
     def preview(self, edits: tuple[Edit, ...]) -> PlanDifference:

@@ -47,7 +47,7 @@ It may be stopped twice, by two drivers: the earliest end counts.
 
 @dataclass(slots=True)
 class _Open:
-    """A recording that goes on, and what is committed of it. `at`: when it began (wall clock)."""
+    """A recording that continues, and what is committed of it. `at`: when it began (wall clock)."""
 
     recording: Recording
     at: float
@@ -114,7 +114,7 @@ class Recordings:
     # What STRAM says ----------------------------------------------------------------------------------------
 
     def find(self, committed: int) -> tuple[Recording, ...]:
-        """What drivers before have left: finish what is committed, remove the rest; returns what goes on."""
+        """Finish what drivers before have committed, and remove the rest; returns what continues."""
         try:
             self._check_owner()
             return self._find(committed)

@@ -1,4 +1,4 @@
-"""What a run tells its subscribers: events, in the thread and the order in which they happen."""
+"""Reports the events of a run to its subscribers, in the thread and the order in which they happen."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Reporter:
         self._steps = ClockSteps(clock.wall(), clock.monotonic())
         self._early: list[StateWarning] | None = []
         self._taken: deque[tuple[float, SourceTaken]] = deque()
-        """What inputs have taken, until it is told or their window is committed."""
+        """What inputs have taken, until it is reported or their window is committed."""
         self.follow(plan)
 
     def follow(self, plan: Plan) -> None:
@@ -47,7 +47,7 @@ class Reporter:
         return self._early is None
 
     def begin(self) -> None:
-        """The first window begins: tell what was held back before."""
+        """The first window begins: report what was held back before."""
         early, self._early = self._early, None
         for warning in early or ():
             self.report(warning)
@@ -66,7 +66,7 @@ class Reporter:
         self._taken.extend((now, event) for event in taken_events(report))
 
     def report_taken(self, under_way: Container[int]) -> None:
-        """Tell what inputs have taken into windows that take longer than a moment."""
+        """Report what inputs have taken into windows that take longer than a moment."""
         now = self._clock.monotonic()
         while self._taken and now - self._taken[0][0] >= _MOMENT_SECONDS:
             _, event = self._taken.popleft()
@@ -74,7 +74,7 @@ class Reporter:
                 self.report(replace(event, at=self._clock.wall()))
 
     def look_at_clock(self) -> None:
-        """Warn if somebody has set the clock."""
+        """Warn if the clock was set."""
         if text := self._steps.look(self._clock.wall(), self._clock.monotonic()):
             self.warn(-1, text)
 

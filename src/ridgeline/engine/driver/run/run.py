@@ -72,7 +72,7 @@ from ridgeline.stram.master import Master
 IDLE_SECONDS = 1.0
 """How often outputs may publish beside windows."""
 _HELD_SECONDS = 1.0
-"""So long windows in which nothing moved wait for a window in which something did, and for its commit."""
+"""How long empty windows wait for a window in which something moved, and for its commit."""
 _STOP_SECONDS = 0.1
 """How soon a wait for containers sees that the run is to stop."""
 

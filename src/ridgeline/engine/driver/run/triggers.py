@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 IDLE_WINDOW_SECONDS = 0.5
-"""So long a window is held back for inputs that have nothing."""
+"""How long a window is held back for inputs that have nothing."""
 _READ_SECONDS = 0.1
 """How often Spark's account of windows is read: each read costs the JVM some work."""
 
@@ -207,7 +207,7 @@ class QueryTrigger:
         return tuple(_containers(self._run.plan, logical.name) for logical in self._sources)
 
     def _wait_while_paused(self, limits: Limits) -> None:
-        """A micro-batch has come: hold it back while nobody wants windows."""
+        """A micro-batch has come: hold it back while no window is wanted."""
         self._run.take_changes()
         while self._run.paused and not limits.reached:
             self._run.wait_until_due(_READ_SECONDS)

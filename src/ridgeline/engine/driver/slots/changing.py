@@ -1,4 +1,4 @@
-"""Slots for a plan that follows: chosen, started and told of it beside the windows.
+"""Slots for a plan that follows: chosen, started and prepared beside the windows.
 
 What takes time is done before the change. New slots start, plan files are written, and every slot reads its
 own and imports the code in it. So the change itself is one message to each slot. What cannot be is found
@@ -32,7 +32,7 @@ from ridgeline.stram.slots import SlotInstruction, Slots
 
 Files = Sequence[PlanFile]
 _START_SECONDS = 20.0
-"""So long slots may take to start that nothing waits for."""
+"""How long slots may take to start that nothing waits for."""
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class Following:
 
     `fresh`: the slots that were started for it. `needs`: what each slot needs. `based_on`: the placement that
     it follows. `files`: of each slot. `since`: when the slots were started (monotonic). `asked`: the process
-    of each slot that was told to read its file; `ready`: those that have. `failure`: why one could not.
+    of each slot that was sent its file; `ready`: those that have. `failure`: why one could not.
     `spreads`: it is the plan that runs, in more slots. `preferences`: hosts of those and others that move.
     """
 

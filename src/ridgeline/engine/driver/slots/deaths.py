@@ -73,7 +73,7 @@ class Deaths:
             self._lineages[member.pid] = Lineage.of(member.pid)
 
     def left(self, member: Member) -> None:
-        """A slot that hosts nothing any more has ended: nobody asks why."""
+        """A slot that hosts nothing any more has ended, for no matter what reason."""
         self._lineages.pop(member.pid, None)
 
     def why(

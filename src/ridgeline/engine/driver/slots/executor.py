@@ -164,7 +164,7 @@ class SlotExecutor:
             self._group.wake()
 
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
-        """Tell the slots with the next window, or in the next `poll`; remove the blocks of the window.
+        """Report it to the slots with the next window or `poll`; remove the blocks of the window.
 
         What `committed` of an operator raises is raised by a later `poll`.
         """
@@ -216,7 +216,7 @@ class SlotExecutor:
             self._changing.abandon()
 
     def change(self, plan: Plan) -> None:
-        """Tell the slots what lives in them from now on. Raises RidgelineError if that cannot be."""
+        """Send the slots what lives in them from now on. Raises RidgelineError if that cannot be."""
         if self._group is None or self._changing is None:
             self._take_plan(plan)
             return

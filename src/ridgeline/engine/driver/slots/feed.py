@@ -132,7 +132,7 @@ class Feeds:
         return fed_by(self._feed.sources, self._feed.tasks)
 
     def start(self, slots: Mapping[int, tuple[Peer, str]], secret: bytes) -> None:
-        """The slots have been told of the attempt that was prepared: let the tasks begin.
+        """The slots were sent the attempt that was prepared: let the tasks begin.
 
         `slots`: who hosts each container that is fed, and where that is reached. Raises FeedError.
         """

@@ -60,7 +60,7 @@ _ATTEMPTS_OF_A_JOB = 100 * slot_task.JOINS
 _SECRET_BYTES = 32
 _ENDING_SECONDS = 10.0
 _REDIAL_SECONDS = 60.0
-"""So much longer than the patience a slot tries to reach STRAM: that it comes says that its host is back."""
+"""How much longer than the patience a slot tries to reach STRAM: if it joins, its host is back."""
 _JOBS_SECONDS = 8.0
 _CUT = {CUT, UNREACHABLE}
 _ENDS = {CLOSED, BROKEN}
@@ -97,7 +97,7 @@ class SlotGone:
 
 @dataclass(frozen=True, slots=True)
 class HostAnswers:
-    """A process that is no slot any more was heard of: its host, by Spark's name, can be reached."""
+    """A process that is no slot any more has connected: its host, by Spark's name, can be reached."""
 
     node: str
 
@@ -121,7 +121,7 @@ class SlotMisplaced:
 
 @dataclass(frozen=True, slots=True)
 class SlotGivenUp:
-    """A slot was lost too often: nothing can go on."""
+    """A slot was lost too often: the application ends."""
 
     slot: int
     reason: str
@@ -130,7 +130,7 @@ class SlotGivenUp:
 
 @dataclass(frozen=True, slots=True)
 class RuleGivenUp:
-    """An affinity rule is not kept any more; if it is strict, nothing can go on. As `GiveUpRule`."""
+    """An affinity rule is not kept any more; if it is strict, the application ends. As `GiveUpRule`."""
 
     rule: PlacementRule
     hosts: Sequence[str]
@@ -190,7 +190,7 @@ class SlotGroup:
         self._sent_away: set[tuple[int, int]] = set()
         """Tasks that cannot be slots: slot, and the attempts of its peers in thousands."""
         self._leaving: set[Peer] = set()
-        """Slots that were told to end while the application goes on."""
+        """Slots that are ending while the application runs."""
         self._left: list[Failure] = []
         """What has failed in their `teardown`."""
         self._jobs = platform.open_jobs(self._task, describe, need, self._network.wake)
@@ -394,7 +394,7 @@ class SlotGroup:
     def _joined(self, peer: Peer, joined: Joined) -> list[GroupEvent]:
         """A process is a slot from now on; an older one that is still connected is sent away.
 
-        So is one that Spark begins again before it hears that the job is cancelled.
+        So is one that Spark begins again before it learns that the job is cancelled.
         """
         slot = peer.slot
         older = self._peers.get(slot)
@@ -429,14 +429,14 @@ class SlotGroup:
             self._network.hang_up(peer)
 
     def _retire(self, slot: int) -> None:
-        """Tell a slot to tear its containers down and to end; no later process of the job is one."""
+        """Have a slot tear its containers down and end; no later process of the job is one."""
         self.send(slot, End())
         self._cancelled[slot] = self._job_numbers[slot]
         self._leaving.add(self._peers.pop(slot))
         self._jobs.disconnected(slot)
 
     def _send_assignments(self) -> None:
-        """Tell all slots that host containers; others wait for theirs."""
+        """Send `Host` to all slots that host containers; others wait for theirs."""
         active = self._slots.active
         members = self._slots.members
         peers = {self._peers[slot]: str(members[slot].address) for slot in active}

@@ -36,7 +36,7 @@ class SpareSlot:
         self._speculation: Speculation | None = None
         self._timeout = math.inf
         self._asked: Peer | None = None
-        """The process of the spare that was told to read the plan."""
+        """The process of the spare that was sent the plan."""
         self._since = 0.0
         self._ready = False
         self._had = False
@@ -44,7 +44,7 @@ class SpareSlot:
         self._called = 0.0
         """When slots that are late together were asked whether they are there."""
         self._silent: set[int] | None = None
-        """Those of them that have not answered; None if nobody was asked."""
+        """Those of them that have not answered; None if none was asked."""
         self.follow(plan)
 
     def follow(self, plan: Plan) -> None:
@@ -64,13 +64,13 @@ class SpareSlot:
 
     @property
     def seconds(self) -> float:
-        """So long no slot can be late yet."""
+        """How long no slot can be late yet."""
         if self._speculation is None or self._speculation.due == math.inf:
             return math.inf
         return max(0.0, self._speculation.due - self._clock.monotonic())
 
     def begin(self, request: WindowRequest) -> None:
-        """Slots are told of an attempt."""
+        """An attempt is sent to slots."""
         if self._speculation is not None:
             restores = request.states is not None
             self._speculation.begin(request.window_id, self._clock.monotonic(), restores=restores)

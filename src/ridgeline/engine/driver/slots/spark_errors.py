@@ -58,13 +58,13 @@ def is_own(context: SparkContext | None) -> bool:
 
 
 def died(context: SparkContext | None) -> SparkGoneError | None:
-    """The error to raise if Spark's Java process has ended; None if it lives, or is somebody else's."""
+    """The error to raise if Spark's Java process has ended; None if it lives, or is another program's."""
     code = _exit_code(context, 0.0)
     return None if code is None else _ended(code)
 
 
 def stopped_error() -> SparkGoneError:
-    """The error to raise if somebody has stopped Spark."""
+    """The error to raise if Spark was stopped."""
     what = "Spark was stopped while the application ran"
     return _gone(what, "somebody has called `stop()` on its context, or has ended it on the cluster")
 
@@ -143,7 +143,7 @@ def is_clusters(text: str) -> bool:
 
 
 def is_cancelled(text: str) -> bool:
-    """True if a job has failed since somebody has cancelled it: a person, or a rule of the cluster."""
+    """True if a job has failed since it was cancelled, by a user or a rule of the cluster."""
     return _CANCELLED in text
 
 

@@ -289,7 +289,7 @@ class SparkSlots:
             self._wait(_LOOK_SECONDS)
 
     def check_alive(self) -> None:
-        """As `SlotPlatform.check_alive`. A Java process of somebody else is asked, every few seconds."""
+        """As `SlotPlatform.check_alive`. Another program's Java process is asked, every few seconds."""
         if (ended := died(self._context)) is not None:
             raise ended
         now = self._clock.monotonic()
@@ -318,7 +318,7 @@ class SparkSlots:
             raise StoppedWaitingError(msg)
 
     def claim_more(self, places: int, without: Collection[str] = ()) -> int:
-        """As `SlotPlatform.claim_more`. Waits for no executor: windows go on meanwhile."""
+        """As `SlotPlatform.claim_more`. Waits for no executor: windows run meanwhile."""
         extra, held = extra_cores(self._context), held_cores(self._context) - self._claimed
         wanted = self._claimed + places + max(RESERVED_CORES, self._fed)
         cores = count_cores(self._context, wanted, without)

@@ -17,7 +17,7 @@ from ridgeline.stram.rules import describe_given_up
 from ridgeline.stram.slot_resources import Need, greatest_of, needs_of, not_given, place_within
 
 _PLANS_AT_ONCE = 8
-"""So many plan files are written at the same time: on an object store each takes a while."""
+"""How many plan files are written at the same time: on an object store each takes a while."""
 _NAMED = 8
 """How many operators of a slot are named."""
 

@@ -3,7 +3,7 @@
 Spark does not sync its log, and it can be lost or restored without our journal. A window's commit holds
 the end offsets of its sources as Spark logged them (`SourceOffsets`). So a log that is behind the commits is
 found before a row is skipped. It is written again where the commit holds all that is needed. What Spark has
-planned beyond the last commit has no checksum, so it is removed at a start, and planned anew.
+planned beyond the last commit has no checksum, so it is removed at a start, and planned again.
 
 Spark's folder holds `metadata`, `offsets/<window>` (a version, a line of settings, one line per source),
 `commits/<window>`, and `sources/<number>/`. There the file source lists the files that it has seen, and other
@@ -172,7 +172,7 @@ class SparkLog:
     # What Spark has planned beyond the last commit ----------------------------------------------------------
 
     def _plan_anew(self, known: SourceOffsets) -> None:
-        """Remove what Spark has planned beyond the last commit: nobody knows whether it is as Spark wrote it.
+        """Remove what Spark has planned beyond the last commit: it may not be as Spark wrote it.
 
         Spark plans that window again. Nothing of it was seen by anybody.
         """
