@@ -29,7 +29,7 @@ ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class StateSize:
-    """What the files of a version hold: `compacted` are its segments and snapshot, the others are deltas.
+    """The files of a version: `compacted` are its segments and snapshot, the others are deltas.
 
     `snapshot_bytes` and `delta_bytes` are what a reader has to load of each kind.
     """
@@ -185,7 +185,7 @@ class CompactionScheduler:
                 growth.changed = report.window.ended
 
     def decide(self, states: Mapping[int, StateVersion]) -> Iterator[CompactionInstruction]:
-        """What to do about each state between two windows."""
+        """The instructions on each state between two windows."""
         for operator, growth in self._growth.items():
             version = states.get(operator, ())
             if len(version) >= self._interval or growth.delta_bytes >= COMPACT_BYTES:
@@ -203,7 +203,7 @@ class CompactionScheduler:
     def succeeded(
         self, event: Compacted, version: StateVersion, *, installed: bool
     ) -> Iterator[CompactionInstruction]:
-        """What follows from a compaction that has ended well.
+        """The instructions after a compaction that has ended well.
 
         `installed`: the present `version` begins with its files. It does not if the state was reset since.
         """
@@ -219,7 +219,7 @@ class CompactionScheduler:
         yield from self._decide(event.operator, growth, version)
 
     def failed(self, event: CompactionFailed, version: StateVersion) -> Iterator[CompactionInstruction]:
-        """What follows from a compaction that has failed: retry it now or later, or give up."""
+        """The instructions after a compaction that has failed: retry it now or later, or give up."""
         growth = self._growth[event.operator]
         waited = growth.blocks
         growth.compacting_bytes, growth.blocks = None, False

@@ -110,7 +110,7 @@ class CommitDue:
 
 
 ExecutorEvent = ContainerReported | AttemptFailed | ContainersMoved | InputAwake
-"""What containers say."""
+"""The report of a container."""
 ControlEvent = (
     RunStarted
     | WindowDue

@@ -14,9 +14,9 @@ _STEPS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What runs on one host: `size` slots of it. `allowed`: the hosts where it may; `rack_group`: -1 if none.
+    """Slots that must be on one host: `size` of them.
 
-    Units of one `rack_group` run in one rack.
+    `allowed`: the hosts where they may run. Units of one `rack_group` run in one rack; -1: in any.
     """
 
     size: int

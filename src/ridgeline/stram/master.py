@@ -49,7 +49,7 @@ class Master:
     Windows are committed in order. After a failure the windows in flight begin again. They run one at a time
     until the one that failed is committed, so that it is clear which one is to blame.
 
-    What a window may do next, and when, is in `windows.TRANSITIONS`. Windows that are held do not count
+    The legal transitions of a window are in `windows.TRANSITIONS`. Windows that are held do not count
     against the limit of windows in flight.
     """
 
@@ -274,7 +274,7 @@ class Master:
         return self._advance()
 
     def _attempt_failed(self, event: AttemptFailed) -> tuple[Instruction, ...]:
-        """Take a failure in. What a callback raised in an attempt that is void is dropped.
+        """Take a failure in. An error of a callback in an attempt that is void is dropped.
 
         A process may also be lost after it has reported, or while it runs what is void. Then the oldest
         window that it may have to do with has failed.
@@ -321,7 +321,7 @@ class Master:
         self._windows.void(first, reason)
 
     def _advance(self) -> tuple[Instruction, ...]:
-        """What can be done now: commit what is complete, deal with a failure, begin windows again."""
+        """The instructions that can follow now: commits, the end of a failure, windows that begin again."""
         if self._pending is not None:
             return ()
         if self._may_commit(self._finished) and not self._holds():

@@ -14,7 +14,7 @@ _FIRST_SECONDS = 0.25
 _LONGEST_SECONDS = 10.0
 _SAID_SECONDS = 60.0
 LONG_TASKS = "slots are tasks that last as long as the application: does the cluster end long tasks?"
-"""What is asked where Spark ends slots for a reason that is not ours."""
+"""The hint where Spark ends slots for a reason that is not ours."""
 PATIENCES = 30
 """After so many times the patience without a core for any slot a run ends."""
 
@@ -83,7 +83,7 @@ class Absence:
         return now >= self._look_at
 
     def lasts(self, now: float) -> tuple[str, bool]:
-        """What to say of it, as there is still no core; True if the run has to end for it."""
+        """The warning, as there is still no core; True if the run has to end for it."""
         lasted = now - (now if self._since is None else self._since)
         left = self._limit - lasted
         self._look_at = now + _SAID_SECONDS

@@ -39,14 +39,14 @@ _ONE_RACK = frozenset({Locality.NODE_LOCAL, Locality.RACK_LOCAL})
 
 @dataclass(frozen=True, slots=True)
 class HostCapacity:
-    """What a host has: so many places for slots, and its rack ("" if unknown: all such are one rack)."""
+    """The places for slots on a host, and its rack ("" if unknown: all such are one rack)."""
 
     places: int
     rack: str = ""
 
 
 HostCapacities = Mapping[str, HostCapacity]
-"""What the hosts have, by name; none where there is nothing to choose."""
+"""The capacity of hosts, by name; none where there is nothing to choose."""
 
 
 @dataclass(frozen=True, slots=True)

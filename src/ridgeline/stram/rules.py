@@ -1,4 +1,4 @@
-"""What slots ask a plan while they run: where they should be, which rules are broken, who takes containers.
+"""The plan's rules for running slots: where they should be, which are broken, who takes containers.
 
 No Spark, no clock, no threads.
 """
@@ -113,7 +113,7 @@ class PlanRules(Rules):
 
 
 def describe_given_up(rule: PlacementRule, hosts: Sequence[str], slots: int) -> str:
-    """What is said of a rule that cannot be kept with slots on these hosts; none: on one machine."""
+    """The text on a rule that cannot be kept with slots on these hosts; none: on one machine."""
     noun = "host" if len(hosts) == 1 else "hosts"
     where = f"on {noun} {listed(list(hosts))}" if hosts else "on one machine"
     number = "is 1 slot" if slots == 1 else f"are {slots} slots"

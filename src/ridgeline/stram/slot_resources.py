@@ -1,4 +1,4 @@
-"""What slots need of a host beyond one core: memory, cores and GPUs, as the attributes of operators say."""
+"""The needs of slots beyond one core: memory, cores and GPUs, as the attributes of operators say."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NEEDS = ("memory_mb", "vcores", "gpus")
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a slot needs. `memory_mb` and `gpus` are sums over its operators.
+    """The needs of a slot. `memory_mb` and `gpus` are sums over its operators.
 
     `vcores` is the most that one asks for, since a slot runs one operator at a time.
     """
@@ -25,7 +25,7 @@ class Need:
 
 
 def needs_of(plan: Plan, placement: Placement, given: Collection[str]) -> Sequence[Need]:
-    """What each slot needs of `given`, the attributes that the cluster can give."""
+    """The needs of each slot, out of `given`, the attributes that the cluster can give."""
     operators = {operator.id: operator.attributes for operator in plan.physical.operators}
     hosted = {container.id: container.operators for container in plan.execution.containers}
 
@@ -40,7 +40,7 @@ def needs_of(plan: Plan, placement: Placement, given: Collection[str]) -> Sequen
 
 
 def greatest_of(needs: Sequence[Need]) -> Need:
-    """What is enough for any of these."""
+    """The least that is enough for any of these."""
     return Need(
         max(need.memory_mb for need in needs),
         max(need.vcores for need in needs),

@@ -301,7 +301,7 @@ class Slots:
         return self._assign() if self.placement[slot] else ()
 
     def _assign(self) -> Sequence[SlotInstruction]:
-        """What follows once all slots are there, if they are."""
+        """The instructions once all slots are there."""
         if self.missing:
             return ()
         asked = [slot for slot in self._strays() if self._asks[slot] < _ASKS]
@@ -403,7 +403,7 @@ class Slots:
         return *misplaced, *given_up, SendAssignments()
 
     def _give_up(self) -> Sequence[GiveUpRule]:
-        """What follows from rules that are broken where slots are: strict ones alone, or relaxed ones."""
+        """The instructions on rules that are broken where slots are: strict ones alone, or relaxed ones."""
         where = {slot: member.node for slot, member in self._members.items() if member.node}
         broken = [
             rule

@@ -83,7 +83,7 @@ class Speculation:
         self._stages = {container.id: container.stage for container in plan.execution.containers}
         pasts: Mapping[int, _Past] = {} if before is None else before.pasts
         self.pasts: dict[int, _Past] = {one: pasts.get(one) or _Past() for one in self._stages}
-        """What is known of each container."""
+        """The past of each container."""
         self.longest = math.inf
         """How long a container may take that has no past, since a change of the plan has made it."""
         if before is not None:

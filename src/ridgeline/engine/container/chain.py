@@ -46,7 +46,7 @@ class Chain(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """What an operator reports and has emitted, beside what it has handed on.
+    """The report of an operator and what it has emitted, without what it has handed on.
 
     `began`: when its turn began; None if where the turn before ended. `later`: the seconds that others took
     in the meantime, which count as if they had come after it.
@@ -142,7 +142,7 @@ class Relay:
         ]
 
     def _handed_on(self, place: int) -> Iterator[Tuples]:
-        """What an operator emits for the next one; runs it as far as needed."""
+        """Batches that an operator emits for the next one; runs it as far as needed."""
         consumer, route = self._chain.operators[place + 1], self._chain.routes[place]
         point = self._chain.operators[place].outputs[route.source_port]
         forwards = True

@@ -75,7 +75,7 @@ class Container:
         self._failed = False
         """Whether the last attempt has failed here."""
         self._teardown_errors: list[BaseException] = []
-        """What `deactivate` and `teardown` have raised after failures."""
+        """Errors of `deactivate` and `teardown` after failures."""
         self._operators: dict[int, OperatorRuntime] = {}
         self._turns: dict[int, CurrentOperator] = {}
         self._signals = Signals(ends=EndedOperators(spec.ends))
@@ -290,7 +290,7 @@ class Container:
         return report
 
     def heartbeat(self) -> ContainerHeartbeat | None:
-        """What it is doing now, None if it runs no window.
+        """Its progress now, None if it runs no window.
 
         May be called from any thread at any moment; `at` and `sent` are its clock.
         """
@@ -344,8 +344,8 @@ class Container:
     def _reset_after_failure(self) -> None:
         """Reset operators that hold connections, and the one that failed.
 
-        What they had sent and received belongs to attempts that are void. `setup` follows once the state is
-        restored. What fails in it is reported at the end: nothing is lost by it.
+        Their messages belong to attempts that are void. `setup` follows once the state is
+        restored. Errors in it are reported at the end: nothing is lost by them.
         """
         self._failed = False
         self._teardown_errors += self._stop(
@@ -482,7 +482,7 @@ class Container:
 
 
 def _taken(runtime: OperatorRuntime, delivered: Emitted) -> dict[str, list[Tuples]]:
-    """What came for an operator, by port; nothing else holds it any more."""
+    """The input of an operator, by port; nothing else holds it any more."""
     return {port: delivered.pop((runtime.spec.id, port), []) for port in runtime.spec.inputs}
 
 

@@ -78,13 +78,13 @@ class FedRows:
 
 
 class Feeding:
-    """What has come for one container in one attempt."""
+    """The rows of one container in one attempt, as they arrive."""
 
     def __init__(self) -> None:
         self.whole: dict[int, FedRows] = {}
         """The rows of each task that has sent all."""
         self.held_bytes = 0
-        """What the rows take in memory."""
+        """The size of the rows in memory."""
         self._parts: dict[tuple[int, int], list[Fed]] = {}
         self._sizes: dict[tuple[int, int], int] = {}
 
@@ -154,7 +154,7 @@ def on_disk(fed: Fed) -> Fed:
 
 
 def kept(fed: Fed, room_bytes: int) -> tuple[Fed, int]:
-    """What has come, and what it takes in memory: nothing, on disk, if there is no room for it.
+    """The rows and their size in memory: 0, on disk, if there is no room for them.
 
     If it cannot be written there it stays in memory.
     """

@@ -1,4 +1,4 @@
-"""What a container gets from others in one window: their messages, opened."""
+"""Opens the messages that a container gets from others in one window."""
 
 from __future__ import annotations
 

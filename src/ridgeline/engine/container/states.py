@@ -26,7 +26,7 @@ from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, 
 
 
 class ContainerStates:
-    """What the cells of each operator hold, by physical id. One thread."""
+    """The states of each operator, by physical id. One thread."""
 
     def __init__(self, storage: Storage, run_id: str) -> None:
         self._storage = storage
@@ -36,7 +36,7 @@ class ContainerStates:
         self.epoch = 0
         """The driver's."""
         self.versions: dict[int, StateVersion | None] = {}
-        """What each operator's cells hold, None if unknown: at least the segments and the last name."""
+        """The version in each operator's cells, None if unknown: at least the segments and the last name."""
 
     def add(self, operator: int, cells: Mapping[str, StateCell], passed_over: int) -> None:
         """Keep the state of an operator that has just been made: its cells are empty."""

@@ -1,4 +1,4 @@
-"""What runs the containers of a window: slots, or this process."""
+"""Executors run the containers of a window: in slots, or in this process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ridgeline.stram.control import ExecutorEvent
 class WindowExecutor(Protocol):
     """Runs all containers of a plan, window by window. One thread at a time calls all but `wake`.
 
-    What an attempt came to is an event for STRAM: one `ContainerReported` for each container, in any order,
+    The outcome of an attempt is an event for STRAM: one `ContainerReported` for each container, in any order,
     or one `AttemptFailed` or more. Inputs that have something again are another one, `InputAwake`,
     and containers that live in another slot are one more, `ContainersMoved`.
     """
@@ -52,7 +52,7 @@ class WindowExecutor(Protocol):
         """
 
     def poll(self, seconds: float) -> Sequence[ExecutorEvent]:
-        """What has happened since the last call; waits at most so long for the first event.
+        """The events since the last call; waits at most `seconds` for the first one.
 
         May return events of attempts that are void. Raises as `begin`, and what `committed` raises where that
         does not wait for the operators.
@@ -83,7 +83,8 @@ class WindowExecutor(Protocol):
     def change(self, plan: Plan) -> None:
         """Run the containers of this plan from now on; no window is under way.
 
-        What the plan does not touch stays: operators with their instances, containers in their processes.
+        Parts that the plan does not touch stay: operators with their instances, containers in their
+        processes.
         The next request names the states. It may be a plan that was not prepared: the one before, to which
         the run goes back. Raises RidgelineError.
         """

@@ -29,7 +29,7 @@ _UNKNOWN = "properties "
 class Outputs:
     """All publishers of an application, by operator. For one thread.
 
-    What a publisher raises ends the run: OperatorError that names the operator, or a RidgelineError as it is.
+    An error of a publisher ends the run: OperatorError that names the operator, or a RidgelineError as it is.
     """
 
     def __init__(self, plan: Plan, clock: Clock) -> None:
@@ -219,7 +219,7 @@ class Outputs:
                 publisher.abandon()
 
     def take_published(self) -> list[OutputPublished]:
-        """What readers have come to see since the last call."""
+        """The windows that readers have come to see since the last call."""
         published, self._published = self._published, []
         return published
 

@@ -58,7 +58,7 @@ def _way(address: str, text: str) -> Way:
 
 
 class Target(NamedTuple):
-    """What a socket can connect to."""
+    """A place that a socket can connect to."""
 
     family: int
     place: str | tuple[str, int]

@@ -49,7 +49,7 @@ class Block(NamedTuple):
 
     @property
     def size_bytes(self) -> int:
-        """What it weighs, be it by value or by reference; 0 if it stays within the process."""
+        """Its size, be it by value or by reference; 0 if it stays within the process."""
         if isinstance(self.payload, Tuples):
             return 0
         times = self.times if isinstance(self.times, tuple) else ()

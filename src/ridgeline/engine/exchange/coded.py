@@ -21,7 +21,7 @@ _MARK = b"RLC1"
 
 
 class DamagedError(RidgelineError):
-    """What came is not what was sent."""
+    """The received bytes are not those that were sent."""
 
 
 class DecodeError(RidgelineError):
@@ -68,7 +68,7 @@ def decode(data: pa.Buffer, encoding: Encoding, times: OpenedTimes) -> Tuples:
 
 
 def _tuples(found: object, count: int, schema: Schema, times: Times | str | None) -> Tuples:
-    """What a codec has made, as tuples of its port. Raises ValueError, TypeError or SchemaError."""
+    """The values of a codec, as tuples of its port. Raises ValueError, TypeError or SchemaError."""
     if isinstance(found, Tuples):
         batch, made = found.batch, len(found)
         if not batch.schema.equals(schema.arrow):

@@ -36,7 +36,7 @@ _CUT = {errno.ETIMEDOUT, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN,
 
 
 def ended(error: OSError) -> EndedError:
-    """What an error of a socket says of its connection."""
+    """The end of a connection that an error of its socket means."""
     return EndedError(CUT if error.errno in _CUT else BROKEN, str(error))
 
 
@@ -69,7 +69,7 @@ class Connection:
         self._shake = shake
         self._handshake: Handshake | None = None
         self._greeting = b""
-        """What of the handshake is not yet written."""
+        """The part of the handshake that is not yet written."""
         self._decoder = FrameDecoder(maximum_bytes)
 
     @property
@@ -125,7 +125,7 @@ class Connection:
         self.more = True
 
     def _end(self) -> EndedError:
-        """What the end of the bytes means here."""
+        """The error that the end of the bytes means here."""
         if self._decoder.in_frame:
             return EndedError(BROKEN, "the connection ended within a frame")
         return EndedError(CLOSED)

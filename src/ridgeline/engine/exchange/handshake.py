@@ -60,7 +60,7 @@ class Handshake:
         return bool(self._received)
 
     def begin(self) -> bytes:
-        """What this end sends before anything has come; b"" if it listens."""
+        """The first message of this end; b"" if it listens."""
         return b"" if self._expected is None else self._mine
 
     def feed(self, data: bytes) -> bytes:

@@ -33,7 +33,7 @@ class KeyCounters:
         counter.add(codec, hashes, part)
 
     def counts(self) -> tuple[KeyCounts, ...]:
-        """What was counted."""
+        """The counts."""
         return tuple(counter.counts(sinks) for sinks, counter in self._counters.items())
 
 
@@ -71,7 +71,7 @@ class _Counter:
         self._parts.append((codec, part if len(positions) == len(part) else part.take(positions)))
 
     def counts(self, sinks: tuple[int, ...]) -> KeyCounts:
-        """What was counted, with the texts of the keys that the sample has most of."""
+        """The counts, with the texts of the keys that the sample has most of."""
         known, first, many = np.unique(self._hashes, return_index=True, return_counts=True)
         most = np.argsort(-many, kind="stable")[:_MOST_HEAVY].tolist()
         heavy = tuple((int(known[one]), self._text(int(first[one])), int(many[one])) for one in most)

@@ -1,4 +1,4 @@
-"""What a network takes at most, and the count of what it refused."""
+"""The limits of a network, and the count of what it refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_REFUSALS = 10
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a network takes.
+    """The limits of a network.
 
     `frame_bytes`: of one frame. `strangers`: connections whose other end has not proved that it knows the
     secret; the oldest goes first. `handshake_seconds`: for that proof. `connect_seconds`: until a host that

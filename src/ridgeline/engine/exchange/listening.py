@@ -26,7 +26,7 @@ _SHORT_FOLDER = "/tmp"  # noqa: S108  a folder made there is private
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """What to listen on.
+    """Where to listen.
 
     `unix`: also on a Unix socket, for peers on the same host. Its private folder is made in `folder`
     (default: the one for temporary files). `host`: what a TCP port is bound to, None for none; peers connect

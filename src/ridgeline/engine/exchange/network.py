@@ -1,4 +1,4 @@
-"""What a slot, or STRAM, sees of the others: peers, frames, and three kinds of events.
+"""The network as a slot, or STRAM, sees it: peers, frames, and three kinds of events.
 
 `Network` is all that the engine knows of the wire. `engine/exchange/sockets.py` has the one of real sockets.
 A simulation puts another one in its place.
@@ -59,7 +59,7 @@ class Peer(NamedTuple):
 
 
 class RefusedError(RidgelineError):
-    """What has come in does not count, and its connection ends; `reason` is one of REASONS."""
+    """A received message does not count, and its connection ends; `reason` is one of REASONS."""
 
     def __init__(self, reason: str, detail: str) -> None:
         self.reason = reason
@@ -169,5 +169,5 @@ class Network(Protocol):
     def close(self, seconds: float = 1.0) -> None:
         """Listen no more, send what is queued, then end all connections in order; waits at most so long.
 
-        What comes in meanwhile is dropped. May be called again.
+        Messages that come in meanwhile are dropped. May be called again.
         """

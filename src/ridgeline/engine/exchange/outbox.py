@@ -1,4 +1,4 @@
-"""What waits to be sent to one peer."""
+"""Messages that wait to be sent to one peer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a container sends to others in one attempt at a window."""
+"""The messages of a container to others in one attempt at a window."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Emitted = dict[tuple[int, str], list[Tuples]]
 class Routes:
     """The routes of one container, by operator and port, each port with what splits its tuples.
 
-    What depends on the routes alone is found once, not in each window.
+    Everything that depends on the routes alone is found once, not in each window.
     """
 
     def __init__(self, spec: ContainerSpec) -> None:
@@ -73,7 +73,7 @@ class Outgoing:
 
     @property
     def size_bytes(self) -> int:
-        """What all blocks weigh."""
+        """The size of all blocks."""
         return sum(block.size_bytes for blocks in self._blocks.values() for block in blocks)
 
     def route(

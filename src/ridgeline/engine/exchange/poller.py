@@ -20,7 +20,7 @@ class HasDescriptor(Protocol):
 
 
 class Poller:
-    """What waits for sockets. Each belongs to an owner, which `ready` gives back."""
+    """Waits for sockets. Each belongs to an owner, which `ready` gives back."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()

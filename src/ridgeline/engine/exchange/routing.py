@@ -60,7 +60,7 @@ class Splitter:
                 one.begin(start)
 
     def split(self, part: Tuples, counters: KeyCounters | None = None) -> list[Tuples | None]:
-        """What each route takes of the next run of tuples, in order; None for nothing.
+        """The tuples of the next run that each route takes, in order; None for nothing.
 
         A route that takes all takes the run itself. `counters`: count the keys. Raises RidgelineError for a
         tuple of another's keys.

@@ -1,6 +1,6 @@
 """The network of real sockets: a poll loop for one thread, which never waits for a peer.
 
-All input of strangers is bounded: their number, their bytes and their time. What is refused is counted.
+All input of strangers is bounded: their number, their bytes and their time. Refusals are counted.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Sockets:
         self._limits = replace(limits, strangers=min(limits.strangers, share_of_descriptors(4)))
         self._peers: dict[Peer, Connection | Dialing] = {}
         self._connections: dict[Connection, int] = {}
-        """What the selector waits for, for each."""
+        """The events that the selector waits for, for each."""
         self._unopened = Unopened()
         self._far = FarConnections(clock, limits.silent_seconds)
         self._time = PolledTime(clock)

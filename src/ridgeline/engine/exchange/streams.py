@@ -57,7 +57,7 @@ class Silence(NamedTuple):
 
 
 def silence_of(connected: socket.socket) -> Silence:
-    """What the operating system knows of a TCP connection that `prepare` was given.
+    """The operating system's view of a TCP connection that `prepare` was given.
 
     A process that does not read is no silence: its host acknowledges for it.
     """
@@ -108,7 +108,7 @@ def prepare(connected: socket.socket, silent_seconds: float = SILENT_SECONDS) ->
 
 
 class Stream(Protocol):
-    """What a connection reads from and writes to; all raise OSError if it is broken.
+    """The bytes of a connection in both directions; all methods raise OSError if it is broken.
 
     `receive` is of one thread, `send` of another, perhaps.
     """
@@ -285,7 +285,7 @@ class TlsStream:
 
 
 def _waits(error: ssl.SSLError) -> OSError:
-    """What the library's error means here: that it would have to wait, or itself."""
+    """The library's error as it is raised here: BlockingIOError if it would wait, or itself."""
     wants = isinstance(error, ssl.SSLWantReadError | ssl.SSLWantWriteError)
     return BlockingIOError() if wants else error
 

@@ -1,4 +1,4 @@
-"""What a network waits for in vain: connections that do not open in time, hosts that fall silent."""
+"""Timeouts of a network: connections that do not open in time, hosts that fall silent."""
 
 from __future__ import annotations
 

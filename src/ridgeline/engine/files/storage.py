@@ -80,7 +80,7 @@ class Storage(ABC):
 
 
 class DriverStorage(Storage):
-    """What the driver can do beside that: create a file of which there is only one."""
+    """The driver's storage, which can also create a file of which there is only one."""
 
     @abstractmethod
     def create(self, name: str, data: bytes, *, settled: str = "") -> bool:
@@ -445,7 +445,7 @@ def _parents(path: str) -> Iterator[str]:
 
 
 def explain(uri: str, error: OSError) -> str:
-    """What an OSError in the checkpoint folder means for its user."""
+    """An OSError in the checkpoint folder, explained to its user."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         what, remedy = "no space is left", "free some room"
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

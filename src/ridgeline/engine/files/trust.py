@@ -42,7 +42,7 @@ def is_exempt(path: str) -> bool:
 def check(path: str, purpose: str, remedy: str) -> None:
     """Refuse a folder or file that others could have written, or put there.
 
-    What does not exist is passed over.
+    A path that does not exist is passed over.
 
     `purpose` says what is refused ("checkpoint folder `x`"), `remedy` what else can be done ("give another
     `--checkpoint`").

@@ -59,7 +59,7 @@ class ControlTuples(TurnPart):
     def _deliver(self, *, at_end: bool) -> None:
         """Call the operator's methods for those that are due.
 
-        What a method does not keep, by returning True, is emitted on all output ports.
+        A control tuple is emitted on all output ports, unless the method keeps it by returning True.
         """
         for source, source_port, port in self._entering if self._shared else ():
             for control in self._shared.get((source, source_port), ()):

@@ -1,4 +1,4 @@
-"""What one operator does now: written by the thread that runs it, read by the thread of heartbeats."""
+"""The progress of one operator: written by the thread that runs it, read by that of heartbeats."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Running:
         self._outputs = outputs
         self._clock = clock
         self.before: float | None = None
-        """What an input operator had consumed when its window began, in the first after it was restored."""
+        """The work an input operator had done when its window began, in the first after it was restored."""
         self.wait()
 
     @property
@@ -67,7 +67,7 @@ class Running:
         self._end_begun: float | None = None
         """Seconds that had been spent when `end_window` was called."""
         self._mark: dict[str, int] | None = None
-        """What had been emitted when the last tuple was done, where that is noted."""
+        """The count of emitted tuples when the last tuple was done, where that is noted."""
         self._spent: tuple[float, float | None] = (0.0, None)
         """Seconds in callbacks that have returned, and when the one that runs was called."""
         self._cpu = 0.0
@@ -147,7 +147,7 @@ class Running:
         ] is not None else 0
 
     def _to_come(self) -> dict[str, float]:
-        """What the operator still expects to emit for the tuple that is being processed."""
+        """The tuples that the operator still expects to emit for the one that is being processed."""
         place, found = self._place(), {}
         for port, (said_of, remaining, emitted) in self._expected.items():
             if said_of == place:
@@ -169,7 +169,7 @@ class Running:
         return marked
 
     def figures(self) -> RunningOperator:
-        """What it is doing now, as a heartbeat reports it."""
+        """Its progress, as a heartbeat reports it."""
         now, mark, (seconds, since) = self._now, self._mark, self._spent
         state, queued, done, part, before, *_ = now
         produced = self._pending() if state == "running" else dict(before)

@@ -293,7 +293,7 @@ class OperatorRuntime:
         return [] if self._ages is None else self._ages.meter.ages(ended)
 
     def taken(self) -> SourceTaken | None:
-        """What an input operator has taken by the end of its last window, and what remains by now.
+        """The work that an input operator had done by the end of its last window, and what remains by now.
 
         None while a window runs. From any thread.
         """

@@ -1,6 +1,6 @@
 """Operators with `on_error=SKIP`: tuples on which they fail are left out, with all effects of these tuples.
 
-What the operator emitted and handed over for the tuple is undone. If the operator has state, or attributes
+Tuples and values that the operator emitted for it are undone. If the operator has state, or attributes
 that the window has set, all of a failed tuple's traces cannot be known afterwards. So the window continues to
 find what else fails, and is run again from the state before. There each suspect is tried once more, from a
 savepoint (`Savepoint`): if it fails again it is left out with all its effects. What one attempt finds
@@ -45,7 +45,7 @@ _TRACEBACK_LIMIT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """What was wrong with a tuple: the exception, its traceback, and when (wall clock)."""
+    """The fault of a tuple: the exception, its traceback, and when (wall clock)."""
 
     error: str
     traceback: str
@@ -54,7 +54,7 @@ class Wrong:
 
 @dataclass(slots=True)
 class Skips:
-    """What may be wrong in an operator's window, by run of tuples.
+    """The suspects of an operator's window, by run of tuples.
 
     `suspects`: the positions that failed after others had left traces, or for the first time. A run that is
     known here at all is delivered row by row. `wrong`: those that cannot be tried from a savepoint, and what

@@ -1,4 +1,4 @@
-"""What happens to one operator because time passes: timers, keys that end, states that end, the last call.
+"""Effects of passing time on one operator: timers, keys that end, states that end, the last call.
 
 When each comes in a streaming window is the order of `parts.PARTS`.
 """

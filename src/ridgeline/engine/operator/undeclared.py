@@ -14,7 +14,7 @@ def is_hidden(name: str) -> bool:
 
 
 class Undeclared:
-    """What an operator has that it does not declare, and what of it is kept."""
+    """The undeclared attributes of an operator, and which of them are kept."""
 
     def __init__(self, operator: Operator) -> None:
         self._operator = operator

@@ -1,1 +1,1 @@
-"""What a worker process has beside containers: heartbeats, logs, stacks, the plan, the user's modules."""
+"""A worker process beside its containers: heartbeats, logs, stacks, the plan, the user's modules."""

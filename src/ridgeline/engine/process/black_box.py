@@ -1,4 +1,4 @@
-"""What a worker process does, readable on its host after its death: one small mapped file a process.
+"""The operator in turn of a worker process, in a small mapped file that outlives the process.
 
 A process that is killed, crashes in native code or calls `os._exit` says nothing more. The driver, if it runs
 on the same host, reads from the file which operator was in turn. Noting that costs a window about a

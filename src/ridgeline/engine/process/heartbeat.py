@@ -35,10 +35,10 @@ Raises OSError or RidgelineError.
 
 
 class Reporting(Protocol):
-    """What can say what it is doing: a `Container`."""
+    """A source of heartbeats: a `Container`."""
 
     def heartbeat(self) -> ContainerHeartbeat | None:
-        """What it is doing now, None if it runs no window."""
+        """Its progress now, None if it runs no window."""
 
 
 class HeartbeatSender:

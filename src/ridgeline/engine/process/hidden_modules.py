@@ -38,7 +38,7 @@ def keep_standard_modules(folder: str) -> None:
 def hides_needed(folder: str) -> tuple[str, str] | None:
     """The first file of a folder that hides a package which Ridgeline is going to need, and that package.
 
-    What is loaded already is not hidden any more.
+    A module that is loaded already is not hidden any more.
     """
     for name in sorted(_names(folder) - sys.stdlib_module_names):
         loaded = sys.modules.get(name)
@@ -62,7 +62,7 @@ def hidden_by(name: str, folder: str) -> str | None:
 
 
 def hint(error: BaseException) -> str:
-    """What to do if an error arises because one module hides another; "" if it does not."""
+    """The remedy if an error arises because one module hides another; "" if it does not."""
     if isinstance(error, ImportError):
         name, path = (error.name or "").partition(".")[0], error.path
     elif isinstance(error, AttributeError):

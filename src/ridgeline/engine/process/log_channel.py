@@ -47,7 +47,7 @@ class LogFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """What is logged, and where: `file` is an absolute path to append to, None is standard error."""
+    """The levels of loggers, and where they write: to `file`, an absolute path; None: standard error."""
 
     level: LogLevel = LogLevel.INFO
     format: LogFormat = LogFormat.TEXT

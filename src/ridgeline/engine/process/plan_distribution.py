@@ -46,7 +46,7 @@ Sources = Mapping[str, tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class PlanFile:
-    """What workers need to read the plan: the file's name, which ends with its digest, and the secrets.
+    """A plan for workers: the file's name, which ends with its digest, and the secrets.
 
     `owner`: the user id of the driver, whose files the workers trust. `packages`: what its modules come from.
     `files`: what lies beside the user's own modules.

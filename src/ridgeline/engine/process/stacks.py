@@ -71,7 +71,8 @@ def _innermost(lines: list[str]) -> str:
 def register() -> None:
     """Dump the stacks of all threads at SIGUSR1, and the stack of a thread that crashes in native code.
 
-    Raises OSError if there is no place for the file. What a process wrote as it crashed is kept for an hour.
+    Raises OSError if there is no place for the file. The stack that a process wrote as it crashed is kept for
+    an hour.
     """
     home = folder()
     _tidy(home)
@@ -112,7 +113,7 @@ def dump(pid: int, clock: Clock, *, seconds: float = 1.0) -> str | None:
 
 
 def last_words(pid: int) -> str:
-    """What a process of this user wrote in a crash on this host: signal and stack, at most 8 KB; else ""."""
+    """The signal and stack that a process of this user wrote in a crash, at most 8 KB; else ""."""
     try:
         with (folder() / str(pid)).open("rb") as file:
             text = file.read(MAXIMUM_BYTES).decode(errors="replace")

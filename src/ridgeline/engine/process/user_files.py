@@ -1,4 +1,4 @@
-"""What lies beside the user's modules: data files, modules that no import statement names, and the path.
+"""Files beside the user's modules: data, modules that no import statement names, and the path.
 
 Code that looks for its own files finds in a worker what it finds in the driver. A worker that sees the
 driver's folders uses them as they are. For others the files travel as one archive in the checkpoint folder,

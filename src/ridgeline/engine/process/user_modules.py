@@ -1,8 +1,8 @@
 """The user's own modules: those that are loaded, and those that their functions may import in a worker.
 
-What a function imports is found by its `import` statements, without running anything. A name is resolved as
-in the importing file's own folder, whichever folder the command runs in. First come its neighbours (and the
-packages above it), then the path. Installed packages and Python's own modules are not the user's; modules
+The imports of a function are found by its `import` statements, without running anything. A name is resolved
+as in the importing file's own folder, whichever folder the command runs in. First come its neighbours (and
+the packages above it), then the path. Installed packages and Python's own modules are not the user's; modules
 that are found by a computed name, and data files, travel beside them (`user_files.py`).
 """
 
@@ -142,7 +142,7 @@ class _Finder:
         return None, spread
 
     def _names(self, folder: str) -> frozenset[str]:
-        """What lies in a folder, listed once."""
+        """The entries of a folder, listed once."""
         if folder not in self._listed:
             try:
                 self._listed[folder] = frozenset(os.listdir(folder or "."))  # noqa: PTH208

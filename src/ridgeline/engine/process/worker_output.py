@@ -66,7 +66,7 @@ class MarkedStream:
         self.stream = stream
         self._operator: CurrentOperator | None = None
         self.pending = ""
-        """What is held back of an unfinished line."""
+        """The unfinished line that is held back."""
         self._begun = False
         """Whether the beginning of the unfinished line is written already."""
 

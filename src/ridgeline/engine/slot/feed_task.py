@@ -56,7 +56,7 @@ class WholeInput(NoOpSerializer):
 
 @dataclass(frozen=True, slots=True)
 class FeedTask:
-    """What the tasks of a micro-batch need, as Spark's local property.
+    """The parameters of a micro-batch's tasks, as Spark's local property.
 
     `sources`: the containers of each Spark source. `schema`: of the micro-batch's rows, as an Arrow IPC
     schema. `slots`: who hosts each container, and where that is reached. `secret`: the application's.

@@ -55,7 +55,7 @@ class SlotLoop:
         self._peers: dict[int, Peer] = {}
         self._addresses: dict[Peer, Address] = {}
         self._waiting: dict[Peer, list[Between]] = {}
-        """What could not be sent yet, by peers that are not connected."""
+        """Messages that could not be sent yet, by peers that are not connected."""
         self._open: set[Peer] = set()
         self._missing: set[Peer] = set()
         """Partners that are not connected."""

@@ -1,4 +1,4 @@
-"""What STRAM and slots say to each other, and slots among themselves.
+"""The messages between STRAM and slots, and of slots among themselves.
 
 All connections are ordered: of what one sender sends, the earlier arrives first or not at all. Nothing is
 known about the order of messages of different senders. So a slot may get blocks of an attempt before it
@@ -154,7 +154,7 @@ class Awake:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """What a process does now, as `ridgeline.engine.process.heartbeat` writes it: no pickle, never code."""
+    """The progress of a process, as `ridgeline.engine.process.heartbeat` writes it: no pickle, never code."""
 
     data: bytes = field(repr=False)
 
@@ -186,7 +186,7 @@ FromSlot: TypeAlias = Joined | Prepared | Reported | Awake | Heartbeat | Failed 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """What a container sends to another in an attempt, or a part of it.
+    """The message of a container to another in an attempt, or a part of it.
 
     `ended`: as a `Finished` that follows.
     """

@@ -1,4 +1,4 @@
-"""What a slot has to send: blocks and ends of containers to other slots, reports to STRAM."""
+"""The output of a slot: blocks and ends of containers to other slots, reports to STRAM."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SlotOutput:
         """The latest window among the reports that wait."""
 
     def take(self) -> tuple[Sequence[tuple[int, Between]], Sequence[FromSlot]]:
-        """What is to be sent now: to slots, by number, then to STRAM."""
+        """The messages to send now: to slots, by number, then to STRAM."""
         taken = self._to_slots, self.to_stram
         self._to_slots, self.to_stram = [], []
         return taken

@@ -1,4 +1,4 @@
-"""What a slot does, as a state machine: messages in, messages out, and one container run at a time between.
+"""A slot as a state machine: messages in, messages out, and one container run at a time between.
 
 It has no sockets and no threads. `engine/slot/task.py` puts it into a Spark task.
 """
@@ -125,7 +125,7 @@ class Slot:
     """The state of one slot.
 
     The containers run in `step`, those of `Committed` and `End` included; each runs the windows in the
-    order in which STRAM sends them. What a container raises becomes a `Failed`; the slot continues.
+    order in which STRAM sends them. An error of a container becomes a `Failed`; the slot continues.
     """
 
     def __init__(self, number: int, hosting: Hosting, clock: Clock) -> None:
@@ -176,7 +176,7 @@ class Slot:
                 self.close(self._call_committed())
 
     def from_slot(self, message: Between) -> None:
-        """Take in what another slot sends. What is of an attempt that is over is dropped."""
+        """Take in what another slot sends. A message of an attempt that is over is dropped."""
         attempt = self._attempts.find(message.window_id, message.attempt)
         if attempt is None:
             return
@@ -186,7 +186,7 @@ class Slot:
             self._end(attempt, producer, tag)
 
     def partner_lost(self) -> None:
-        """What another slot has sent may be lost: no container runs before a `RunAttempt` with states.
+        """Messages of another slot may be lost: no container runs before a `RunAttempt` with states.
 
         Else one could run on what comes over the next connection alone.
         """
@@ -225,7 +225,7 @@ class Slot:
 
     @property
     def fed_bytes(self) -> int:
-        """What rows of Spark sources take in memory that no container has run yet."""
+        """The size in memory of rows of Spark sources that no container has run yet."""
         return sum(feeding.held_bytes for one in self._attempts for feeding in one.feedings.values())
 
     def _host(self, message: Host) -> None:
@@ -416,7 +416,7 @@ class Slot:
     # What goes out ------------------------------------------------------------------------------------------
 
     def take(self) -> tuple[Sequence[tuple[int, Between]], Sequence[FromSlot]]:
-        """What is to be sent now: to slots, by number, then to STRAM.
+        """The messages to send now: to slots, by number, then to STRAM.
 
         A report waits for others of its window that are next in turn: nothing can be committed before.
         """

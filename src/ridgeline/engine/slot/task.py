@@ -53,7 +53,7 @@ PROPERTY = "ridgeline.slot.secret"
 
 @dataclass(frozen=True, slots=True)
 class SlotTask:
-    """What a slot needs before STRAM can talk to it, as Spark's local property.
+    """The parameters of a slot's task, as Spark's local property.
 
     The attempt of the slot's `Peer` is `first_attempt`, plus `JOINS` for each attempt of Spark's before, plus
     how often the task has joined before. So no two processes are the same peer, nor is one that was cut off.
@@ -201,7 +201,7 @@ class Containers:
         self._coming = message.plan.name, plan_distribution.receive(storage, message.plan)
 
     def _read(self, message: Host) -> Specs | None:
-        """What was read before of the plan that is to be hosted now."""
+        """The specs that `prepare` has read of the plan that is to be hosted now."""
         coming, self._coming = self._coming, None
         return coming[1] if coming is not None and coming[0] == message.plan.name else None
 

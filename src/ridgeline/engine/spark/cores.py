@@ -85,7 +85,7 @@ def host_in(place: str) -> str:
 
 
 def executors(context: SparkContext) -> Iterator[Any]:
-    """What Spark's status store has of each executor that is there now. Asks the JVM."""
+    """The entries of Spark's status store on executors that are there now. Asks the JVM."""
     found: Any = context._jsc.sc().statusStore().executorList(True)  # noqa: FBT003, SLF001  Scala's
     for executor in (found.apply(index) for index in range(found.size())):
         if executor.id() != "driver":

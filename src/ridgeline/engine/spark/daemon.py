@@ -36,7 +36,7 @@ class OwnSignals:
 
     What stops a service sends it to all processes at once (systemd, `timeout`). The driver lets the window
     that runs come to its end, which needs the workers. Daemon and workers end when their standard input and
-    their connection are closed. What a worker forks ends by it as usual.
+    their connection are closed. A process that a worker forks ends by it as usual.
     """
 
     def __getattr__(self, name: str) -> object:
@@ -88,7 +88,7 @@ def quietly(worker: Callable[..., int]) -> Callable[..., int]:
 
 
 def no_terminal(*_arguments: object, **_named: object) -> None:
-    """What `breakpoint()` does in a worker: a debugger would read from nowhere. Raises RidgelineError."""
+    """Refuse `breakpoint()` in a worker: a debugger would read from nowhere. Raises RidgelineError."""
     msg = (
         "`breakpoint()` was reached in a worker of Spark, which has no terminal; run the application in your "
         "own process to debug it, `run_local(app)` of `ridgeline.testing` with `python -m pdb` or an IDE, or "
@@ -121,7 +121,7 @@ def forget_archives() -> None:
 
 
 def end_with_daemon() -> Callable[[], None]:
-    """What has a worker end in order when its daemon dies, however that dies; nothing but on Linux.
+    """A fork hook that ends a worker in order when its daemon dies, however that dies; on Linux only.
 
     Spark starts another daemon then, and the task again in it. A worker that went on would hold a core that
     Spark gives away again, and would outlive Spark.

@@ -17,9 +17,9 @@ from ridgeline.engine.files.storage import DriverStorage
 _CONDITIONAL = "fs.option.create.conditional.overwrite"
 """Hadoop's option to create a file only if it does not exist. The store checks it; S3A from 3.4.2 on."""
 _PERMISSIONS = "fs.capability.paths.permissions"
-"""What real file systems have and object stores have not: HDFS, for one. Their renames are atomic."""
+"""The guarantees of real file systems, such as HDFS, that object stores lack. Their renames are atomic."""
 _REFUSED = ("RemoteFileChangedException", "FileAlreadyExistsException")
-"""What Hadoop raises where the condition did not hold."""
+"""The errors of Hadoop where the condition did not hold."""
 ONE_DRIVER = "spark.ridgeline.checkpoint.oneDriver"
 """The user's promise that no two drivers run on a folder, for file systems that could not keep them apart."""
 

@@ -16,7 +16,7 @@ _RUNNING = "RUNNING"
 
 
 def capacities(context: SparkContext) -> HostCapacities:
-    """What each host's executors can run at a time, and its rack. Asks the JVM: milliseconds.
+    """The tasks that each host's executors can run at a time, and its rack. Asks the JVM: milliseconds.
 
     Hosts are named as executors are registered, which is how preferred locations name them.
     """

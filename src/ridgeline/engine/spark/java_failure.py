@@ -21,7 +21,7 @@ _BEGINS = re.compile(
     rb"|Initial heap|Conflicting |There is insufficient|(?:OpenJDK|Java HotSpot).*warning"
     rb"|[^`]*\b(?:ERROR|FATAL)\b"
 )
-"""What a failing Java begins to say. All that follows belongs to it."""
+"""The first words of a failing Java. All that follows belongs to it."""
 _FILES = "let the process open more files: `ulimit -n 1024` before the command (systemd: `LimitNOFILE=`)"
 _CAUSES = (
     (
@@ -109,7 +109,7 @@ class HeldOutput:
             return b"".join(self._lines)
 
     def text(self) -> str:
-        """What Java has said, once it has ended or a second has passed."""
+        """The output of Java, once it has ended or a second has passed."""
         for thread in self._threads:
             thread.join(1.0)
         with self._lock:
@@ -117,7 +117,7 @@ class HeldOutput:
 
 
 def why(error: BaseException, printed: str, master: str) -> str:
-    """What to say of a Spark that did not start."""
+    """The error of a Spark that did not start."""
     text = f"{printed}\n{error}"
     where = f"Spark did not start on `{master}`"
     shown = "" if not printed else f" ({DEBUG}=1 shows what Java said)"

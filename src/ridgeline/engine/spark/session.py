@@ -80,7 +80,7 @@ _NOISE = (
 def quiet_stderr(held: HeldOutput | None = None) -> Iterator[None]:
     """Filter the standard error of processes started in this block: drop what every Spark start prints.
 
-    What operators print still reaches the terminal. `held` keeps what a Java that fails says.
+    The output of operators still reaches the terminal. `held` keeps what a Java that fails says.
     """
     writing = _forward_to(2, "ridgeline-stderr", _NOISE, held)
     saved = os.dup(2)

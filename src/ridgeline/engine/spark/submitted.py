@@ -1,4 +1,4 @@
-"""What `spark-submit` gave to this driver: its master and its settings."""
+"""The master and the settings that `spark-submit` gave to this driver."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class WorkerCheck:
 
 
 def difference(driver: Environment, workers: Iterable[Environment]) -> str:
-    """What is wrong with the first worker that differs from the driver; "" if all are alike."""
+    """The fault of the first worker that differs from the driver; "" if all are alike."""
     for worker in workers:
         where = f"host `{worker.host}` runs `{worker.executable}`"
         if worker.python != driver.python:
@@ -156,7 +156,7 @@ def difference(driver: Environment, workers: Iterable[Environment]) -> str:
 
 
 def explain(text: str, master: str) -> str:
-    """What is wrong with the Python of workers, by Spark's error; "" if it is something else."""
+    """The fault of the workers' Python, by Spark's error; "" if it is something else."""
     what = _explain(text)
     return f"{what}; {_LOCAL_REMEDY if is_local(master) else _REMEDY}" if what else ""
 

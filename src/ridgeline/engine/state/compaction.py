@@ -1,7 +1,7 @@
 """Compaction of an operator's state version: deltas become one snapshot; large keyed states, segments.
 
 It needs no running operator, only its declarations, and touches none: it can be done beside the windows, in
-any process. What it writes counts once a manifest names it.
+any process. A file that it writes counts once a manifest names it.
 """
 
 from __future__ import annotations

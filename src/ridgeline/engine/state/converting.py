@@ -1,7 +1,7 @@
 """Write the state of an operator again, as the classes and states of a plan want it.
 
 Values are read with another class in the place of each that has changed. Fields are matched by name, new ones
-get their default. What is written has no trace of the classes before.
+get their default. The new file has no trace of the classes before.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class _Tuples:
         return pa.RecordBatch.from_arrays(arrays, schema=arrow)
 
     def _stream(self, data: bytes, *, wanted: bool) -> bytes:
-        """What a tail keeps, as an Arrow IPC stream; its batches are no pickles that the reader sees."""
+        """The tuples of a delay's tail, as an Arrow IPC stream: its batches are not pickled."""
         with pa.ipc.open_stream(data) as stream:
             batches = [
                 with_pickles(batch, self._reader)

@@ -30,7 +30,7 @@ class FileCheck:
         self._sizes: dict[str, dict[str, int]] = {}
 
     def fault(self, version: StateVersion) -> str:
-        """What is wrong with the first of a version's files that is missing or corrupt, empty if none is.
+        """The fault of the first of a version's files that is missing or corrupt, empty if none is.
 
         Raises OSError.
         """

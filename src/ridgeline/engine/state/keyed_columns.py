@@ -209,11 +209,11 @@ class EntryColumn:
 
     @property
     def size_bytes(self) -> int:
-        """What it holds, in bytes."""
+        """Its size in bytes."""
         return sum(leaf.size_bytes for leaf in self.leaves)
 
     def gathered(self, places: Places) -> EntryColumn:
-        """What stands at some places, as a column."""
+        """The rows at some places, as a column."""
         return EntryColumn(self.kind, [leaf.gather([leaf], places) for leaf in self.leaves])
 
     def part(self, start: int, stop: int, kind: str) -> EntryColumn:

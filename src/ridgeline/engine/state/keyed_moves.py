@@ -29,15 +29,15 @@ _AT_A_BORDER = -1
 
 
 class KeyedSource:
-    """What the cell of one partition holds: parts of segments, and what lies beside; nothing is looked up."""
+    """The content of one partition's cell: parts of segments, and what lies beside; nothing is looked up."""
 
     def __init__(self, partition: int) -> None:
         self.partition = partition
         self.parts: tuple[Part, ...] = ()
         self.values: dict[Any, Any] = {}
-        """What is set beside segments, in order."""
+        """Values that are set beside segments, in order."""
         self.removed: dict[Any, None] = {}
-        """What may be removed from segments, before values are set."""
+        """Keys that may be removed from segments, before values are set."""
 
     def apply(self, change: Change) -> None:
         """Add a snapshot's or a window's values."""
@@ -188,7 +188,7 @@ class KeyedMove:
         return [target.keys[ports[0]] for target in self._targets]
 
     def _parts(self, sources: Sequence[KeyedSource], keys: PartitionKeys | None) -> tuple[Part, ...]:
-        """What a target gets of the segments of all sources; segments that several share are one part."""
+        """The parts of all sources' segments that a target gets; segments that several share are one part."""
         parts: dict[tuple[str, ...], PartitionKeys | None] = {}
         for source in sources:
             before = None if self._before is None else self._before[source.partition]
@@ -288,7 +288,7 @@ class KeyedMove:
         return found
 
     def _attached(self, source: KeyedSource) -> KeyedCell[Any, Any]:
-        """What a partition holds, as a mapping."""
+        """The content of a partition, as a mapping."""
         cell: KeyedCell[Any, Any] = TimerCell("", object)
         if source.parts:
             names = tuple(name for part in source.parts for name in part.names)

@@ -57,9 +57,9 @@ class SegmentsChange(NamedTuple):
     parts: tuple[Part, ...] = ()
     """If it was moved here from other partitions: what of the segments it has. No key is in two parts."""
     values: Mapping[object, object] | None = None
-    """What is set beside its segments, in order."""
+    """Values that are set beside its segments, in order."""
     removed: Sequence[object] = ()
-    """What is removed from its segments, before `values` are set."""
+    """Keys that are removed from its segments, before `values` are set."""
 
 
 class Segments(KeyedBase):
@@ -237,7 +237,8 @@ def compact(cell: KeyedCell[object], write: Write) -> SegmentsChange | None:
 
     Returns None and writes nothing in two cases. The cell has less than `SEGMENT_KEYS` keys, or a key whose
     hash differs between processes. Then write `cell.snapshot()`. Nothing is written either if nothing changed
-    since the segments: then `names` are theirs. What it shares with other cells is written again. Raises what
+    since the segments: then `names` are theirs. Segments that it shares with other cells are written again.
+    Raises what
     `write` raises.
 
     Memory: for each key held beside the segments some 100 bytes and its value encoded; for each key merged 12
@@ -292,7 +293,7 @@ def _rows(table: NumberTable, segments: Segments | None) -> tuple[Entries, int]:
 
 
 def _entries(held: Held, segments: Segments | None) -> tuple[Entries, int]:
-    """What a cell holds, as entries, and how many keys are new. Raises UnstableKeyError."""
+    """The entries of a cell, and how many keys are new. Raises UnstableKeyError."""
     keys, values = list(held.values), list(held.values.values())
     removed = [key for key in held.removed if key not in held.values]
     orders = np.full(len(keys) + len(removed), TOMBSTONE, np.int64)

@@ -91,7 +91,7 @@ def _every(sources: Sequence[MoveSource]) -> list[MoveSource]:
 
 
 class _Source:
-    """What a partition holds: keyed states as their segments and what lies beside, all else in cells."""
+    """The states of a partition: keyed ones as segments and what lies beside, all others in cells."""
 
     def __init__(self, files: SegmentFiles, source: MoveSource, cells: dict[str, StateCell]) -> None:
         self.partition, self.partitions = source.place
@@ -120,7 +120,7 @@ def _divided(
     targets: Sequence[PhysicalOperator],
     before: Sequence[PartitionKeys] | None,
 ) -> list[tuple[Cells, Mapping[str, Change]]]:
-    """What each target holds of what the sources held: cells, and changes that need no cell."""
+    """The states of each target, out of those of the sources: cells, and changes that need no cell."""
     after = [cells_of(operator) for _ in targets]
     changes: list[dict[str, Change]] = [{} for _ in targets]
     keyed = KeyedMove(operator, files, sources[0].partitions, targets, before)
@@ -175,7 +175,7 @@ def _least(held: Sequence[StateCell], into: Sequence[StateCell]) -> None:
 def _divide_slides(
     operator: PhysicalOperator, held: Sequence[StateCell], into: Sequence[StateCell], keyed: KeyedMove
 ) -> None:
-    """What is kept of slides: tuples before a unifier may be in any partition, states go as they would."""
+    """Slides: tuples before a unifier may be in any partition, states go as they would."""
     snapshots = [change for cell in held if (change := cell.snapshot())[0] is not None]
     since = max(change[0] for change in snapshots)
     oldest = max(change[1] for change in snapshots)
@@ -199,7 +199,7 @@ def _divide_slides(
 def _divided_contents(
     operator: PhysicalOperator, contents: Sequence[Mapping[str, Any]], count: int, keyed: KeyedMove
 ) -> list[dict[str, Any]]:
-    """What each partition holds of the states of one slide."""
+    """The states of one slide in each partition."""
     states = operator_type(type(operator.operator)).states
     divided: list[dict[str, Any]] = [{} for _ in range(count)]
     for name in contents[0]:
@@ -237,7 +237,7 @@ def _as_declared(
     held: Sequence[StateCell],
     into: Sequence[StateCell],
 ) -> Sequence[Any]:
-    """What each partition holds, as the state's declaration says."""
+    """The state in each partition, as its declaration says."""
     try:
         return divide(moves, [_value(cell) for cell in held], len(into), _value(into[0]))
     except ValueError as error:

@@ -148,7 +148,7 @@ class Merge:
         yield self._buckets()
 
     def _gathered(self, chunk: _Chunk, part: _Part) -> Any:
-        """What a chunk keeps of one leaf."""
+        """The values of one leaf in a chunk."""
         parts = [
             part(source, start, stop)
             for source, (start, stop) in zip(self._sources, chunk.ranges, strict=True)

@@ -1,7 +1,8 @@
 """Segments that several cells have a part of each: by the hashes of their keys, as tuples are divided.
 
 When partitions of an operator are divided again, no entry is copied. Each cell gets the segments in which its
-keys are, and which hashes are its own. What is not its own is hidden until a compaction leaves it out.
+keys are, and which hashes are its own. Entries that are not its own are hidden until a compaction leaves them
+out.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _mixed(bits: Hashes) -> Hashes:
 
 
 def both(one: PartitionKeys | None, other: PartitionKeys | None) -> PartitionKeys | None:
-    """What belongs to both; None: everything does."""
+    """The keys that belong to both; None: all do."""
     if one is None or other is None:
         return one or other
     mask = one.mask | other.mask
@@ -86,7 +87,7 @@ def both(one: PartitionKeys | None, other: PartitionKeys | None) -> PartitionKey
 
 
 def either(one: PartitionKeys | None, other: PartitionKeys | None) -> PartitionKeys | None:
-    """What belongs to one of two; None: everything does."""
+    """The keys that belong to one of two; None: all do."""
     if one is None or other is None:
         return None
     mask = one.mask | other.mask
@@ -136,7 +137,7 @@ class _Own(Segment):
 
 
 class _Part(Segments):
-    """What a cell has of the segments of one other cell, oldest first."""
+    """The parts of another cell's segments that a cell has, oldest first."""
 
     def _count(self) -> int:
         return sum(int(np.count_nonzero(seen)) for seen in self.visible())

@@ -13,7 +13,7 @@ SLIDES = "_slides"
 
 
 class SlidesCell(StateCell):
-    """What came in each streaming window, by its place, and from which one on nothing is missing.
+    """The tuples of each streaming window, by its place, and from which one on none are missing.
 
     The place of a window is its id, less the numbers that rewinds have left out before it.
 
@@ -34,7 +34,7 @@ class SlidesCell(StateCell):
     """The window from which on nothing is missing, None before the first."""
     _oldest: int  # what came before this window was dropped
     size_bytes: int
-    """What the tuples that are kept take in memory."""
+    """The size in memory of the tuples that are kept."""
     _parts: OrderedDict[int, Sequence[Any]]
     _new: dict[int, Sequence[Any]]  # of these, what the window added
     _before: tuple[int | None, int]  # `since` and `_oldest` when the window began
@@ -58,7 +58,7 @@ class SlidesCell(StateCell):
 
     @property
     def parts(self) -> list[Any]:
-        """What is kept, the oldest first."""
+        """The kept tuples, the oldest first."""
         return [part for parts in self._parts.values() for part in parts]
 
     def begin(self, application_window: int) -> None:
@@ -70,7 +70,7 @@ class SlidesCell(StateCell):
         """It lives as long as the application."""
 
     def changes(self) -> Change | None:
-        """What the window has added and dropped."""
+        """The changes of the window: tuples added and dropped."""
         if not self._new and (self.since, self._oldest) == self._before:
             return None
         return self.since, self._oldest, self._new

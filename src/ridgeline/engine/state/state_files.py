@@ -30,7 +30,7 @@ FOLDER = "state"
 JOURNAL = "journal"
 """The folder of the journal's segments, in which small deltas lie."""
 SMALL_BYTES = 1 << 15
-"""What a container changes in a window travels in its report up to this size, as a file beyond it."""
+"""Up to this size the changes of a container's window travel in its report, beyond it as a file."""
 _MAGIC = b"RLST3\n"
 _HEADER = len(_MAGIC) + 4
 _MERGED = re.compile(r"-m\d+\.(\d+)\.\d+\.(?:snapshot|segment\d+)$")
@@ -257,7 +257,7 @@ def where(storage: Storage, name: str) -> str:
 
 
 def missing(storage: Storage, name: str) -> StateError:
-    """What to raise for a state file that is not there."""
+    """The error for a state file that is not there."""
     return StateError(
         f"state file `{where(storage, name)}` is missing; the checkpoint needs it; put it back from a copy"
     )

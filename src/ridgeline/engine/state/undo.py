@@ -34,7 +34,7 @@ class TouchedKeys(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """What this window and later ones may have changed: the keys of keyed cells, and single values.
+    """Changes that this window and later ones may have made: keys of keyed cells, and single values.
 
     `passed_over`: as of `OperatorContext`.
     """
@@ -46,7 +46,7 @@ class Touched(NamedTuple):
 
 
 class _Noted(NamedTuple):
-    """What a window has touched, by cell, and how many values the keyed cells held of their own before.
+    """The keys that a window has touched, by cell, and how many values keyed cells held of their own before.
 
     `before`: the last delta of the version before it.
     """
@@ -70,7 +70,7 @@ class Undo:
         self._window, self._before = -1, ""
         """The window that runs or has run last, and the last delta of the version before it."""
         self._first = 0
-        """What windows from this one on have touched is noted, or is in the cells."""
+        """All that windows from this one on have touched is noted, or is in the cells."""
         self._noted: deque[_Noted] = deque()
         self._sizes: Mapping[str, int] = {}
         """How many values the cells held of their own after the last window."""
@@ -183,7 +183,7 @@ def take_back(
 
 
 class _KeyedBefore:
-    """What keys of one cell were, as far as the deltas say that are taken in, the newest first."""
+    """The values of one cell's keys, as far as the deltas say that are taken in, the newest first."""
 
     def __init__(self, keys: TouchedKeys) -> None:
         self._left, self._new = set(keys.old), keys.new

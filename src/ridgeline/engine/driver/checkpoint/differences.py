@@ -16,7 +16,7 @@ _LISTS = (list, tuple)
 
 
 def difference(old: Any, new: Any) -> dict[str, Any]:
-    """What turns `old` into `new`. Values that are the same object are not looked into."""
+    """The difference that turns `old` into `new`. Values that are the same object are not looked into."""
     if isinstance(old, dict) and isinstance(new, dict):
         return _of_objects(old, new)
     if isinstance(old, _LISTS) and isinstance(new, _LISTS):

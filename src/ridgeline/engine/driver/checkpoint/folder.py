@@ -286,7 +286,7 @@ def _fresh(application: str) -> str:
 
 
 def remove_temporary(folder: str) -> None:
-    """Remove a folder that is not needed any more. What cannot be removed stays."""
+    """Remove a folder that is not needed any more. A file that cannot be removed stays."""
     with suppress(OSError):
         Path(folder, _OVER).touch()
     shutil.rmtree(folder, ignore_errors=True)

@@ -63,7 +63,7 @@ class _Chapter:
     before: Place | None
 
     def pictures(self) -> Iterator[tuple[dict[str, Any] | None, int]]:
-        """What is durable after each record, and the epoch of a seal (0: a window's); oldest first."""
+        """The durable state after each record, and the epoch of a seal (0: a window's); oldest first."""
         picture: dict[str, Any] | None = None
         for record in self.records:
             content = record.content

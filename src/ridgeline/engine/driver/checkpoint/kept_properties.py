@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class KeptProperties:
-    """What runs of a checkpoint were given, by `operator.property`.
+    """The properties that runs of a checkpoint were given, by `operator.property`.
 
     `values`: as they were given, JSON values. `withheld`: names of those that are not kept, such as secrets.
     """
@@ -22,7 +22,7 @@ class KeptProperties:
     withheld: Sequence[str] = ()
 
     def picture(self) -> dict[str, Any]:
-        """As JSON values; empty for none. What is kept is shared, not copied."""
+        """As JSON values; empty for none. Kept values are shared, not copied."""
         return {"values": self.values, "withheld": list(self.withheld)} if self else {}
 
     @classmethod

@@ -1,4 +1,4 @@
-"""What outputs take back in a rewind, at every place that they had in the windows that become void.
+"""Outputs take back in a rewind what they showed, at every place of the windows that become void.
 
 The publishers that are open take back where they are. At other places, where an output was before, or of
 operators that are no more, publishers are made of the states that windows keep. What those have to do is in
@@ -40,7 +40,7 @@ class _Shown:
 
 @dataclass(slots=True)
 class TakingBack:
-    """What is to be done with outputs to go back to a window.
+    """The work on outputs that a rewind to a window needs.
 
     `windows`: those that become void, and the one to go back to, the newest first. `outputs`: those of the
     last window, which are open. `going`: those that continue; nothing is done with them.

@@ -29,7 +29,7 @@ class SourceOffsets:
 
 
 class Left(NamedTuple):
-    """What an output is to take back at a place that the run has left.
+    """The windows that an output is to take back at a place that the run has left.
 
     `maker`: the class of its publisher, as `class_name` says it. `state`: what its `rewind` returned.
     """
@@ -41,7 +41,7 @@ class Left(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What is durable as of a window.
+    """The durable state of a run as of a window.
 
     `states`: names of state files by state key. `finished`: state keys of inputs that have finished.
     `publishers`: the publishers' states by operator name, as JSON. `ended`: the application has come to its

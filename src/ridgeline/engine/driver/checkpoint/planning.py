@@ -92,7 +92,7 @@ class Planner:
         """The same, without the values of new operators that no checkpoint keeps."""
         self._plan: Plan | None = None
         self.kept = NOTHING_KEPT
-        """What the windows of this run keep."""
+        """The properties that the windows of this run keep."""
         self.kept_edits: tuple[Mapping[str, Any], ...] = ()
         """The edits that the windows of this run keep."""
 
@@ -156,7 +156,7 @@ class Planner:
         return self._resume.get("from_window")
 
     def changed(self, plan: Plan, edits: Sequence[Edit]) -> Transition:
-        """What more edits make of a plan of this run. Raises ValidationError with all faults.
+        """Apply more edits to a plan of this run. Raises ValidationError with all faults.
 
         Edits that no checkpoint can keep are among them: a value of an attribute that has no JSON form.
         """
@@ -291,7 +291,7 @@ def _not_kept(edit: Edit) -> Iterator[Fault]:
 
 
 def _before(edits: Sequence[Edit], kept: KeptProperties) -> KeptProperties:
-    """What is kept of the operators that an application has without edits, by their names in it."""
+    """The kept properties of the operators that an application has without edits, by their names in it."""
     for edit in reversed(edits):
         match edit:
             case AddOperator(name, _) | ReplaceOperator(name, _):

@@ -1,4 +1,4 @@
-"""What a plan begins with of what the windows before have left: states move to where it wants them."""
+"""The states that a plan begins with: those of the windows before, moved to where it wants them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _asked(planner: Planner | None, last: Manifest) -> tuple[Collection[str], Ma
 
 
 def beginning(plan: Plan, checkpoint: Checkpoint, last: Manifest, planner: Planner | None) -> Beginning:
-    """What a run begins with after a window, perhaps of another version of the application.
+    """The states that a run begins with after a window, perhaps of another version of the application.
 
     Raises CheckpointError or StateError if a state would be lost, cannot move, or is of other classes.
     """
@@ -127,7 +127,7 @@ def _planned(
     dropped: Collection[str],
     renamed: Mapping[str, str],
 ) -> tuple[StatePlan, Conversions]:
-    """What becomes of the states of a window. Raises CheckpointError."""
+    """The fate of each state of a window. Raises CheckpointError."""
     _check_dropped(plan, checkpoint, last, dropped)
     try:
         divided = _divided(last, renamed)

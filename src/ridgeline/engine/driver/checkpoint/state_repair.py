@@ -48,7 +48,7 @@ class StateRepair:
         return repairs, sizes
 
     def repair(self, states: Mapping[int, StateVersion]) -> list[Repaired]:
-        """Check thoroughly, after an attempt could not read its state. What nothing can replace stays.
+        """Check thoroughly, after an attempt could not read its state. A file that nothing can replace stays.
 
         Raises FencedError if the files are gone because another driver owns the checkpoint.
         """

@@ -32,7 +32,7 @@ NOTHING = SyncMarker(0, 0, -1)
 
 
 def find_sync_marker(storage: DriverStorage, run_id: str) -> SyncMarker:
-    """What the notes say; `NOTHING` without one, or if it is damaged or another run's. Raises OSError."""
+    """The notes; `NOTHING` without one, or if it is damaged or another run's. Raises OSError."""
     window_id = max(map(int, filter(str.isdecimal, storage.names(FOLDER))), default=-1)
     with contextlib.suppress(FileNotFoundError):
         found = _NOTE.fullmatch(storage.read(_NAME))

@@ -81,7 +81,7 @@ class Changes:
         return asked
 
     def take(self) -> list[Asked]:
-        """What was asked for since the last call. Costs nothing if that is nothing."""
+        """The changes requested since the last call. Costs nothing if that is nothing."""
         if not self._queued:
             return []
         with self._lock:
@@ -158,7 +158,7 @@ def refused(asked: Asked, reason: str) -> None:
 def changed_event(
     asked: Asked, at: float, plan_version: int, held_seconds: float = 0.0
 ) -> ApplicationChanged:
-    """What is reported of a change. `held_seconds`: so long no window could run for it."""
+    """The event that reports a change. `held_seconds`: so long no window could run for it."""
     change = asked.change
     edits = map(shown_edit, change.what.edits) if isinstance(change.what, EditPlan) else ()
     return ApplicationChanged(

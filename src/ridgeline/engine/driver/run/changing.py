@@ -127,7 +127,7 @@ class ChangePlanner:
     def preview(
         self, edits: tuple[Edit, ...], plan: Plan, check: Callable[[Transition], None]
     ) -> PlanDifference:
-        """What edits would do, without doing it; any thread may ask.
+        """The effect of edits, without making them; any thread may ask.
 
         Raises as `planned`, and what `check` does.
 
@@ -186,7 +186,7 @@ def planned(asked: Asked, edits: tuple[Edit, ...], plan: Plan, planner: Planner 
 def preview(
     edits: tuple[Edit, ...], plan: Plan, planner: Planner | None, check: Callable[[Transition], None]
 ) -> PlanDifference:
-    """What edits would do, without doing it. Raises as `planned`, and what `check` does."""
+    """The effect of edits, without making them.  Raises as `planned`, and what `check` does."""
     if planner is None:
         raise ChangeError(NO_PLANNER)
     transition = _changed(edits, plan, planner)
@@ -195,7 +195,7 @@ def preview(
 
 
 def _changed(edits: tuple[Edit, ...], plan: Plan, planner: Planner) -> Transition:
-    """What edits make of a plan. Raises ValidationError, ChangeError."""
+    """Apply edits to a plan. Raises ValidationError, ChangeError."""
     transition = planner.changed(plan, edits)
     _check_sources(plan, transition.plan)
     return transition

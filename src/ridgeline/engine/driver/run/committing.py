@@ -25,7 +25,7 @@ class Committer(Protocol):
         """Begin a commit; none is under way."""
 
     def finished(self) -> ManifestWritten | None:
-        """What the commit under way came to, once; None if it lasts, or there is none.
+        """The outcome of the commit under way, once; None while it lasts, or if there is none.
 
         Raises what the commit has raised.
         """
@@ -55,7 +55,7 @@ class CommitHere:
         self._written = commit()
 
     def finished(self) -> ManifestWritten | None:
-        """What it came to."""
+        """Its outcome."""
         written, self._written = self._written, None
         return written
 
@@ -90,7 +90,7 @@ class CommitBeside:
         self._commits.put(commit)
 
     def finished(self) -> ManifestWritten | None:
-        """What it came to, if it is done."""
+        """Its outcome, if it is done."""
         if self._result is None:
             return None
         result, self._result, self._begun = self._result, None, False

@@ -290,7 +290,7 @@ def _slot_executor(
 def _publisher_contexts(
     application: str, checkpoint: Checkpoint, context: SparkContext, clock: Clock, console: Console
 ) -> Callable[[str], PublisherContext]:
-    """What publishers may use, by operator."""
+    """The contexts of publishers, by operator."""
 
     def publisher_context(operator: str) -> PublisherContext:
         return PublisherContext(

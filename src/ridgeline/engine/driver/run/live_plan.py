@@ -49,7 +49,7 @@ UNSURE = f"{ENDED} while the first window of the change ran: a restart goes on w
 
 
 class PlanRecord:
-    """What each commit writes of a plan: names of states, divisions of tuples, classes in states."""
+    """Parts of a plan that each commit writes: names of states, divisions of tuples, classes in states."""
 
     def __init__(self, plan: Plan, schemas: Mapping[str, object]) -> None:
         """`schemas`: those of the commits before."""
@@ -153,7 +153,7 @@ class LivePlan:
         return self._switched is None
 
     def preview(self, edits: tuple[Edit, ...]) -> PlanDifference:
-        """What a change of the plan would do; nothing is done. Any thread may ask.
+        """The effect of a change of the plan; nothing is done. Any thread may ask.
 
         Raises ValidationError with all faults, ChangeError. So it does if slots or states refuse the plan.
         """
@@ -186,7 +186,7 @@ class LivePlan:
     # Another plan -------------------------------------------------------------------------------------------
 
     def switch(self, planned: PlannedChange) -> None:
-        """Continue with another plan; no window is under way. What cannot be is refused: the plan stays."""
+        """Continue with another plan; no window is under way. An impossible change is refused."""
         before, last, committed = self.plan, self._checkpoint.last(), self.master.committed
         shown = {} if last is None else last.publishers
         begin = NOTHING
@@ -259,7 +259,7 @@ class LivePlan:
         self._published_at = now
 
     def _purge_files(self) -> None:
-        """Remove the files of plans that are in use no more. What cannot be removed is tried again.
+        """Remove the files of plans that are in use no more. A file that cannot be removed is tried again.
 
         A driver that was displaced removes nothing: the files may be those of its successor.
         """

@@ -60,7 +60,7 @@ class _Open:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one partition's port has of a window: its tuples in `data`, or in a file of the container."""
+    """One partition's port in a window: its tuples in `data`, or in a file of the container."""
 
     recording: str
     port: str
@@ -157,7 +157,7 @@ class Recordings:
             return b""
 
     def _counted(self, recording: Recording, at: float) -> _Open:
-        """What is there of a recording that another driver began."""
+        """The files of a recording that another driver began."""
         found = _Open(recording, at)
         windows: set[str] = set()
         for port in recording.ports:
@@ -234,7 +234,7 @@ class Recordings:
     def _parts(
         self, window_id: int, operator: int, recorded: Mapping[str, tuple[int, bytes, str, str]]
     ) -> list[_Part]:
-        """What a partition has recorded, for each recording that it belongs to."""
+        """The tuples that a partition has recorded, for each recording that it belongs to."""
         spec, found = self._partitions[operator], list[_Part]()
         for port, (tuples, inline, file, fault) in recorded.items():
             for known in list(self._open.values()):

@@ -33,7 +33,7 @@ class Reporter:
         self._steps = ClockSteps(clock.wall(), clock.monotonic())
         self._early: list[StateWarning] | None = []
         self._taken: deque[tuple[float, SourceTaken]] = deque()
-        """What inputs have taken, until it is reported or their window is committed."""
+        """The progress of inputs, until it is reported or their window is committed."""
         self.follow(plan)
 
     def follow(self, plan: Plan) -> None:
@@ -79,7 +79,7 @@ class Reporter:
             self.warn(-1, text)
 
     def published(self, events: Iterable[OutputPublished]) -> None:
-        """What readers have come to see."""
+        """Report windows that readers have come to see."""
         for event in events:
             self.report(event)
 

@@ -1,4 +1,4 @@
-"""What users ask of a run while it runs: changes of its plan, recordings, pauses, its end."""
+"""Requests to a running application: changes of its plan, recordings, pauses, its end."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class ApplicationRun:
         self.recordings = Recordings(plan, checkpoint, clock)
         self.compactions = compactions(plan, checkpoint)
         self.properties = NOTHING_KEPT
-        """What windows that are committed from now on keep of what the application was given from outside."""
+        """The properties and edits that windows keep which are committed from now on."""
         self._reporter = Reporter(plan, clock, observe)
         changes = Changes(clock.wall)
         changes.withdrawn = self._reporter.change
@@ -153,7 +153,7 @@ class ApplicationRun:
 
     @property
     def changes(self) -> Changes:
-        """What users ask of the run; any thread may add to it."""
+        """Requests of users; any thread may add to them."""
         return self._requests.changes
 
     @property
@@ -276,7 +276,7 @@ class ApplicationRun:
         return True
 
     def _poll(self, seconds: float) -> Sequence[ExecutorEvent]:
-        """What has come of the windows; waits at most so long for it, and does what can wait meanwhile."""
+        """Handle the events of windows; waits at most `seconds` for one, and does what can wait meanwhile."""
         while self._unsettled and self._settle is not None:
             events = self._poll_executor(0.0)
             if events or self._committer.done:
@@ -300,7 +300,7 @@ class ApplicationRun:
         self._requests.take(wait=wait)
 
     def preview(self, edits: tuple[Edit, ...]) -> PlanDifference:
-        """What a change of the plan would do; nothing is done. Any thread may ask.
+        """The effect of a change of the plan; nothing is done. Any thread may ask.
 
         Raises ValidationError with all faults, ChangeError. So it does if slots or states refuse the plan.
         """

@@ -34,7 +34,7 @@ class Window:
         self.began = self.planned = self.timeline.now()
 
     def event(self, window_id: int, published: float) -> WindowCommitted:
-        """What is reported of it once it is published. Times are without that in which it was held."""
+        """The event that reports it once it is published. Times are without that in which it was held."""
         tasks: dict[str, int] = {}
         for report in self.reports:
             task = report.window.task

@@ -1,7 +1,7 @@
 """Slots for a plan that follows: chosen, started and prepared beside the windows.
 
-What takes time is done before the change. New slots start, plan files are written, and every slot reads its
-own and imports the code in it. So the change itself is one message to each slot. What cannot be is found
+All that takes time is done before the change. New slots start, plan files are written, and every slot reads
+its own and imports the code in it. So the change itself is one message to each slot. Faults are found
 before the change, too.
 """
 
@@ -194,7 +194,7 @@ class SlotChanging:
         following.ready.add(peer)
 
     def look(self) -> None:
-        """What time has brought: plan files that are written, slots that have come, or do not come."""
+        """Look for plan files that are written, and slots that have come or do not come."""
         following = self.next
         if following is None or following.failure:
             return

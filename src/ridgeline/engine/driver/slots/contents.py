@@ -1,4 +1,4 @@
-"""What lives in the slots: the containers of the plan that runs, its files, and what each slot needs."""
+"""The contents of the slots: the containers of the plan that runs, its files, the needs of each slot."""
 
 from __future__ import annotations
 
@@ -71,11 +71,11 @@ class SlotContents:
         return distribute_plan(self.storage, plan, placement, self.slots.spare, self.epoch)
 
     def need(self, slot: int) -> Need:
-        """What a slot needs. From any thread."""
+        """The needs of a slot. From any thread."""
         return self.needs[slot]
 
     def host(self, slot: int, peers: Mapping[Peer, str]) -> Host:
-        """What a slot hosts from now on; `peers` do not matter to one that hosts nothing."""
+        """The `Host` for a slot from now on; `peers` do not matter to one that hosts nothing."""
         hosted = self.slots.placement[slot]
         return Host(
             self.storage.uri,
@@ -96,7 +96,7 @@ class SlotContents:
         return {operator: states[operator] for operator in own if operator in states}
 
     def describe(self, slot: int) -> str:
-        """What Spark's UI shows of a slot's job. From any thread."""
+        """The description of a slot's job in Spark's UI. From any thread."""
         empty = "spare" if slot == self.slots.spare else "for a plan that follows"
         hosted = self.names(slot) or empty
         return f"{self.application}: slot {slot + 1} of {len(self.slots.placement)} ({hosted})"

@@ -58,7 +58,7 @@ def _parent(pid: int) -> int | None:
 class Deaths:
     """The last deaths of processes on this host, with the operators in whose turns they died.
 
-    What dies with its executor, or with its daemon, has not died of its operator.
+    A worker that dies with its executor or daemon has not died of its operator.
     """
 
     def __init__(self, application: str, run_id: str) -> None:

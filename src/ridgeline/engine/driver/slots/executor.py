@@ -132,7 +132,7 @@ class SlotExecutor:
         return self._clock.wall()
 
     def poll(self, seconds: float) -> Sequence[ExecutorEvent]:
-        """What has come of the windows; waits at most so long for the first event.
+        """The events of the windows; waits at most `seconds` for the first one.
 
         Raises SparkGoneError, WorkerError, and OperatorError if a slot was lost too often or a `committed`
         failed.
@@ -166,7 +166,7 @@ class SlotExecutor:
     def committed(self, window_id: int, states: Mapping[int, StateVersion]) -> None:
         """Report it to the slots with the next window or `poll`; remove the blocks of the window.
 
-        What `committed` of an operator raises is raised by a later `poll`.
+        An error of an operator's `committed` is raised by a later `poll`.
         """
         self._sender.committed(window_id)
 
@@ -339,7 +339,7 @@ class SlotExecutor:
     def _take_message(self, group: SlotGroup, slot: int, message: FromSlot) -> None:
         """Take a message of a slot in. Raises OperatorError if a `committed` failed.
 
-        What the spare says of windows is void: it was late with them, and others run them.
+        Reports of the spare on windows are void: it was late with them, and others run them.
         """
         if slot == self._slots.spare and is_of_windows(message):
             return
@@ -460,7 +460,7 @@ class SlotExecutor:
         return None if member is None else (member.host, member.pid)
 
     def _look(self, group: SlotGroup) -> None:
-        """What time has brought: slots that others cannot reach, slots that are awaited for long."""
+        """Look for slots that others cannot reach, and slots that are awaited for long."""
         now, contents = self._clock.monotonic(), self._contents
         self._health.check(rows_come=self._feeds.reading)
         try:

@@ -192,7 +192,7 @@ class SlotGroup:
         self._leaving: set[Peer] = set()
         """Slots that are ending while the application runs."""
         self._left: list[Failure] = []
-        """What has failed in their `teardown`."""
+        """Failures in their `teardown`."""
         self._jobs = platform.open_jobs(self._task, describe, need, self._network.wake)
         self.follow(slots.start())
 
@@ -257,7 +257,7 @@ class SlotGroup:
                 self._jobs.cancel(slot)
 
     def poll(self, seconds: float) -> list[GroupEvent]:
-        """What has happened; waits at most so long for it, and returns early if woken.
+        """The events; waits at most `seconds` for one, and returns early if woken.
 
         Raises SparkGoneError if Spark has ended, WorkerError if it can start no Python worker.
         """

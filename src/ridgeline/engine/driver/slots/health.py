@@ -28,7 +28,7 @@ _LOOK_SECONDS = 0.5
 
 
 class Reach:
-    """What is known of the hosts of slots. The thread of windows calls all but `processes`.
+    """Which hosts of slots can be reached. The thread of windows calls all but `processes`.
 
     `limit_seconds`: after so long a silent host is lost. `observe` gets `SlotSilent`.
     """

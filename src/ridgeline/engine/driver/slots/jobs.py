@@ -201,7 +201,7 @@ class SlotJobs:
             return [slot for slot in self._jobs if slot not in self._connected]
 
     def _submit(self, slot: int) -> None:
-        """Give Spark the job. What Spark refuses has ended at once."""
+        """Give Spark the job. A job that Spark refuses has ended at once."""
         try:
             job = self._submitter.submit(slot, self._hosts.get(slot, ()))
         except Exception as error:  # noqa: BLE001  the run decides what it means

@@ -13,7 +13,7 @@ from ridgeline.plan.protocol import WindowRequest
 
 
 class AttemptSender:
-    """What slots are to run, with the rows of Spark sources and a place for large blocks. One thread."""
+    """Sends attempts, with the rows of Spark sources and a place for large blocks. One thread."""
 
     def __init__(self, contents: SlotContents, feeds: Feeds, sharing: BlockSharing) -> None:
         self._contents = contents

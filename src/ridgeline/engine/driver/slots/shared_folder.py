@@ -48,7 +48,7 @@ def shares_memory(hosts: Collection[str], driver_host: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _addresses(host: str) -> frozenset[str]:
-    """What a name stands for; the name itself if it is an address or unknown."""
+    """The addresses of a name; the name itself if it is an address or unknown."""
     try:
         found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
     except OSError:

@@ -32,7 +32,7 @@ _LOST_EXECUTOR = re.compile(
     r"|has failed the maximum allowable number of times: \d+\. Most recent failure reason:"
     r"|has exceeded the maximum allowable total stage attempts: \d+\. Most recent failure reason:"
 )
-"""What Spark gives up with: a task whose executors were lost, a stage whose input was lost with them."""
+"""Texts with which Spark gives up: a task whose executors were lost, a stage whose input was lost."""
 _QUERY = re.compile(r"\[STREAM_FAILED\] Query \[[^]]*\] terminated with exception: ")
 _CANCELLED = "[SPARK_JOB_CANCELLED]"
 _STOPPED = (

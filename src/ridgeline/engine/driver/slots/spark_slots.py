@@ -1,4 +1,4 @@
-"""What slots need of Spark: its cores, its jobs, and where STRAM and slots listen."""
+"""Slots on Spark: its cores, its jobs, and where STRAM and slots listen."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class StoppedWaitingError(RidgelineError):
 
 
 class Jobs(Protocol):
-    """What starts the processes that are slots; see `SlotJobs`."""
+    """Starts the processes that are slots; see `SlotJobs`."""
 
     def start(self, slot: int, hosts: Sequence[str] = ()) -> None:
         """Start a slot that has no job, on one of these hosts if that can be."""
@@ -110,7 +110,7 @@ class SlotPlatform(Protocol):
     """Where slots run."""
 
     listen: Listen
-    """What slots listen on."""
+    """Where slots listen."""
     patience_seconds: float
     """After so long without places for all slots the containers move to fewer."""
     silent_seconds: float
@@ -152,7 +152,7 @@ class SlotPlatform(Protocol):
         """
 
     def capacities(self) -> HostCapacities:
-        """What the hosts have for slots; none where there is nothing to choose."""
+        """The capacity of hosts for slots; none where there is nothing to choose."""
 
     def open_network(self, secret: bytes) -> Network:
         """STRAM's end of the connections. Raises RidgelineError if it cannot listen."""
@@ -164,10 +164,10 @@ class SlotPlatform(Protocol):
         need: Callable[[int], Need],
         wake: Callable[[], None],
     ) -> Jobs:
-        """What starts slots; see `SlotJobs`."""
+        """The starter of slots; see `SlotJobs`."""
 
     def open_feed(self, source: Any) -> Feed:
-        """What reads a micro-batch for an attempt; see `Feed`. Raises what Spark raises."""
+        """The reader of a micro-batch for an attempt; see `Feed`. Raises what Spark raises."""
 
     def open_sharing(self) -> BlockSharing:
         """Where blocks may lie by reference."""
@@ -413,7 +413,7 @@ def seconds_of(setting: str, text: str | None, default: float) -> float:
 
 
 def certificate_of(chain: str | None, key: str | None) -> Certificate | None:
-    """What the settings of TLS name; None without them. Raises RidgelineError if it is of no use."""
+    """The certificate that the settings of TLS name, or None. Raises RidgelineError if it is of no use."""
     if not chain and not key:
         return None
     if chain and key:

@@ -27,7 +27,7 @@ FOLDER = "spark"
 _COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
 _HEAD_LINES = 2  # version and settings
 NO_OFFSET = "-"
-"""What Spark writes for a source that has had nothing yet."""
+"""Spark's text for a source that has had nothing yet."""
 _BEGIN = "begun"
 """The note of the offsets at which sources began, until the first commit has them."""
 _DONE = "done"
