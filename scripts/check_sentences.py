@@ -17,20 +17,20 @@ from pathlib import Path
 WORDS = 25
 PAGES = ("README.md", "CONTRIBUTING.md")
 OURS = {
-    "anew": (27, 4),
-    "dealt|deals?": (8, 2),
-    "everybody": (1, 0),
-    "go(es)? (on|back)": (68, 14),
-    "hears?|heard": (11, 0),
-    "nobody": (51, 1),
-    "put up with": (2, 0),
-    "somebody": (21, 1),
-    "tells?|told": (36, 3),
-    "vain": (4, 0),
-    "whoever": (5, 0),
-    "whose turn": (7, 0),
-    "^so (long|many|much)": (24, 0),
-    "^what": (365, 97),
+    "anew": (3, 4),
+    "dealt|deals?": (3, 2),
+    "everybody": (0, 0),
+    "go(es)? (on|back)": (11, 14),
+    "hears?|heard": (0, 0),
+    "nobody": (5, 1),
+    "put up with": (0, 0),
+    "somebody": (2, 1),
+    "tells?|told": (1, 3),
+    "vain": (2, 0),
+    "whoever": (0, 0),
+    "whose turn": (0, 0),
+    "^so (long|many|much)": (2, 0),
+    "^what": (124, 97),
 }
 """Words (`^`: that open a sentence) for which the field has better ones, and how often docstrings and pages
 have them. Pages that are made from the code do not count.
@@ -41,7 +41,7 @@ OUR_NAMES = re.compile(
     r"(^|_)(told|tells?|hears?|heard|anew|goes_on|go_on|nobody|somebody|whoever|so_long|so_many|vain|dealt)(_|$)"
 )
 """Such words in names of functions, classes, arguments, variables and attributes."""
-MOST_NAMES = 51
+MOST_NAMES = 15
 """How many names have one. Public names stay, such as `Policy.told`."""
 MADE = {"attributes.md", "cli.md", "guides.md", "metrics.md", "operators.md", "reference.md"}
 PATTERNS = {

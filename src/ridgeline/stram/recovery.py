@@ -18,7 +18,7 @@ class Fault:
     """A failure that waits until the windows before `first` are committed.
 
     `window_id`: the window that it is counted for. `counts`: false if a container only needs the committed
-    states to deal with it. `checked`: the files of states have been checked.
+    states to continue. `checked`: the files of states have been checked.
     """
 
     window_id: int
@@ -29,7 +29,7 @@ class Fault:
 
 
 class Recovery:
-    """The failure that is being dealt with, and which windows take care after it."""
+    """The failure that is being handled, and which windows take care after it."""
 
     def __init__(self, attributes: Mapping[str, Mapping[str, Any]]) -> None:
         """`attributes`: of operators, by logical name and by physical title."""

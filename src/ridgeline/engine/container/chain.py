@@ -102,7 +102,7 @@ def _takes_batches(runtime: OperatorRuntime) -> bool:
 
 
 class Relay:
-    """One window of a chain. `on_turn` is called with each operator whose turn begins, again and again."""
+    """One window of a chain. `on_turn` is called with each operator before its callbacks, for each batch."""
 
     def __init__(self, chain: Chain, timeline: Timeline, on_turn: Callable[[OperatorRuntime], None]) -> None:
         self._chain = chain

@@ -84,9 +84,8 @@ class WindowExecutor(Protocol):
         """Run the containers of this plan from now on; no window is under way.
 
         Parts that the plan does not touch stay: operators with their instances, containers in their
-        processes.
-        The next request names the states. It may be a plan that was not prepared: the one before, to which
-        the run goes back. Raises RidgelineError.
+        processes. The next request names the states. It may be a plan that was not prepared: the one before,
+        to which the run returns. Raises RidgelineError.
         """
 
     def abandon(self) -> None:

@@ -204,7 +204,7 @@ class Hangs:
         )
 
     def _turn_of(self, host: str, pid: int) -> Turn | None:
-        """Whose turn it is in a process of this host, if that belongs to an attempt under way."""
+        """The operator in turn in a process of this host, if it belongs to an attempt under way."""
         turn = turn_of(pid) if host == _HOST else None
         if turn is None or turn.run_id != self._run_id or not self._runs(turn.window_id, turn.attempt):
             return None

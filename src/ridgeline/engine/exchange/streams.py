@@ -65,10 +65,10 @@ def silence_of(connected: socket.socket) -> Silence:
         return Silence(0.0, 0.0)
     info = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
     retransmissions, probes, doublings = info[2:5]
-    timeout, unacknowledged, sent, heard = (
+    timeout, unacknowledged, sent, received = (
         int.from_bytes(info[at : at + 4], sys.byteorder) for at in (8, 24, 44, 56)
     )
-    seconds, asked = heard / 1e3, 0.0
+    seconds, asked = received / 1e3, 0.0
     if unacknowledged and retransmissions >= _RETRANSMISSIONS:
         asked = sent / 1e3
     elif probes >= _RETRANSMISSIONS:  # of these it does not say when

@@ -33,7 +33,7 @@ class Turn(NamedTuple):
 
 
 class Death(NamedTuple):
-    """A dead process, whose turn it was, and what it wrote in a crash ("" if it was killed or left)."""
+    """A dead process, the operator in turn, and its stack from a crash ("" if it was killed or left)."""
 
     pid: int
     turn: Turn
@@ -86,7 +86,7 @@ def turn_of(pid: int) -> Turn | None:
 
 
 def death_of(application: str, operator: PhysicalOperator, window_id: int, died: Sequence[Death]) -> Failure:
-    """The failure of an operator in whose turn worker processes have died."""
+    """The failure of an operator that was in turn when worker processes died."""
     dump = max(death.dump for death in died)
     times = " twice" if len(died) > 1 else ""
     reason = dump.partition("\n")[0].removeprefix("Fatal Python error: ")

@@ -25,7 +25,7 @@ _before = 0.0
 _usual = (0, 0, 0)
 """Python's thresholds: first the number of new objects after which garbage is collected."""
 _OBJECTS_PER_TUPLE = 4
-"""It comes, others are made of it: they are alive, so to look for garbage among them is in vain."""
+"""It comes, others are made of it: they are alive, so looking for garbage among them finds none."""
 _OBJECTS_PER_REPORT = 128
 """Sixteen of an operator, in eight windows that are under way or kept for figures."""
 

@@ -1,6 +1,6 @@
 """The containers of one plan in this worker process, and what surrounds a container's work.
 
-While a container works its process sends heartbeats for it, and the black box says whose turn it is. A
+While a container works its process sends heartbeats for it, and the black box names the operator in turn. A
 process that Spark ends tears its containers down first.
 """
 

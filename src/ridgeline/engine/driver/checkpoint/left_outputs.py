@@ -42,7 +42,7 @@ class _Shown:
 class TakingBack:
     """The work on outputs that a rewind to a window needs.
 
-    `windows`: those that become void, and the one to go back to, the newest first. `outputs`: those of the
+    `windows`: those that become void, and the target of the rewind, the newest first. `outputs`: those of the
     last window, which are open. `going`: those that continue; nothing is done with them.
     """
 
@@ -60,7 +60,7 @@ class TakingBack:
 
     @property
     def target(self) -> Manifest:
-        """The window to go back to."""
+        """The target of the rewind."""
         return self.windows[-1]
 
     def _find(self) -> Iterator[_Shown]:

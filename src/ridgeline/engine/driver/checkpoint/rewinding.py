@@ -116,7 +116,7 @@ def _not_left(kept: Iterable[Manifest]) -> Iterator[Manifest]:
 
 
 def _check(checkpoint: Checkpoint, target: Manifest, last: Manifest) -> None:
-    """Raise CheckpointError if something else than states and outputs would have to go back."""
+    """Raise CheckpointError if something else than states and outputs would have to be rewound."""
     what = f"cannot rewind `{checkpoint.storage.uri}` to window {target.window_id}"
     if target.offsets is not None or last.offsets is not None:
         why = "its Spark sources have a log of their own, which only goes forward"

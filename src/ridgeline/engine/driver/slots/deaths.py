@@ -1,4 +1,4 @@
-"""Why a slot is lost: whose turn it was in its process, or what is known of that."""
+"""Why a slot is lost: the operator in turn in its process, or what is known of the process."""
 
 from __future__ import annotations
 

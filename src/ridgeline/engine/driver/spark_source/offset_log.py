@@ -65,11 +65,11 @@ class SparkLog:
                 msg = f"{found}; {_RESTORE}"
                 raise CheckpointError(msg)
             if last is None:
-                self._begin_anew()
+                self._restart_log()
                 return
             self._window, self._last = committed, self._comparable(last)
             self._mend_files(self._last)
-            self._plan_anew(self._last)
+            self._drop_planned(self._last)
             self._mend_entries(self._last, done)
 
     def offsets(self, window_id: int) -> SourceOffsets:
@@ -171,7 +171,7 @@ class SparkLog:
 
     # What Spark has planned beyond the last commit ----------------------------------------------------------
 
-    def _plan_anew(self, known: SourceOffsets) -> None:
+    def _drop_planned(self, known: SourceOffsets) -> None:
         """Remove what Spark has planned beyond the last commit: it may not be as Spark wrote it.
 
         Spark plans that window again. Nothing of it was seen by anybody.
@@ -192,7 +192,7 @@ class SparkLog:
                 ],
             )
 
-    def _begin_anew(self) -> None:
+    def _restart_log(self) -> None:
         """Nothing is committed: remove what Spark has planned, but for the offsets at which sources began.
 
         Where these were noted, they are written again if they are damaged.
