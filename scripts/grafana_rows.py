@@ -69,8 +69,6 @@ def _quantiles(metric: str, *by: str, legend: str = "") -> tuple[Query, ...]:
 
 _PARTITION = ("operator", "partition")
 _TITLE = "{{operator}}[{{partition}}]"
-_PLACED = {"Queue", "Windows behind", "Rejected records", "Failures and dropped windows", "State"}
-"""Panels below that take lines of the table of operators' metrics."""
 
 
 def _of_table(panel: str, *, operators: bool = False) -> tuple[Query, ...]:
@@ -82,12 +80,6 @@ def _of_table(panel: str, *, operators: bool = False) -> tuple[Query, ...]:
     )
 
 
-_PANELS_OF_TABLE = tuple(
-    Panel(title, "timeseries", 8, _of_table(title, operators=True))
-    for title in dict.fromkeys(row.graph.panel for row in OPERATOR_METRICS if row.graph is not None)
-    if title not in _PLACED
-)
-"""Panels that only the table of operators' metrics has."""
 ROWS: dict[str, tuple[Panel, ...]] = {
     "Verdict": (
         Panel("Verdict", "stat", 4, (Query("verdict", legend="{{verdict}}"),), height=6),
@@ -200,7 +192,6 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             8,
             _of_table("Failures and dropped windows", operators=True),
         ),
-        *_PANELS_OF_TABLE,
     ),
     "Record age": (
         Panel(
@@ -357,3 +348,9 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     ),
 }
 """The panels of the dashboard, row by row."""
+_PLACED = {panel.title for row in ROWS.values() for panel in row}
+ROWS["Operators"] += tuple(
+    Panel(title, "timeseries", 8, _of_table(title, operators=True))
+    for title in dict.fromkeys(row.graph.panel for row in OPERATOR_METRICS if row.graph is not None)
+    if title not in _PLACED
+)
