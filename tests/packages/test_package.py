@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.api.errors import PackageError
-from ridgeline.packages.package import open_package
-from ridgeline.packages.requirements import needs
+from ridgeline.packages.package import needs, open_package
 from support.packages.wheels import APPLICATION, FILES, build_shop, write_wheel
 
 

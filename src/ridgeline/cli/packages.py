@@ -114,7 +114,7 @@ def get_package_info(file: File, as_json: AsJson = False) -> None:
 
     Exit codes: 0 done, 2 the package cannot be read.
     """
-    from ridgeline.packages.requirements import needs
+    from ridgeline.packages.package import needs
 
     package = _opened(file)
     required = list(needs(package.requirements, package.extras))

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from ridgeline.api.errors import PackageError
-from ridgeline.packages.targets import unpacked_paths
-from ridgeline.packages.zipped import ZippedFiles, fault
+from ridgeline.packages.zipped import ZippedFiles, fault, unpacked_paths
 
 _PREFIX = "ridgeline-package-"
 _LOCK = "lock"

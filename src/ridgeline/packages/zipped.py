@@ -1,4 +1,4 @@
-"""A zip file of unknown origin: what it may hold is checked before anything is read or unpacked."""
+"""A package's zip file, of unknown origin: all is checked before anything is read or unpacked."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import stat
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib.machinery import all_suffixes
 from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import IO, Self
@@ -43,6 +44,8 @@ _FAILURES = (
     ValueError,
 )
 AGAIN = "build it again, or copy it again"
+_MODULES = ("purelib", "platlib")
+_UNUSED = ("headers", "scripts")
 
 
 class ZippedFiles:
@@ -197,3 +200,35 @@ def _short(text: str) -> str:
     """A name or message of the package's, safe to be shown."""
     shown = printable(text).replace("`", "'")
     return shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
+
+
+def unpacked_paths(files: ZippedFiles) -> dict[str, str]:
+    """The path of each file by its name, all from the one folder that is put on the path.
+
+    Scripts and headers, which only an installed package has use for, are left out. Raises PackageError.
+    """
+    found: dict[str, str] = {}
+    for name in files.names:
+        first, _, rest = name.partition("/")
+        if not first.endswith(".data"):
+            found[name] = name
+            continue
+        scheme, _, path = rest.partition("/")
+        if scheme in _MODULES and path:
+            found[name] = path
+        elif scheme not in _UNUSED:
+            remedy = "put data files beside the modules, and read them by `importlib.resources`"
+            raise fault(files.path, f"has `{name}`, which is for the environment of Python itself", remedy)
+    if len(set(found.values())) < len(found):
+        raise fault(files.path, "has two files for one place", "build it again")
+    return found
+
+
+def importable(paths: Iterable[str]) -> frozenset[str]:
+    """The names of the modules and packages on the top level."""
+    names = set()
+    for path in paths:
+        if any(path.endswith(suffix) for suffix in all_suffixes()):
+            first = path.partition("/")[0]
+            names.add(first.partition(".")[0])
+    return frozenset(names)
