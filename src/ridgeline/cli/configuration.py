@@ -1,4 +1,4 @@
-"""Configuration of a command: its layers, the options of a run in them, and what they come to."""
+"""Configuration of a command: its layers, the options of a run in them, and the values that result."""
 
 from __future__ import annotations
 

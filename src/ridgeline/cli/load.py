@@ -348,7 +348,7 @@ def _names_of(file: Path) -> set[str]:
 
 
 def module_stem(file: Path) -> str:
-    """The name of a file as that of a module: without what no name may have."""
+    """The name of a file as that of a module: other characters become `_`."""
     stem = re.sub(r"\W", "_", file.stem)
     return stem if stem.isidentifier() else f"_{stem}"
 

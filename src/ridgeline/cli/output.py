@@ -76,7 +76,7 @@ def unread() -> bool:
 
 
 def discard(file: IO[str]) -> None:
-    """Let what is written to a file go nowhere, also what waits in its buffer."""
+    """Discard what is written to a file from now on, and what is in its buffer."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, file.fileno())
     os.close(nowhere)

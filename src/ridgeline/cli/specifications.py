@@ -20,7 +20,7 @@ from ridgeline.service import registry
 
 
 def write_plan(logical: LogicalPlan, file: str) -> None:
-    """Write what a plan says, with all that was given from outside, in the form that the file's suffix names.
+    """Write a plan, with all that was given from outside, in the form that the file's suffix names.
 
     Raises CommandError, and ValidationError naming what cannot be written.
     """
@@ -35,7 +35,7 @@ def write_plan(logical: LogicalPlan, file: str) -> None:
 
 
 def write_running(app: str, file: str) -> None:
-    """Write what a running application is, with all changes. Raises CommandError, RidgelineError."""
+    """Write a running application, with all changes. Raises CommandError, RidgelineError."""
     from ridgeline.cli.remote import shared
 
     form = form_named(file)

@@ -152,7 +152,7 @@ def _command(texts: Iterable[str]) -> str:
 
 
 def open_package(path: Path) -> Package:
-    """Read what a package says of itself, and check that it is whole. Runs no code of it.
+    """Read the metadata of a package, and check that it is whole. Runs no code of it.
 
     Raises PackageError for what is damaged, would do harm, or has no application.
     """

@@ -52,7 +52,7 @@ class ZippedFiles:
     """The files in a zip file, by name; folders are left out. A context manager."""
 
     def __init__(self, path: Path) -> None:
-        """Open the file and check what it says of itself. Raises PackageError, naming what was found."""
+        """Open the file and check its directory. Raises PackageError, naming what was found."""
         self.path = path
         try:
             with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Asking a running application of this process for a change, and waiting until it is made."""
+"""Requests for changes of a running application of this process, and the wait until they are made."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class PolicyThread:
         return self._most_slots
 
     def close(self) -> None:
-        """Decide nothing any more."""
+        """Stop deciding."""
         self._over.set()
         self._committed.set()
         self._unsubscribe()

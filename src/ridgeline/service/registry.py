@@ -58,7 +58,7 @@ class Registration:
         self.path = path
 
     def close(self) -> None:
-        """Take the entry out. May be called twice."""
+        """Remove the entry. May be called twice."""
         with contextlib.suppress(OSError):
             self.path.unlink()
 

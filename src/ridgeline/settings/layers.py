@@ -1,4 +1,4 @@
-"""Layers of configuration: what is said of applications from outside, by whom, and how it is written."""
+"""Layers of configuration: values for applications from outside, their sources, and their form."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Layer:
     `name`: which layer it is, "user file". `origin`: what a user reads: a file, `-D`. Of two `values` that
     say the same the later one counts. `strict`: a key that names nothing is a fault. `only`: whether what it
     says of operators are properties or attributes; "": both. `variables`: its keys are written as variables
-    of the environment are, without `RIDGELINE__`. `places`: where each key is said, if not in `origin`;
+    of the environment are, without `RIDGELINE__`. `places`: where each key is set, if not in `origin`;
     `line_of`: the line of a key, if it is known.
     """
 
@@ -43,7 +43,7 @@ class Layer:
     places: Mapping[str, str] = field(default_factory=dict)
 
     def place(self, key: str) -> str:
-        """Where a key is said, as a user reads it."""
+        """The place where a key is set, as a user reads it."""
         if key in self.places:
             return self.places[key]
         line = self.line_of(key)
@@ -70,7 +70,7 @@ class Setting:
 
     @property
     def place(self) -> str:
-        """Where it is said, as a user reads it."""
+        """The place where it is set, as a user reads it."""
         return self.layer.place(self.key)
 
     def fault(self, what: str, remedy: str) -> Fault:

@@ -1,4 +1,4 @@
-"""Resolve layers of configuration: one value for each property and attribute, and who said it.
+"""Resolve layers of configuration: one value for each property and attribute, and its source.
 
 A higher layer wins. Within a layer what is said of one application wins over what is said of all. Among
 these an operator's name wins over that of its module, and any name over a wildcard. A wildcard wins over a
@@ -33,7 +33,7 @@ Kind = str
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A value that was said, and how much it counts."""
+    """The value of one setting, and its priority."""
 
     rank: Rank
     setting: Setting
@@ -146,7 +146,7 @@ class _Resolver:
     # What a setting is for ----------------------------------------------------------------------------------
 
     def _operator(self, setting: Setting) -> None:
-        """Apply what is said of operators."""
+        """Apply the settings of operators."""
         if is_wild(setting.path):
             self._wildcard(setting)
             return
@@ -258,7 +258,7 @@ class _Resolver:
         choices.append(Choice((*rank, setting.position), setting))
 
     def _take(self) -> None:
-        """Take what counts most, and leave out entries of what a higher layer gives as a whole."""
+        """Take the setting of the highest priority, without entries of what a higher layer gives as a whole."""
         choices = self._found.choices
         for several in choices.values():
             several.sort(key=lambda choice: choice.rank, reverse=True)
@@ -273,7 +273,7 @@ class _Resolver:
             (self._found.properties if kind == "property" else self._found.attributes)[key] = value
 
     def _replaced(self, key: str, choice: Choice) -> bool:
-        """True if something that counts more gives the whole of which this is an entry."""
+        """True if a setting of higher priority gives the whole of which this is an entry."""
         whole = key.rpartition(".")[0]
         while whole:
             above = self._found.choices.get(("property", whole))

@@ -14,7 +14,7 @@ from ridgeline.cli.errors import CommandError, make_console
 from ridgeline.cli.remote.shared import make_console as make_output
 from ridgeline.cli.remote.shared import print_json
 from ridgeline.cli.running.report import read_report
-from ridgeline.cli.running.summary import WIDEST, print_figures, say
+from ridgeline.cli.running.summary import WIDEST, print_metrics, say
 from ridgeline.cli.units import count, duration, milliseconds, plural, time_of_day
 from ridgeline.cli.views.lists import latency_table
 from ridgeline.cli.views.path import critical_path_parts
@@ -118,7 +118,7 @@ def _print_run(measurement: Measurement) -> None:
     run = measurement.summary()
     if run["last"] is None:
         say(console, Text("no window was committed"))
-    print_figures(console, run, read_report(AsOf(measurement), measurement.at))
+    print_metrics(console, run, read_report(AsOf(measurement), measurement.at))
 
 
 def _print_window(window: WindowAnswer, path: CriticalPathAnswer) -> None:

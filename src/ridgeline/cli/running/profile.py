@@ -84,7 +84,7 @@ class Profile:
                 self._record()
 
     def _record(self) -> None:
-        """Of the workers, the one that has worked the most."""
+        """Record the driver and the worker that was busy for longest."""
         self._recording = True
         if self._graphs is None:
             return

@@ -1,4 +1,4 @@
-"""The figures at a run's end: read once, drawn by `summary`, also when a log is replayed."""
+"""The metrics at a run's end: read once, drawn by `summary`, also when a log is replayed."""
 
 from __future__ import annotations
 

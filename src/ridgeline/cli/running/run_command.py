@@ -78,11 +78,11 @@ class RunCommand:
                     self._profile.finish()
         self._over = True
         if not settings.view.quiet:
-            figures = None
+            metrics = None
             if self._watch is not None:
-                figures = self._watch.summary(), read_report(self._watch, self._clock.wall())
+                metrics = self._watch.summary(), read_report(self._watch, self._clock.wall())
             found = () if self._run is None else results(self._run.publishers)
-            print_summary(self._console, outcome, figures, settings, self._stopper.stopped_by, found)
+            print_summary(self._console, outcome, metrics, settings, self._stopper.stopped_by, found)
             self._print_profile()
         if self._unread:
             if not outcome.ended:

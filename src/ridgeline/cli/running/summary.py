@@ -44,7 +44,7 @@ def ended_line(outcome: Outcome, stopped_by: str) -> str:
 def print_summary(
     console: Console,
     outcome: Outcome,
-    figures: tuple[RunSummaryAnswer, Report] | None,
+    metrics: tuple[RunSummaryAnswer, Report] | None,
     settings: RunSettings,
     stopped_by: str,
     collected: Iterable[Text] = (),
@@ -52,15 +52,15 @@ def print_summary(
     """Print how it ended, what operators did, where time went, what was `collected`, and how to continue."""
     console.print()
     say(console, Text(ended_line(outcome, stopped_by), "bold green" if outcome.ended else "bold"))
-    if figures is not None:
-        print_figures(console, *figures)
+    if metrics is not None:
+        print_metrics(console, *metrics)
     for line in collected:
         say(console, line)
     print_continuation(console, settings, outcome.checkpoint, ended=outcome.ended)
 
 
-def print_figures(console: Console, run: RunSummaryAnswer, report: Report) -> None:
-    """Print what a run's events add up to; nothing if no window was committed."""
+def print_metrics(console: Console, run: RunSummaryAnswer, report: Report) -> None:
+    """Print the metrics of a run; nothing if no window was committed."""
     if run["last"] is None:
         return
     width = min(console.width, WIDEST)

@@ -47,7 +47,7 @@ class RunMetrics(Protocol):
 
 
 class View:
-    """Shows nothing (`--quiet`), and says what there is to show.
+    """The interface of views; it shows nothing itself (`--quiet`).
 
     Calls come from several threads, one at a time each.
     """
@@ -161,7 +161,7 @@ def stopping_line(progress: ProgressAnswer | None) -> str:
 
 
 def service_line(url: str) -> str:
-    """Where the run's figures can be asked for."""
+    """The address of the run's web service."""
     return f"figures at {url}"
 
 

@@ -1,4 +1,4 @@
-"""Bodies: of a request, a JSON object that everything behind it can hold; of an answer, JSON for others."""
+"""Bodies: of requests, JSON objects with values that can be stored; of answers, strict JSON."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class Connections:
         return self._number
 
     async def accept(self, listening: socket.socket, protocol: Callable[[], asyncio.Protocol]) -> NoReturn:
-        """Let clients in, one by one, each with a new protocol; not faster than refusals may cost.
+        """Accept clients one by one, each with a new protocol; slower while many are refused.
 
         asyncio's own server takes as many at once as wait, whose descriptors are then gone.
         """
@@ -170,41 +170,41 @@ class Connections:
 
 
 class BoundedProtocol(H11Protocol):
-    """One connection of the web service, which says what it is at."""
+    """One connection of the web service, which reports its state to `Connections`."""
 
     def __init__(self, connections: Connections, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._bounds = connections
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """As asyncio says."""
+        """Count the connection; it may be refused."""
         super().connection_made(transport)
         self._bounds.enter(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """As asyncio says."""
+        """Count the connection no more."""
         self._bounds.leave(self)
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        """As uvicorn has it; afterwards a request may have begun."""
+        """Read what has arrived; afterwards a request may have begun."""
         super().handle_events()
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and not cycle.response_complete:
             self._bounds.busy(self)
 
     def on_response_complete(self) -> None:
-        """As uvicorn has it: what follows is the next request."""
+        """Wait for the next request."""
         if not self.transport.is_closing():
             self._bounds.idle(self)
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """As asyncio says: the client does not read."""
+        """Stop writing: the client does not read."""
         self._bounds.stalled(self)
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """As asyncio says: the client reads."""
+        """Write again: the client reads."""
         self._bounds.reads(self)
         super().resume_writing()

@@ -78,7 +78,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request: what is asked, and of what.
+    """One request: its parameters, and the application that it is about.
 
     `values` are the parameters, parsed; those of the query that are not given are missing.
     """

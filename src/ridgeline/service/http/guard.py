@@ -1,4 +1,4 @@
-"""Who may ask the web service for what, by its hosts and its tokens."""
+"""Access control of the web service: by the host that a request names, and by tokens."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Guard:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse other hosts, and who has not the token; pass everything else on."""
+        """Refuse requests for other hosts, or without the token; pass on all others."""
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})  # there are none
             return
