@@ -258,7 +258,7 @@ class _Resolver:
         choices.append(Choice((*rank, setting.position), setting))
 
     def _take(self) -> None:
-        """Take the setting of the highest priority, without entries of what a higher layer gives as a whole."""
+        """Take the highest priorities, without entries of what a higher layer gives as a whole."""
         choices = self._found.choices
         for several in choices.values():
             several.sort(key=lambda choice: choice.rank, reverse=True)
