@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ridgeline.api.errors import ValidationError
@@ -23,13 +24,72 @@ def build_execution(logical: LogicalPlan, physical: PhysicalPlan) -> ExecutionPl
     is in that container too, or in an earlier stage. Raises ValidationError if localities contradict each
     other.
     """
-    planner = _Planner(logical, physical)
-    groups = find_groups(planner.nodes, planner.edges, joins_of(logical.affinity, planner.nodes))
+    parts = _sorted(logical, physical)
+    nodes = [Node(one.name, one.is_input, len(parts.partitions[one.name])) for one in logical.operators]
+    edges = _edges(logical)
+    groups = find_groups(nodes, edges, joins_of(logical.affinity, nodes))
     if groups.faults:
         raise ValidationError(logical.application, groups.faults)
+    planner = _Planner(parts, nodes, edges, _strangers(logical))
     for group in groups.groups:
         planner.place(group)
     return planner.plan()
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The physical operators, by id, and which of them belong together.
+
+    Attributes:
+        partitions: Of each logical operator.
+        before: The operators that each reads.
+        finals: The unifiers before a partition that feed that one only.
+        merging: The other unifiers of each logical operator's outputs.
+        sliders: Behind each partition.
+        names: The logical operator of each partition.
+    """
+
+    partitions: Mapping[str, Sequence[int]]
+    before: Mapping[int, Sequence[int]]
+    finals: Mapping[int, Sequence[int]]
+    merging: Mapping[str, Sequence[int]]
+    sliders: Mapping[int, Sequence[int]]
+    names: Mapping[int, str]
+
+
+def _sorted(logical: LogicalPlan, physical: PhysicalPlan) -> _Parts:
+    """Sort the physical operators into partitions, their sliders, final and intermediate unifiers."""
+    before, fed = defaultdict[int, list[int]](list), defaultdict[int, set[int]](set)
+    for stream in physical.streams:
+        before[stream.sink].append(stream.source)
+        fed[stream.source].add(stream.sink)
+    partitions: dict[str, list[int]] = {operator.name: [] for operator in logical.operators}
+    finals, sliders = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
+    merging = defaultdict[str, list[int]](list)
+    for operator in physical.operators:
+        sinks = fed[operator.id]
+        if not operator.unifier:
+            partitions[operator.name].append(operator.id)
+        elif operator.slider:
+            sliders[before[operator.id][0]].append(operator.id)
+        elif len(sinks) == 1 and not any(physical.operator(sink).unifier for sink in sinks):
+            finals[next(iter(sinks))].append(operator.id)
+        else:
+            merging[operator.name].append(operator.id)
+    names = {identity: name for name, ids in partitions.items() for identity in ids}
+    return _Parts(partitions, before, finals, merging, sliders, names)
+
+
+def _strangers(logical: LogicalPlan) -> Mapping[str, set[str]]:
+    """The operators that rules keep apart from each, or for which they leave other hosts."""
+    found = defaultdict[str, set[str]](set)
+    for first, second in (pair for rule in logical.affinity for pair in rule.pairs):
+        found[first].add(second)
+        found[second].add(first)
+    limits = limits_of(logical.affinity)
+    for name, limit in limits.items():
+        found[name] |= {other for other, of_other in limits.items() if of_other != limit}
+    return found
 
 
 @dataclass(slots=True, eq=False)
@@ -39,111 +99,69 @@ class _Box:
     stage: int
     operators: list[int] = field(default_factory=list)
 
+    def is_last_of(self, boxes: Iterable[_Box]) -> bool:
+        """True if all others are in earlier stages."""
+        return all(other is self or other.stage < self.stage for other in boxes)
+
 
 class _Planner:
-    """Places one group of operators after the other, in topological order."""
+    """Places one group of operators after the other, in topological order. `strangers`: kept apart."""
 
-    def __init__(self, logical: LogicalPlan, physical: PhysicalPlan) -> None:
-        """Sort the physical operators into partitions, their sliders, final and intermediate unifiers.
-
-        A final unifier feeds one partition only.
-        """
-        self.partitions: dict[str, list[int]] = {operator.name: [] for operator in logical.operators}
-        self.before: dict[int, list[int]] = {operator.id: [] for operator in physical.operators}
-        self.finals: dict[int, list[int]] = {operator.id: [] for operator in physical.operators}
-        self.merging: dict[str, list[int]] = {operator.name: [] for operator in logical.operators}
-        self.sliders: dict[int, list[int]] = {operator.id: [] for operator in physical.operators}
+    def __init__(
+        self,
+        parts: _Parts,
+        nodes: Sequence[Node],
+        edges: Sequence[Edge],
+        strangers: Mapping[str, Collection[str]],
+    ) -> None:
+        self.parts, self.nodes, self.edges, self.strangers = parts, nodes, edges, strangers
         self.home: dict[int, _Box] = {}
         self.boxes: list[_Box] = []
-        final = set()
-        fed: dict[int, set[int]] = {operator.id: set() for operator in physical.operators}
-        for stream in physical.streams:
-            self.before[stream.sink].append(stream.source)
-            fed[stream.source].add(stream.sink)
-        sliders = {operator.id for operator in physical.operators if operator.slider}
-        for slider in sorted(sliders):
-            self.sliders[self.before[slider][0]].append(slider)
-        merging = [op.id for op in physical.operators if op.unifier and op.id not in sliders]
-        for unifier in merging:
-            (sink, *others) = sorted(fed[unifier])
-            if not others and not physical.operator(sink).unifier:
-                self.finals[sink].append(unifier)
-                final.add(unifier)
-        for operator in physical.operators:
-            if not operator.unifier:
-                self.partitions[operator.name].append(operator.id)
-            elif operator.id not in final and operator.id not in sliders:
-                self.merging[operator.name].append(operator.id)
-        self.names = list(self.partitions)
-        self.names_by_id = {
-            operator.id: operator.name for operator in physical.operators if not operator.unifier
-        }
-        self.nodes = [Node(op.name, op.is_input, len(self.partitions[op.name])) for op in logical.operators]
-        self.edges = _edges(logical)
-        self.strangers: dict[str, set[str]] = {name: set() for name in self.partitions}
-        for first, second in (pair for rule in logical.affinity for pair in rule.pairs):
-            self.strangers[first].add(second)
-            self.strangers[second].add(first)
-        limits = limits_of(logical.affinity)
-        for name, limit in limits.items():
-            self.strangers[name] |= {other for other, of_other in limits.items() if of_other != limit}
 
-    def place(self, group: tuple[int, ...]) -> None:
+    def place(self, group: Sequence[int]) -> None:
         """Put the partitions of a group, and the unifiers before and behind them, into containers."""
-        operators = [self.partitions[self.names[node]] for node in group]
-        for partition in range(len(operators[0])):
+        parts = self.parts
+        operators = [parts.partitions[self.nodes[node].name] for node in group]
+        for partition, ids in enumerate(zip(*operators, strict=True)):
             unit = [
-                identity
-                for own in (ids[partition] for ids in operators)
-                for identity in (*self.finals[own], own, *self.sliders[own])
+                one for own in ids for one in (*parts.finals.get(own, ()), own, *parts.sliders.get(own, ()))
             ]
-            waits = [
-                self.home[source]
-                for identity in unit
-                for source in self.before[identity]
-                if source not in unit
-            ]
-            box = self.fusable(group, partition, waits) or self.new(
-                1 + max((other.stage for other in waits), default=-1)
-            )
-            self.fill(box, unit)
+            waits = [self.home[one] for own in unit for one in parts.before.get(own, ()) if one not in unit]
+            self.fill(self.fusable(group, partition, waits) or self.new(waits), unit)
         for node in group:
-            for identity in self.merging[self.names[node]]:
-                self.fill(
-                    self.new(1 + max(self.home[source].stage for source in self.before[identity])), [identity]
-                )
+            for unifier in parts.merging.get(self.nodes[node].name, ()):
+                self.fill(self.new([self.home[source] for source in parts.before[unifier]]), [unifier])
 
-    def fusable(self, group: tuple[int, ...], partition: int, waits: Sequence[_Box]) -> _Box | None:
+    def fusable(self, group: Sequence[int], partition: int, waits: Sequence[_Box]) -> _Box | None:
         """The upstream container that a partition of a group may run in; None if there is none.
 
         There is never more than one: all others are in earlier stages.
         """
-        entering = [edge for edge in self.edges if edge.sink in group and edge.source not in group]
-        apart = {
-            id(self.home[identity])
-            for edge in entering
-            if edge.apart
-            for identity in self.partitions[self.names[edge.source]]
-        }
+        entering = self.entering(group)
+        apart = {id(self.home[one]) for edge in entering if edge.apart for one in self.sources_of(edge)}
         for edge in entering:
             if not edge.apart and one_to_one(self.nodes, edge):
-                box = self.home[self.partitions[self.names[edge.source]][partition]]
-                if (
-                    id(box) not in apart
-                    and not self.refused(group, box)
-                    and all(other is box or other.stage < box.stage for other in waits)
-                ):
+                box = self.home[self.sources_of(edge)[partition]]
+                if id(box) not in apart and box.is_last_of(waits) and not self.refused(group, box):
                     return box
         return None
 
-    def refused(self, group: tuple[int, ...], box: _Box) -> bool:
-        """True if a rule wants an operator of a group apart from one that is in a container."""
-        there = {self.names_by_id.get(identity, "") for identity in box.operators}
-        return any(not there.isdisjoint(self.strangers[self.names[node]]) for node in group)
+    def entering(self, group: Sequence[int]) -> list[Edge]:
+        """The streams from other groups."""
+        return [edge for edge in self.edges if edge.sink in group and edge.source not in group]
 
-    def new(self, stage: int) -> _Box:
-        """Create an empty container."""
-        box = _Box(stage)
+    def sources_of(self, edge: Edge) -> Sequence[int]:
+        """The partitions that a stream comes from."""
+        return self.parts.partitions[self.nodes[edge.source].name]
+
+    def refused(self, group: Sequence[int], box: _Box) -> bool:
+        """True if a rule wants an operator of a group apart from one that is in a container."""
+        there = {self.parts.names.get(one, "") for one in box.operators}
+        return any(not there.isdisjoint(self.strangers.get(self.nodes[node].name, ())) for node in group)
+
+    def new(self, waits: Sequence[_Box]) -> _Box:
+        """Create an empty container, in the first stage after those that it waits for."""
+        box = _Box(1 + max((other.stage for other in waits), default=-1))
         self.boxes.append(box)
         return box
 
