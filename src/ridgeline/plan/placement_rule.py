@@ -84,30 +84,37 @@ def find_homeless(rules: Sequence[PlacementRule], homes: Mapping[Locality, Homes
     `homes`: what shares a host (NODE_LOCAL), and what shares a rack (RACK_LOCAL).
     """
     for level, of_operator in homes.items():
-        named: dict[int, list[PlacementRule]] = {}
-        for rule in rules:
-            if rule.hosts and rule.locality is level:
-                for home in {home for name in rule.operators for home in of_operator[name]}:
-                    named.setdefault(home, []).append(rule)
-        left: dict[int, frozenset[str]] = {}
-        for home, of_home in named.items():
-            kept = [frozenset(rule.hosts) for rule in of_home if not rule.apart]
-            if kept:
-                barred = frozenset(host for rule in of_home if rule.apart for host in rule.hosts)
-                left[home] = frozenset.intersection(*kept) - barred
-                if not left[home]:
-                    names = [name for name, inside in of_operator.items() if home in inside]
-                    yield _fault(rules, of_home, f"leave nowhere for {listed(names)}")
-        for rule in rules:
-            if rule.apart and not rule.hosts and rule.locality is level:
-                for first, second in (*rule.pairs, *((name, name) for name in rule.spread)):
-                    both = {*of_operator[first], *of_operator[second]}
-                    places = frozenset().union(*(left.get(home, ()) for home in both))
-                    needed = len(both) if first == second else 2
-                    if both <= left.keys() and len(places) < needed:
-                        of_both = [one for home in sorted(both) for one in named[home]]
-                        names = list(dict.fromkeys((first, second)))
-                        yield _fault(rules, [rule, *of_both], f"leave too few places for {listed(names)}")
+        of_level = [rule for rule in rules if rule.locality is level]
+        named = _rules_by_home(of_level, of_operator)
+        left = {home: places for home, own in named.items() if (places := _places(own)) is not None}
+        for home, places in left.items():
+            if not places:
+                names = [name for name, inside in of_operator.items() if home in inside]
+                yield _fault(rules, named[home], f"leave nowhere for {listed(names)}")
+        for rule in of_level:
+            for first, second in (*rule.pairs, *((name, name) for name in rule.spread if rule.apart)):
+                both = {*of_operator[first], *of_operator[second]}
+                needed = len(both) if first == second else 2
+                if both <= left.keys() and len(frozenset().union(*map(left.__getitem__, both))) < needed:
+                    of_both = [one for home in sorted(both) for one in named[home]]
+                    names = list(dict.fromkeys((first, second)))
+                    yield _fault(rules, [rule, *of_both], f"leave too few places for {listed(names)}")
+
+
+def _rules_by_home(rules: Sequence[PlacementRule], of_operator: Homes) -> dict[int, list[PlacementRule]]:
+    """The rules of hosts that are about each group."""
+    found: dict[int, list[PlacementRule]] = {}
+    for rule in filter(lambda one: one.hosts, rules):
+        for home in {home for name in rule.operators for home in of_operator[name]}:
+            found.setdefault(home, []).append(rule)
+    return found
+
+
+def _places(rules: Sequence[PlacementRule]) -> frozenset[str] | None:
+    """The hosts, or racks, that rules leave; None if they allow all but some."""
+    kept = [frozenset(rule.hosts) for rule in rules if not rule.apart]
+    barred = frozenset(host for rule in rules if rule.apart for host in rule.hosts)
+    return frozenset.intersection(*kept) - barred if kept else None
 
 
 def _fault(rules: Sequence[PlacementRule], guilty: Sequence[PlacementRule], what: str) -> Fault:

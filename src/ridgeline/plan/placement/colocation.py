@@ -74,43 +74,52 @@ def find_groups(nodes: Sequence[Node], edges: Sequence[Edge], joins: Sequence[Jo
 
     The graph must have no cycle.
     """
-    faults = []
-    group = list(range(len(nodes)))
-    for edge in edges:
-        if not edge.together:
-            continue
-        if one_to_one(nodes, edge):
-            old, new = group[edge.sink], group[edge.source]
-            group = [new if member == old else member for member in group]
-        elif None not in (nodes[edge.source].partitions, nodes[edge.sink].partitions):
-            faults.append(_not_one_to_one(nodes, edge))
-    for join in joins:
-        old, new = group[join.second], group[join.first]
-        group = [new if member == old else member for member in group]
-    components = strong_components(len(nodes), _contracted(group, edges))
-    number = {member: index for index, component in enumerate(components) for member in component}
-    members: list[list[int]] = [[] for _ in components]
-    for node in range(len(nodes)):
-        members[number[group[node]]].append(node)
+    group, faults = _demanded(nodes, edges, joins)
+    members = _closed(group, edges)
     for component in members:
         if len(component) > 1:
             wanted = {node for node in component if group.count(group[node]) > 1}
             fault = _conflict(nodes, edges, joins, set(component), wanted)
             if fault is not None:
                 faults.append(fault)
-    alive = [component for component in members if component]
-    home = {node: index for index, component in enumerate(alive) for node in component}
-    order = topological_order(
-        len(alive),
-        [(home[edge.source], home[edge.sink]) for edge in edges if home[edge.source] != home[edge.sink]],
-    )
-    return Groups(tuple(tuple(alive[index]) for index in order), tuple(faults))
+    home = {node: index for index, component in enumerate(members) for node in component}
+    between = [(home[edge.source], home[edge.sink]) for edge in edges if home[edge.source] != home[edge.sink]]
+    order = topological_order(len(members), between)
+    return Groups(tuple(tuple(members[index]) for index in order), tuple(faults))
 
 
-def _contracted(group: list[int], edges: Sequence[Edge]) -> list[tuple[int, int]]:
-    return [
+def _demanded(
+    nodes: Sequence[Node], edges: Sequence[Edge], joins: Sequence[Join]
+) -> tuple[list[int], list[Fault]]:
+    """For each operator the group that a locality or a rule puts it into; localities that cannot be kept."""
+    group = list(range(len(nodes)))
+    faults = []
+    for edge in filter(lambda one: one.together, edges):
+        if one_to_one(nodes, edge):
+            group = _united(group, edge.source, edge.sink)
+        elif None not in (nodes[edge.source].partitions, nodes[edge.sink].partitions):
+            faults.append(_not_one_to_one(nodes, edge))
+    for join in joins:
+        group = _united(group, join.first, join.second)
+    return group, faults
+
+
+def _united(group: list[int], first: int, second: int) -> list[int]:
+    """The groups of operators with those of two operators as one."""
+    return [group[first] if member == group[second] else member for member in group]
+
+
+def _closed(group: list[int], edges: Sequence[Edge]) -> list[list[int]]:
+    """The operators of each group, with those on streams from a group back to itself."""
+    contracted = [
         (group[edge.source], group[edge.sink]) for edge in edges if group[edge.source] != group[edge.sink]
     ]
+    components = strong_components(len(group), contracted)
+    number = {member: index for index, component in enumerate(components) for member in component}
+    members: list[list[int]] = [[] for _ in components]
+    for node, own in enumerate(group):
+        members[number[own]].append(node)
+    return [component for component in members if component]
 
 
 def _not_one_to_one(nodes: Sequence[Node], edge: Edge) -> Fault:
@@ -142,45 +151,52 @@ def _conflict(
 
     `wanted`: the operators that a locality or a rule names; the others are between them.
     """
-    named = [edge for edge in edges if edge.together and edge.source in wanted and edge.sink in wanted]
     inside = [edge for edge in edges if edge.source in members and edge.sink in members]
+    entering = [edge for edge in edges if edge.sink in members and edge.source not in members]
+    why = _conflict_inside(nodes, inside)
+    if why == "":
+        why = _conflict_of_inputs(nodes, members, entering)
+    if not why:
+        return None
+    named = [edge for edge in edges if edge.together and edge.source in wanted and edge.sink in wanted]
     rules = [join for join in joins if join.first in wanted]
-    where = named[0].stream if named else rules[0].rule
-    streams = list(dict.fromkeys(edge.stream for edge in named))
-    remedy = (
-        f"leave the locality of {'one of the streams' if len(streams) > 1 else 'stream'} {listed(streams)} "
-        "out"
-    )
     causes = [f"locality {named[0].locality}"] if named else []
     causes += dict.fromkeys(f"rule {join.title}" for join in rules)
-    want = (
-        f"{' and '.join(causes)} wants {listed([nodes[node].name for node in sorted(wanted)])} "
-        "in one container, but "
+    together = listed([nodes[node].name for node in sorted(wanted)])
+    streams = list(dict.fromkeys(edge.stream for edge in named))
+    of = "one of the streams" if len(streams) > 1 else "stream"
+    return Fault(
+        named[0].stream if named else rules[0].rule,
+        f"{' and '.join(causes)} wants {together} in one container, but {why}",
+        f"leave the locality of {of} {listed(streams)} out",
     )
+
+
+def _conflict_inside(nodes: Sequence[Node], inside: Sequence[Edge]) -> str | None:
+    """Which stream within a group keeps it from being one container; "" for none, None if it is not known."""
     for edge in inside:
         if edge.apart:
-            return Fault(where, f"{want}stream `{edge.stream}` between them is {edge.locality}", remedy)
+            return f"stream `{edge.stream}` between them is {edge.locality}"
         if not one_to_one(nodes, edge) and not edge.together:
             if None in (nodes[edge.source].partitions, nodes[edge.sink].partitions):
-                return None
-            return Fault(
-                where,
-                f"{want}it would wait for itself: `{_detour(nodes, inside, edge)}` leaves it and comes back",
-                remedy,
-            )
+                return None  # a fault hides a number of partitions: it is reported instead
+            return f"it would wait for itself: `{_detour(nodes, inside, edge)}` leaves it and comes back"
+    return ""
+
+
+def _conflict_of_inputs(nodes: Sequence[Node], members: set[int], entering: Sequence[Edge]) -> str:
+    """Which input operators keep a group from being one container; "" for none."""
     roots = [nodes[node].name for node in sorted(members) if nodes[node].is_input]
     if len(roots) > 1:
-        return Fault(where, f"{want}a container holds one input operator, not {listed(roots)}", remedy)
-    outside = [edge for edge in edges if edge.sink in members and edge.source not in members]
-    if roots and outside:
-        port = f"{nodes[outside[0].sink].name}.{outside[0].port}"
-        source = nodes[outside[0].source].name
-        what = (
-            f"{want}a container with an input operator cannot wait for others, "
-            f"and `{port}` gets tuples of `{source}`"
+        return f"a container holds one input operator, not {listed(roots)}"
+    if roots and entering:
+        first = entering[0]
+        port = f"{nodes[first.sink].name}.{first.port}"
+        return (
+            "a container with an input operator cannot wait for others, "
+            f"and `{port}` gets tuples of `{nodes[first.source].name}`"
         )
-        return Fault(where, what, remedy)
-    return None
+    return ""
 
 
 def _detour(nodes: Sequence[Node], inside: Sequence[Edge], broken: Edge) -> str:
