@@ -1,13 +1,17 @@
+import dataclasses
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
 from ridgeline import operators as library
 from ridgeline.api import Application, KeyedPartitioner, Operator, RoundRobinPartitioner, ValidationError
 from ridgeline.api.operator import operator_type
-from ridgeline.plan import find_faults, validate
+from ridgeline.plan import find_faults, validate, validation
 from ridgeline.plan.build.callbacks import callback_faults
+from ridgeline.plan.draft import Draft, Faults
 from support.plan import (
     faulty_attributes,
     faulty_callbacks,
@@ -57,6 +61,41 @@ def test_exactly_its_faults(case: Faulty) -> None:
     faults = find_faults(case.build(), case.properties, case.attributes)
     assert [str(fault) for fault in faults] == list(case.faults)
     assert case.faults
+
+
+def picture(value: Any, above: frozenset[int] = frozenset()) -> Any:
+    """All that is reached from a draft, to see whether something of it was written."""
+    if id(value) in above:
+        return "above"
+    inside = above | {id(value)}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [getattr(value, one.name, None) for one in dataclasses.fields(value)]
+        return type(value), [picture(one, inside) for one in fields]
+    if isinstance(value, Operator):
+        return type(value), picture(vars(value), inside)
+    if isinstance(value, Mapping):
+        return [(repr(key), picture(one, inside)) for key, one in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [picture(one, inside) for one in value]
+    return sorted(map(repr, value)) if isinstance(value, (set, frozenset)) else repr(value)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_checks_write_faults_only(case: Faulty, monkeypatch: pytest.MonkeyPatch) -> None:
+    called = 0
+
+    def check(draft: Draft, faults: Faults, *checks: Callable[[Draft, Faults], None]) -> None:
+        nonlocal called
+        for one in checks:
+            before = picture(draft)
+            one(draft, faults)
+            assert picture(draft) == before, one.__name__
+            called += 1
+
+    monkeypatch.setattr(validation, "_check", check)
+    faults = find_faults(case.build(), case.properties, case.attributes)
+    assert [str(fault) for fault in faults] == list(case.faults)
+    assert called > 10
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

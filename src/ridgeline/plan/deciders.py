@@ -8,15 +8,15 @@ from typing import Any
 from ridgeline.api.application import Application
 from ridgeline.api.errors import shorten
 from ridgeline.api.policy import Promise
-from ridgeline.plan.draft import Deciders, Draft
+from ridgeline.plan.draft import Deciders, Draft, Faults
 
 
-def read_deciders(draft: Draft, app: Application) -> None:
+def read_deciders(draft: Draft, faults: Faults, app: Application) -> None:
     """Take policies and promises of the application; faults for what is neither."""
     for position, policy in enumerate(app.policies, 1):
         if isinstance(policy, type) or not callable(getattr(policy, "decide", None)):
             what = f"policy {position} is {_shown(policy)}, which has no method `decide`"
-            draft.fault(
+            faults.add(
                 draft.application, what, "give an instance of a subclass of `ridgeline.policies.Policy`"
             )
     promises: dict[str, Promise] = {}
@@ -24,16 +24,16 @@ def read_deciders(draft: Draft, app: Application) -> None:
         if not isinstance(promise, Promise):
             what = f"a promise is {_shown(promise)}"
             remedy = 'make it with a function of `ridgeline.sla`, such as `latency("sink", p99="2s")`'
-            draft.fault(draft.application, what, remedy)
+            faults.add(draft.application, what, remedy)
         elif promise.name in promises:
             what = f"the promise `{promise.name}` is given twice"
-            draft.fault(draft.application, what, "leave one of them out")
+            faults.add(draft.application, what, "leave one of them out")
         else:
             promises[promise.name] = promise
     draft.deciders = Deciders({}, tuple(app.policies), tuple(promises.values()))
 
 
-def read_listeners(draft: Draft, app: Application, written: Collection[str]) -> None:
+def read_listeners(draft: Draft, faults: Faults, app: Application, written: Collection[str]) -> None:
     """Take the listeners of operators, and check which operators promises are of; once all are known.
 
     `written`: the operators before changes of the run. One that is removed may still have a promise.
@@ -44,7 +44,7 @@ def read_listeners(draft: Draft, app: Application, written: Collection[str]) -> 
             if isinstance(listener, type) or not callable(getattr(listener, "observe", None)):
                 what = f"a listener of its figures is {_shown(listener)}, which has no method `observe`"
                 remedy = "give an instance of a subclass of `ridgeline.policies.StatsListener`"
-                draft.fault(str(added.name), what, remedy)
+                faults.add(str(added.name), what, remedy)
         own = (added.operator,) if callable(getattr(added.operator, "observe", None)) else ()
         if listeners := (*added.listeners, *own):
             found[str(added.name)] = listeners
@@ -52,7 +52,7 @@ def read_listeners(draft: Draft, app: Application, written: Collection[str]) -> 
     for promise in draft.deciders.promises:
         if promise.operator and promise.operator not in known:
             what = f"the promise `{promise.name}` is of an operator that there is not"
-            draft.fault(promise.operator, what, f"give one of {', '.join(sorted(known))}")
+            faults.add(promise.operator, what, f"give one of {', '.join(sorted(known))}")
     draft.deciders = Deciders(found, draft.deciders.policies, draft.deciders.promises)
 
 

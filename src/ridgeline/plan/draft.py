@@ -1,4 +1,4 @@
-"""An application during validation: what is known so far, and the faults found so far."""
+"""An application during validation: what is read of it so far (`Draft`), and what is found (`Faults`)."""
 
 from __future__ import annotations
 
@@ -177,16 +177,26 @@ class Deciders:
     promises: tuple[Promise, ...] = ()
 
 
+@dataclass(slots=True)
+class Faults:
+    """What is wrong with the application, in the order in which it was found. Checks write this only."""
+
+    found: list[Fault] = field(default_factory=list)
+
+    def add(self, where: str, what: str, remedy: str) -> None:
+        """Add a fault."""
+        self.found.append(Fault(where, what, remedy))
+
+
 @dataclass(slots=True, eq=False)
 class Draft:
-    """The application, as far as it is understood."""
+    """The application, as far as it is understood: later steps use what is read, and may change it."""
 
     application: str
     window_seconds: float = 0.0
     attributes: dict[str, Any] = field(default_factory=dict)
     operators: list[DraftOperator] = field(default_factory=list)
     streams: list[DraftStream] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
     modules: list[DraftModule] = field(default_factory=list)
     owners: dict[int, DraftOperator] = field(default_factory=dict)
     """The operators by the `id` of the author's instance."""
@@ -196,10 +206,6 @@ class Draft:
     deciders: Deciders = field(default_factory=Deciders)
     excused: set[tuple[int, str]] = field(default_factory=set)
     """Ports of operators, by the `id` of the author's instance: see `DraftOperator.excused`."""
-
-    def fault(self, where: str, what: str, remedy: str) -> None:
-        """Add a fault."""
-        self.faults.append(Fault(where, what, remedy))
 
     def edges(self) -> Iterator[tuple[DraftStream, End, End, Locality | None]]:
         """Every (stream, source, sink, locality) with two valid ends."""

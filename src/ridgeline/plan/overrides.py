@@ -8,7 +8,7 @@ from typing import Any
 
 from ridgeline.api.application import Application
 from ridgeline.api.errors import did_you_mean
-from ridgeline.plan.draft import Draft
+from ridgeline.plan.draft import Faults
 
 WINDOW = "window"
 
@@ -29,7 +29,7 @@ class Overrides:
 
 
 def read_overrides(
-    draft: Draft, app: Application, properties: Mapping[str, object], attributes: Mapping[str, object]
+    faults: Faults, app: Application, properties: Mapping[str, object], attributes: Mapping[str, object]
 ) -> Overrides:
     """Sort overrides by operator; those that name no operator of the application are faults."""
     found = Overrides()
@@ -38,11 +38,11 @@ def read_overrides(
     for key, value in properties.items():
         operator, name = split(key)
         if not (operator and name):
-            draft.fault(
+            faults.add(
                 key, f"property `{key}` names no operator and property", "write `-D operator.property=value`"
             )
         elif operator not in names:
-            draft.fault(
+            faults.add(
                 key, f"there is no operator `{operator}` to set a property of", did_you_mean(operator, names)
             )
         else:
@@ -52,7 +52,7 @@ def read_overrides(
         if "." not in key:
             found.application[key] = value
         elif operator not in names:
-            draft.fault(
+            faults.add(
                 key,
                 f"there is no operator `{operator}` to set an attribute of",
                 did_you_mean(operator, names),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ridgeline.api.application import Application
@@ -12,7 +12,7 @@ from ridgeline.plan.build.property_values import settle
 from ridgeline.plan.change.editing import make_edits, of_modules
 from ridgeline.plan.change.replacing import Rewrite
 from ridgeline.plan.deciders import read_deciders, read_listeners
-from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.draft import Draft, DraftOperator, Faults
 from ridgeline.plan.edits import Edit, Given
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
 from ridgeline.plan.modules.ends import flatten, logical_modules
@@ -27,7 +27,7 @@ from ridgeline.plan.validate.loops import check_loops
 from ridgeline.plan.validate.metrics import check_metrics
 from ridgeline.plan.validate.operators import read_operators
 from ridgeline.plan.validate.order import check_order
-from ridgeline.plan.validate.partitions import check_localities, check_unused, divide_operators
+from ridgeline.plan.validate.partitions import check_unused, divide_operators, settle_placement
 from ridgeline.plan.validate.ports import check_connections, check_declarations
 from ridgeline.plan.validate.slides import check_slides
 from ridgeline.plan.validate.speculation import check_speculation
@@ -67,9 +67,9 @@ def validate(
         20
     """
     given = Given(properties, attributes, tuple(edits), tuple(kept))
-    draft = _examine(app, given, rewrite)
-    if draft.faults:
-        raise ValidationError(draft.application, with_origins(draft.faults, app.origins))
+    draft, faults = _examine(app, given, rewrite)
+    if faults.found:
+        raise ValidationError(draft.application, with_origins(faults.found, app.origins))
     return replace(_logical_plan(draft), source=(app, given))
 
 
@@ -90,45 +90,48 @@ def find_faults(
         ...     print(fault)
         `dice.maximun`: `RandomEventGenerator` has no property `maximun`; did you mean `maximum`?
     """
-    return with_origins(_examine(app, Given(properties, attributes), None).faults, app.origins)
+    _, faults = _examine(app, Given(properties, attributes), None)
+    return with_origins(faults.found, app.origins)
 
 
-def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> Draft:
-    """Run all checks on a draft of the application. Later checks use what earlier ones added to the draft."""
-    draft = Draft(str(app.name))
-    read_deciders(draft, app)
+def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[Draft, Faults]:
+    """Read an application, and find its faults.
+
+    What is called here by its name may write the draft, and needs what is written before it: its place
+    matters. What `_check` calls writes faults only. So a check may be added wherever all is written that it
+    reads; its place says only where its faults stand among the others.
+    """
+    draft, faults = Draft(str(app.name)), Faults()
+    read_deciders(draft, faults, app)
     given = of_modules(app, given)
-    expanded = expand(draft, app, given.properties, given.attributes)
+    expanded = expand(faults, app, given.properties, given.attributes)
     draft.modules = list(dict.fromkeys(expanded.modules.values()))
-    app = flatten(draft, app, expanded)
+    app = flatten(draft, faults, app, expanded)
     if rewrite is not None:
         app = rewrite(draft, app)
     given = replace(given, properties=expanded.properties, attributes=expanded.attributes)
     written = {str(added.name) for added in app.operators}
-    app, overrides = make_edits(draft, app, given)
-    read_application(draft, app, overrides)
-    draft.owners = read_operators(draft, app, overrides)
-    read_listeners(draft, app, written)
-    read_port_attributes(draft, app, draft.owners, overrides)
-    read_streams(draft, app, draft.owners)
-    connect_dead_letters(draft, app)
-    draft.affinity = read_affinity(draft, app)
-    check_connections(draft)
-    check_cycles(draft)
-    resolve_schemas(draft)
-    check_declarations(draft)
-    check_slides(draft)
-    check_speculation(draft)
-    check_modes(draft)
-    divide_operators(draft)
-    check_sharing(draft)
-    check_metrics(draft)
-    check_times(draft)
-    check_unused(draft)
-    check_loops(draft)
-    check_order(draft)
-    check_localities(draft)
-    return draft
+    app, overrides = make_edits(draft, faults, app, given)
+    read_application(draft, faults, app, overrides)
+    draft.owners = read_operators(draft, faults, app, overrides)
+    read_listeners(draft, faults, app, written)
+    read_port_attributes(draft, faults, app, draft.owners, overrides)
+    read_streams(draft, faults, app, draft.owners)
+    connect_dead_letters(draft, faults, app)
+    draft.affinity = read_affinity(draft, faults, app)
+    _check(draft, faults, check_connections, check_cycles)
+    resolve_schemas(draft, faults)
+    _check(draft, faults, check_declarations, check_slides, check_speculation, check_modes)
+    divide_operators(draft, faults)
+    _check(draft, faults, check_sharing, check_metrics, check_times, check_unused, check_loops, check_order)
+    settle_placement(draft, faults)
+    return draft, faults
+
+
+def _check(draft: Draft, faults: Faults, *checks: Callable[[Draft, Faults], None]) -> None:
+    """Add the faults that checks find, which leave the draft as it is."""
+    for check in checks:
+        check(draft, faults)
 
 
 def _logical_plan(draft: Draft) -> LogicalPlan:

@@ -12,7 +12,7 @@ from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import operator_type
 from ridgeline.plan.change.edit_texts import edit_text
 from ridgeline.plan.change.editing import make_edits, of_modules, settle_overrides
-from ridgeline.plan.draft import Draft
+from ridgeline.plan.draft import Draft, Faults
 from ridgeline.plan.edits import Given
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.modules.expanding import copied
@@ -21,7 +21,7 @@ from ridgeline.plan.spec.form import Document
 from ridgeline.plan.spec.writer import specification_of
 from ridgeline.plan.spec_changes import edits_between
 from ridgeline.plan.specification import read_specification
-from ridgeline.plan.validate.properties import check_properties
+from ridgeline.plan.validate.properties import set_properties
 
 _REMEDY = "write it into the application's code, or take it back"
 
@@ -49,17 +49,17 @@ def application_of(logical: LogicalPlan) -> Application:
     if logical.source is None:
         msg = f"the plan of `{logical.application}` does not know what it was made of"
         raise LookupError(msg)
-    draft = Draft(logical.application)
+    draft, faults = Draft(logical.application), Faults()
     app, given = logical.source
     given = of_modules(app, given)
     if app.modules:
-        app, given = _with_modules(draft, app, given)
+        app, given = _with_modules(faults, app, given)
     app, given = _with_streams(app, given)
-    made, overrides = make_edits(draft, app, given)
+    made, overrides = make_edits(draft, faults, app, given)
     _take_values(overrides, logical)
-    settle_overrides(draft, made, overrides)
-    if draft.faults:
-        raise ValidationError(logical.application, draft.faults)
+    settle_overrides(draft, faults, made, overrides)
+    if faults.found:
+        raise ValidationError(logical.application, faults.found)
     return made
 
 
@@ -94,7 +94,7 @@ def _with_streams(app: Application, given: Given) -> tuple[Application, Given]:
     return made, replace(given, attributes=others)
 
 
-def _with_modules(draft: Draft, app: Application, given: Given) -> tuple[Application, Given]:
+def _with_modules(faults: Faults, app: Application, given: Given) -> tuple[Application, Given]:
     """A copy with what options say of modules, and what is left of the options."""
     names = {str(added.name) for added in app.modules}
     split = key_splitter(names | {str(added.name) for added in app.operators})
@@ -111,10 +111,10 @@ def _with_modules(draft: Draft, app: Application, given: Given) -> tuple[Applica
         inside += [key for key in spread if "." in key]
         for key in inside:
             what = f"it is set from outside, inside of module `{name}`, which no specification says"
-            draft.fault(f"{name}.{key}", what, _REMEDY)
+            faults.add(f"{name}.{key}", what, _REMEDY)
         own = {key: value for key, value in values.items() if key not in inside}
         if own:
-            added = _with_properties(draft, made, added, own)  # noqa: PLW2901  the same, changed
+            added = _with_properties(faults, made, added, own)  # noqa: PLW2901  the same, changed
         made.modules[place] = replace(added, attributes=dict(added.attributes) | spread)  # type: ignore[arg-type]
         made.attributes_set = [
             replace(one, attributes={k: v for k, v in one.attributes.items() if k not in spread})
@@ -126,11 +126,11 @@ def _with_modules(draft: Draft, app: Application, given: Given) -> tuple[Applica
 
 
 def _with_properties(
-    draft: Draft, app: Application, added: AddedModule, values: Mapping[str, object]
+    faults: Faults, app: Application, added: AddedModule, values: Mapping[str, object]
 ) -> AddedModule:
     """A module with other properties, in its place in the application."""
     old, new = added.module, copied(added.module)
-    check_properties(draft, str(added.name), new, values)
+    set_properties(faults, str(added.name), new, values)
 
     def moved(end: Any) -> Any:
         return getattr(new, end.name) if getattr(end, "module", None) is old else end

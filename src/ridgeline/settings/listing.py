@@ -15,7 +15,7 @@ from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.masking import MASK, is_secret_type, mask
 from ridgeline.api.support.properties import property_types
 from ridgeline.plan.build.port_attributes import inherited_by_operator
-from ridgeline.plan.draft import Draft
+from ridgeline.plan.draft import Faults
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import WINDOW
@@ -69,7 +69,7 @@ class _Lister:
         self._resolved = resolved
         self._logical = logical
         self._source = source
-        self._expanded = expand(Draft(str(app.name)), app, resolved.properties, {})
+        self._expanded = expand(Faults(), app, resolved.properties, {})
 
     def rows(self) -> Iterator[Row]:
         """Of the application, its operators, their ports, streams and modules."""

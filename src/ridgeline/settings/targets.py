@@ -11,7 +11,7 @@ from ridgeline.api.application import Application
 from ridgeline.api.attributes import attributes_of
 from ridgeline.api.operator import operator_type
 from ridgeline.api.support.attribute import Scope
-from ridgeline.plan.draft import Draft
+from ridgeline.plan.draft import Faults
 from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.spec.imports import path_of
 
@@ -62,7 +62,7 @@ class Targets:
     @classmethod
     def of(cls, app: Application, properties: Mapping[str, object]) -> Targets:
         """Those of an application; `properties` decide what its modules are made of."""
-        expanded = expand(Draft(str(app.name)), app, properties, {})
+        expanded = expand(Faults(), app, properties, {})
         operators = {str(added.name): added.operator for added in expanded.operators}
         found = {name: _target(name, operator) for name, operator in operators.items()}
         for module in dict.fromkeys(expanded.modules.values()):

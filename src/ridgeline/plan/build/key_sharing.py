@@ -9,7 +9,7 @@ from ridgeline.api.codec import ColumnCodec, StreamCodec
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.plan.build.partitioning import parallel_ports
 from ridgeline.plan.build.unifiers import merges_by_key
-from ridgeline.plan.draft import Draft
+from ridgeline.plan.draft import Draft, Faults
 from ridgeline.plan.execution import Plan
 
 
@@ -80,7 +80,7 @@ def alone(plan: Plan, operator: str) -> str:
     return why_alone(logical.operator, logical.attributes, logical.inputs, logical.outputs, followers)
 
 
-def check_sharing(draft: Draft) -> None:
+def check_sharing(draft: Draft, faults: Faults) -> None:
     """Refuse partitioners that share keys where that would give wrong results."""
     for operator in draft.operators:
         if not any(keys.shared for part in operator.divided for keys in part.keys.values()):
@@ -97,4 +97,4 @@ def check_sharing(draft: Draft) -> None:
         why = why_alone(operator.operator, operator.attributes, inputs, outputs, followers)
         if why:
             what = f"its partitioner lets partitions share keys, but {why}"
-            draft.fault(operator.name, what, "give each key to one partition: leave `shared` out")
+            faults.add(operator.name, what, "give each key to one partition: leave `shared` out")

@@ -13,7 +13,7 @@ from ridgeline.api.operator import Operator
 from ridgeline.plan.change.edited_references import put_in_place
 from ridgeline.plan.change.editor import Editor
 from ridgeline.plan.change.kinds import kind_of, make_all
-from ridgeline.plan.draft import Draft
+from ridgeline.plan.draft import Draft, Faults
 from ridgeline.plan.edits import (
     AddOperator,
     Edit,
@@ -23,7 +23,7 @@ from ridgeline.plan.edits import (
 )
 from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import WINDOW, Overrides, key_splitter, read_overrides
-from ridgeline.plan.validate.properties import check_properties
+from ridgeline.plan.validate.properties import set_properties
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -48,17 +48,17 @@ def edited(app: Application, edits: Sequence[Edit]) -> Application:
         >>> [(added.name, getattr(added.operator, "maximum", None)) for added in changed.operators]
         [('die', 20), ('sink', None)]
     """
-    draft, overrides = Draft(str(app.name)), Overrides()
-    editor = Editor(draft, app, overrides)
+    draft, faults, overrides = Draft(str(app.name)), Faults(), Overrides()
+    editor = Editor(draft, faults, app, overrides)
     make_all(editor, edits)
     made = editor.finished()
-    settle_overrides(draft, made, overrides)
-    if draft.faults:
-        raise ValidationError(str(app.name), draft.faults)
+    settle_overrides(draft, faults, made, overrides)
+    if faults.found:
+        raise ValidationError(str(app.name), faults.found)
     return made
 
 
-def settle_overrides(draft: Draft, app: Application, overrides: Overrides) -> None:
+def settle_overrides(draft: Draft, faults: Faults, app: Application, overrides: Overrides) -> None:
     """Give an application itself what edits have set from outside."""
     given: Any = {**app.attributes, **overrides.application}
     app.window = given.pop(WINDOW, app.window)
@@ -70,7 +70,7 @@ def settle_overrides(draft: Draft, app: Application, overrides: Overrides) -> No
             own = copy.copy(added.operator)
             for inner in ("_schemas", "_given"):
                 vars(own)[inner] = dict(vars(own).get(inner, {}))
-            check_properties(draft, name, own, values)
+            set_properties(faults, name, own, values)
             put_in_place(draft, app, added.operator, own)
             placed = replace(added, operator=own)
             app.operators = [placed if one is added else one for one in app.operators]
@@ -91,7 +91,7 @@ def of_modules(app: Application, given: Given) -> Given:
     wanted = [one for one in (*given.kept, *given.edits) if kind_of(one).of_module(one) is not None]
     if not (app.modules and wanted):
         return given
-    found = expand(Draft(str(app.name)), app, given.properties, given.attributes)
+    found = expand(Faults(), app, given.properties, given.attributes)
     names = {module.name for module in found.modules.values()}
     before, kept = _divided(given.kept, names)
     after, edits = _divided(given.edits, names)
@@ -122,25 +122,25 @@ def _divided(edits: Sequence[Edit], modules: Collection[str]) -> tuple[_Options,
     return (properties, attributes), tuple(others)
 
 
-def make_edits(draft: Draft, app: Application, given: Given) -> tuple[Application, Overrides]:
+def make_edits(draft: Draft, faults: Faults, app: Application, given: Given) -> tuple[Application, Overrides]:
     """An application without modules with all edits made, and what is given from outside; adds faults.
 
     Options name operators as they are called before or after the kept edits, or after all edits.
     """
     if not given.edits and not given.kept:
-        return app, read_overrides(draft, app, given.properties, given.attributes)
+        return app, read_overrides(faults, app, given.properties, given.attributes)
     base = [str(added.name) for added in app.operators]
     overrides = Overrides()
-    editor = Editor(draft, app, overrides)
+    editor = Editor(draft, faults, app, overrides)
     make_all(editor, given.kept)
     now = [str(added.name) for added in editor.app.operators]
     sorter = _Sorter(base, now, given)
     properties, attributes = sorter.options(given.properties), sorter.options(given.attributes)
-    _merge(overrides, read_overrides(draft, editor.app, properties[0], attributes[0]))
+    _merge(overrides, read_overrides(faults, editor.app, properties[0], attributes[0]))
     make_all(editor, given.edits)
     made = editor.finished()
     if properties[1] or attributes[1]:
-        _merge(overrides, read_overrides(draft, made, properties[1], attributes[1]))
+        _merge(overrides, read_overrides(faults, made, properties[1], attributes[1]))
     return made, overrides
 
 

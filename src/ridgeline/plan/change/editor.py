@@ -12,7 +12,7 @@ from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.support.loops import DelayHead, DelayTail
 from ridgeline.plan.change.edited_references import Named, forget_operators, operator_of, point_of
-from ridgeline.plan.draft import Draft
+from ridgeline.plan.draft import Draft, Faults
 from ridgeline.plan.logical import module_of
 from ridgeline.plan.overrides import Overrides
 from ridgeline.plan.spec.partitioners import read_partitioner
@@ -35,8 +35,9 @@ class Editor:
     names of what could not be made, so that it is no further fault that they are missing.
     """
 
-    def __init__(self, draft: Draft, app: Application, overrides: Overrides) -> None:
+    def __init__(self, draft: Draft, faults: Faults, app: Application, overrides: Overrides) -> None:
         self.draft = draft
+        self.faults = faults
         self.overrides = overrides
         self.app = copy.copy(app)
         self.app.operators, self.app.streams = list(app.operators), list(app.streams)
@@ -96,7 +97,7 @@ class Editor:
     def made(self, name: str, spec: Mapping[str, Any]) -> Application | None:
         """An application of the one operator that a specification says; None for faults."""
         made, faults = read_operator(name, spec)
-        self.draft.faults += faults
+        self.faults.found += faults
         if made is None:
             self.spoilt.add(name)
         return made
@@ -107,7 +108,7 @@ class Editor:
             given = {key: self.value(where, value) for key, value in spec.items()}
             return read_partitioner(given)
         except ValueFaultError as error:
-            self.draft.fault(where, error.what, error.remedy)
+            self.faults.add(where, error.what, error.remedy)
             return None
 
     def value(self, where: str, value: Any) -> Any:
@@ -115,7 +116,7 @@ class Editor:
         try:
             return read_value(value, {})
         except ValueFaultError as error:
-            self.draft.fault(where, error.what, error.remedy)
+            self.faults.add(where, error.what, error.remedy)
             return value
 
     # What is there ------------------------------------------------------------------------------------------
@@ -142,17 +143,17 @@ class Editor:
 
     def is_free(self, name: Any) -> bool:
         """True if a name can be given to an operator; else there is a fault."""
-        before = len(self.draft.faults)
+        before = len(self.faults.found)
         if isinstance(name, str) and "." in name:
             what = "only what is inside of a module has a dot in its name"
-            self.draft.fault(name, what, "use letters, digits, `_` and `-` only")
+            self.faults.add(name, what, "use letters, digits, `_` and `-` only")
         elif name in self.names:
-            self.draft.fault(name, f"there is an operator `{name}` already", "give another name")
+            self.faults.add(name, f"there is an operator `{name}` already", "give another name")
         elif name in self.modules:
-            self.draft.fault(name, f"there is a module `{name}` already", "give another name")
+            self.faults.add(name, f"there is a module `{name}` already", "give another name")
         else:
-            check_name(self.draft, "operator", name)
-        if len(self.draft.faults) > before:
+            check_name(self.faults, "operator", name)
+        if len(self.faults.found) > before:
             return False
         self.spoilt.discard(name)
         return True
@@ -162,7 +163,7 @@ class Editor:
         if not isinstance(self.names[name].operator, (DelayHead, DelayTail)):
             return False
         delay = module_of(name)
-        self.draft.fault(name, f"it is an end of the delay `{delay}`", f"name `{delay}`, both ends at once")
+        self.faults.add(name, f"it is an end of the delay `{delay}`", f"name `{delay}`, both ends at once")
         return True
 
     def _ends(self) -> set[tuple[int, str]]:
@@ -177,9 +178,9 @@ class Editor:
             where = f"{name}.{part}" if name and part else name or part or "operator"
             modules = self.modules
             if name in modules:
-                self.draft.fault(where, f"`{name}` is a module", "name an operator inside of it")
+                self.faults.add(where, f"`{name}` is a module", "name an operator inside of it")
             else:
-                self.draft.fault(
+                self.faults.add(
                     where, f"there is no operator `{name}`", did_you_mean(name, [*self.names, *modules])
                 )
         return found
@@ -192,20 +193,20 @@ class Editor:
             remedy = did_you_mean(name, [str(one.name) for one in self.app.streams])
             if owner != name and owner in self.names:
                 remedy = f"add a stream from `{owner}.dead_letters`"
-            self.draft.fault(where, f"there is no stream `{name}`", remedy)
+            self.faults.add(where, f"there is no stream `{name}`", remedy)
         return found
 
     def end(self, where: str, text: str, side: str) -> list[Any] | None:
         """The ports that `operator.port` names, several for one of a module; None, and a fault, for none."""
         owner, dot, port = text.rpartition(".")
         if not dot or not owner or not port:
-            self.draft.fault(where, f"`{text}` names no port", "write `operator.port`")
+            self.faults.add(where, f"`{text}` names no port", "write `operator.port`")
             return None
         thing = self._owner(owner)
         if thing is None:
             if owner not in self.spoilt:
                 known = [*self.names, *self.modules]
-                self.draft.fault(where, f"there is no operator `{owner}`", did_you_mean(owner, known))
+                self.faults.add(where, f"there is no operator `{owner}`", did_you_mean(owner, known))
             return None
         declared = operator_type(type(thing.thing))
         sides: dict[str, Mapping[str, Any]] = {"input": declared.inputs, "output": declared.every_output}
@@ -215,9 +216,9 @@ class Editor:
         kind = type(thing.thing).__name__
         if port in others:
             other = "a stream leads from an output port to input ports"
-            self.draft.fault(where, f"`{port}` of `{kind}` is no {side} port", other)
+            self.faults.add(where, f"`{port}` of `{kind}` is no {side} port", other)
         else:
-            self.draft.fault(where, f"`{kind}` has no {side} port `{port}`", did_you_mean(port, [*ports]))
+            self.faults.add(where, f"`{kind}` has no {side} port `{port}`", did_you_mean(port, [*ports]))
         return None
 
     def _owner(self, name: str) -> Named | None:

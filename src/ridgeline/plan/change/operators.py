@@ -111,7 +111,7 @@ def _replace(editor: Editor, edit: ReplaceOperator) -> None:
         kind = type(new.operator).__name__
         what = f"`{kind}` has no port `{port}`, where stream `{stream}` {'ends or begins'}"
         remedy = "remove the stream, or this sink of it, in the same change"
-        editor.draft.fault(f"{edit.name}.{port}", what, remedy)
+        editor.faults.add(f"{edit.name}.{port}", what, remedy)
     attributes: Any = {**added.attributes, **new.attributes}
     given = overrides.attributes.get(edit.name, {})
     for name in new.attributes:
@@ -158,7 +158,7 @@ def _rename(editor: Editor, edit: RenameOperator) -> None:
     if inside or edit.name in editor.modules:
         what = f"it is inside of module `{inside}`" if inside else "it is a module"
         remedy = "give it another name where the module is written"
-        editor.draft.fault(edit.name, f"{what}, whose names are its own", remedy)
+        editor.faults.add(edit.name, f"{what}, whose names are its own", remedy)
         return
     added = editor.find(edit.name)
     if added is None or edit.new == edit.name or not editor.is_free(edit.new):

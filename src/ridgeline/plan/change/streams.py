@@ -23,7 +23,7 @@ def _add(editor: Editor, edit: AddStream) -> None:
     """Add a stream from a port where none begins yet."""
     if any(one.name == edit.name and editor.is_stream(one) for one in editor.app.streams):
         remedy = "give another name, or add sinks to that stream"
-        editor.draft.fault(edit.name, f"there is a stream `{edit.name}` already", remedy)
+        editor.faults.add(edit.name, f"there is a stream `{edit.name}` already", remedy)
         return
     source = editor.end(edit.name, edit.source, "output")
     sinks = [found for sink in edit.sinks for found in editor.end(edit.name, sink, "input") or ()]
@@ -34,7 +34,7 @@ def _add(editor: Editor, edit: AddStream) -> None:
     begun = [one for one in editor.app.streams if one.source is point and editor.is_stream(one)]
     if begun:
         what = f"stream `{begun[0].name}` begins at `{edit.source}` already"
-        editor.draft.fault(edit.name, what, f"add the sinks to `{begun[0].name}`")
+        editor.faults.add(edit.name, what, f"add the sinks to `{begun[0].name}`")
         return
     through = getattr(begin, "ports", ())
     ends = tuple(with_through(sink, through) for sink in sinks)
@@ -159,7 +159,7 @@ def _remove_sink(editor: Editor, edit: RemoveSink) -> None:
         names = {id(added.operator): name for name, added in editor.names.items()}
         known = [f"{names.get(id(operator_of(one)))}.{point_of(one).name}" for one in stream.sinks]
         what = f"`{edit.sink}` is no sink of stream `{edit.stream}`"
-        editor.draft.fault(edit.stream, what, f"its sinks are {listed(known)}")
+        editor.faults.add(edit.stream, what, f"its sinks are {listed(known)}")
         return
     locality: Any = stream.locality
     if isinstance(locality, Mapping):

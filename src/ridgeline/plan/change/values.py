@@ -159,7 +159,7 @@ def _set_attribute(editor: Editor, edit: SetAttribute) -> None:
         given = of_ports.setdefault(edit.operator, {}).setdefault(edit.port, {})
     elif edit.unifier:
         what = "an attribute of unifiers is given without the output port that they merge"
-        editor.draft.fault(where, what, "name the `port`")
+        editor.faults.add(where, what, "name the `port`")
         return
     else:
         given = editor.overrides.attributes.setdefault(edit.operator, {})
@@ -198,7 +198,7 @@ def _set_of_stream(editor: Editor, name: str, attribute: str, value: Any) -> Non
         return
     if attribute != "locality":
         what = f"there is no attribute `{attribute}` of streams"
-        editor.draft.fault(where, what, did_you_mean(attribute, ["locality"]))
+        editor.faults.add(where, what, did_you_mean(attribute, ["locality"]))
         return
     editor.put_stream(found, replace(found, locality=value))
 
@@ -356,7 +356,7 @@ def _repartition(editor: Editor, edit: Repartition) -> None:
     given = editor.overrides.attributes.setdefault(edit.operator, {})
     if edit.partitions is None and edit.partitioner is None:
         what = "it is to be repartitioned, but neither `partitions` nor `partitioner` is given"
-        editor.draft.fault(f"{edit.operator}.partitions", what, "say how many partitions it is to have")
+        editor.faults.add(f"{edit.operator}.partitions", what, "say how many partitions it is to have")
     if edit.partitions is not None:
         given["partitions"] = edit.partitions
     if edit.partitioner is not None:

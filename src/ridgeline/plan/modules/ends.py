@@ -13,7 +13,7 @@ from ridgeline.api.module import InputProxy, Module, OutputProxy
 from ridgeline.api.operator import Operator
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.attribute import Scope
-from ridgeline.plan.draft import FAULTY, Draft, DraftModule, ModuleScope, Through
+from ridgeline.plan.draft import FAULTY, Draft, DraftModule, Faults, ModuleScope, Through
 from ridgeline.plan.logical import LogicalModule, PortRef
 from ridgeline.plan.modules.expanding import Expanded
 from ridgeline.plan.shown_properties import secret_names, shown_properties
@@ -42,20 +42,20 @@ class _Reached:
     ports: tuple[tuple[DraftModule, str], ...] = ()
 
 
-def flatten(draft: Draft, app: Application, expanded: Expanded) -> Application:
+def flatten(draft: Draft, faults: Faults, app: Application, expanded: Expanded) -> Application:
     """A copy of the application without modules, with what they were expanded to; adds faults to the draft.
 
     What was said of modules' ports from outside is added to `expanded.attributes`, by operator.
     Ends of streams are ports of operators, `Through` for those that a module's port leads to, and `FAULTY`.
     """
     flat = copy.copy(app)
-    joiner = _Joiner(draft, expanded)
+    joiner = _Joiner(draft, faults, expanded)
     flat.operators, flat.modules = expanded.operators, []
     flat.streams = _streams(joiner, expanded)
     joiner.port_overrides(expanded)
     for name in expanded.streams.keys() - joiner.streams:
         what = f"there is no stream `{name}` to set an attribute of"
-        draft.fault(f"stream.{name}", what, did_you_mean(name, joiner.streams))
+        faults.add(f"stream.{name}", what, did_you_mean(name, joiner.streams))
     flat.attributes_set = [
         given for scope in reversed(expanded.scopes) for given in joiner.attributes(scope)
     ]  # what is said outside of a module counts more
@@ -87,8 +87,9 @@ class _Joined:
 
 
 class _Joiner:
-    def __init__(self, draft: Draft, expanded: Expanded) -> None:
+    def __init__(self, draft: Draft, faults: Faults, expanded: Expanded) -> None:
         self.draft = draft
+        self.faults = faults
         self.modules = expanded.modules
         self.streams: set[str] = set()
         """The full names of all streams."""
@@ -110,16 +111,16 @@ class _Joiner:
         use = _Use(module.port(name), f"the port that `{name}` is connected to", entry, inner=True)
         if not proxy.inner:
             what = f"`populate` of `{module.kind}` connects the port to nothing"
-            self.draft.fault(use.where, what, f"call `self.{name}.connect(...)` in it")
+            self.faults.add(use.where, what, f"call `self.{name}.connect(...)` in it")
         if not entry and len(proxy.inner) > 1:
             what = f"`populate` of `{module.kind}` connects the output port {len(proxy.inner)} times"
-            self.draft.fault(use.where, what, "connect one output port; merge several in an operator before")
+            self.faults.add(use.where, what, "connect one output port; merge several in an operator before")
             return [_Reached(FAULTY)]
         found = []
         for index, inner in enumerate(proxy.inner):
             if any(inner is other for other in proxy.inner[:index]):
                 what = f"`populate` of `{module.kind}` connects the port to `{self.name(inner)}` twice"
-                self.draft.fault(use.where, what, "connect each port once")
+                self.faults.add(use.where, what, "connect each port once")
             else:
                 found += self.reach(module.inside, inner, use)
         return found
@@ -194,7 +195,7 @@ class _Joiner:
         return self.faulty(use, f"{use.role}, `{self.name(end)}`, is {have} port", f"name {want} port there")
 
     def faulty(self, use: _Use, what: str, remedy: str) -> list[_Reached]:
-        self.draft.fault(use.where, what, remedy)
+        self.faults.add(use.where, what, remedy)
         return [_Reached(FAULTY)]
 
     def refuse_scope(self, scope: ModuleScope, end: Any, use: _Use, home: ModuleScope) -> list[_Reached]:
@@ -230,7 +231,7 @@ class _Joiner:
             if port not in known:
                 noun = "output port" if kind == "unifier" else "port"
                 what = f"module `{owner}` has no {noun} `{port}` to set an attribute of"
-                self.draft.fault(f"{owner}.{kind}.{port}", what, did_you_mean(port, known))
+                self.faults.add(f"{owner}.{kind}.{port}", what, did_you_mean(port, known))
                 continue
             for end in modules[owner].ends.get(port, ()):
                 if isinstance(end.point, (InputPoint, OutputPoint)):
@@ -243,7 +244,7 @@ class _Joiner:
         """One call of `add_stream`, with the ends that it leads to."""
         name: Any = added.name
         if scope.name:
-            name = check_name(self.draft, "stream", name, position, scope.name)
+            name = check_name(self.faults, "stream", name, position, scope.name)
         where = name if isinstance(name, str) else f"stream {position}"
         added = self.with_override(where, added)
         swapped = isinstance(added.source, InputPoint) and all(
@@ -278,7 +279,7 @@ class _Joiner:
         """The stream, with what was said of it from outside."""
         self.streams.add(name)
         given = self.outside.get(name, {})
-        values, doubtful = check_attributes(self.draft, f"stream.{name}", Scope.STREAM, given, {})
+        values, doubtful = check_attributes(self.faults, f"stream.{name}", Scope.STREAM, given, {})
         if "locality" in given and "locality" not in doubtful:
             return replace(added, locality=values["locality"])
         return added
@@ -305,18 +306,18 @@ class _Joiner:
                     f"end a stream there, `add_stream(name, ..., {module.port(name)})`, "
                     "or declare it with `optional=True`"
                 )
-                self.draft.fault(module.port(name), "the input port is not connected", remedy)
+                self.faults.add(module.port(name), "the input port is not connected", remedy)
                 self.exempt(module.ends[name])
         silent = [name for name in declared.outputs if name not in module.touched]
         required = [name for name in silent if declared.outputs[name].required]
         for name in required:
             remedy = f"begin a stream there: `add_stream(name, {module.port(name)}, ...)`"
-            self.draft.fault(module.port(name), "the output port must be connected and is not", remedy)
+            self.faults.add(module.port(name), "the output port must be connected and is not", remedy)
         wanted = [name for name, port in declared.outputs.items() if not port.optional]
         if wanted and not required and len(silent) == len(declared.outputs):
             ports = listed([module.port(name) for name in declared.outputs])
             remedy = f"begin a stream at {'one of ' if len(declared.outputs) > 1 else ''}{ports}"
-            self.draft.fault(module.name, "none of the output ports of the module is connected", remedy)
+            self.faults.add(module.name, "none of the output ports of the module is connected", remedy)
         for name in (*module.touched, *silent):
             self.exempt(module.ends[name])
 

@@ -18,11 +18,11 @@ from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator
 from ridgeline.api.support.attribute_types import OperatorAttributes
 from ridgeline.api.support.masking import mask_text
-from ridgeline.plan.draft import Draft, DraftModule, ModuleScope
+from ridgeline.plan.draft import DraftModule, Faults, ModuleScope
 from ridgeline.plan.overrides import divide_stream_attributes, key_splitter
 from ridgeline.plan.validate.application import check_name
 from ridgeline.plan.validate.ports import declared_schema
-from ridgeline.plan.validate.properties import check_properties
+from ridgeline.plan.validate.properties import set_properties
 
 _DEEPEST = 16
 """More modules inside each other are taken for one that contains itself."""
@@ -47,14 +47,14 @@ class Expanded:
 
 
 def expand(
-    draft: Draft, app: Application, properties: Mapping[str, object], attributes: Mapping[str, object]
+    faults: Faults, app: Application, properties: Mapping[str, object], attributes: Mapping[str, object]
 ) -> Expanded:
     """Expand the modules of an application; adds faults to the draft. The application is not changed.
 
     `properties` and `attributes` are overrides by name, as of `validate`: those of modules are used up here.
     An attribute of a module becomes one of each operator inside that has no override of its own.
     """
-    expander = _Expander(draft, app, properties)
+    expander = _Expander(faults, app, properties)
     expander.walk(ModuleScope("", app), {}, [])
     left = dict(expander.left(properties))
     modules = [module.name for module in expander.modules.values()]
@@ -67,8 +67,8 @@ def expand(
 class _Expander:
     """Walks through the application and its modules, depth first, in the order of adding."""
 
-    def __init__(self, draft: Draft, app: Application, properties: Mapping[str, object]) -> None:
-        self.draft = draft
+    def __init__(self, faults: Faults, app: Application, properties: Mapping[str, object]) -> None:
+        self.faults = faults
         self.root = app
         self.properties = properties
         self.operators: list[AddedOperator] = []
@@ -89,7 +89,7 @@ class _Expander:
                 scope.operators.add(id(added.operator))
                 name = added.name
                 if scope.name:
-                    here = check_name(self.draft, "operator", name, position + 1, scope.name)
+                    here = check_name(self.faults, "operator", name, position + 1, scope.name)
                     self.distinct(scope, str(name))
                     name = here
                 given: Any = {**defaults, **added.attributes}
@@ -103,21 +103,21 @@ class _Expander:
             if name in operators or uses > 1:
                 both = f"{uses} modules have" if uses > 1 else "an operator and a module have"
                 what = f"{both} the name `{name}`"
-                self.draft.fault(scope.inner(name), what, "give each a name of its own")
+                self.faults.add(scope.inner(name), what, "give each a name of its own")
 
     def distinct(self, scope: ModuleScope, name: str) -> None:
         """Refuse an operator or a module inside that has the name of a property of its module."""
         module = scope.module
         if module is not None and name in module.declared.properties:
             what = f"`{name}` is both a property of `{module.kind}` and the name of something inside"
-            self.draft.fault(scope.inner(name), what, "rename one: `-D` could not tell them apart")
+            self.faults.add(scope.inner(name), what, "rename one: `-D` could not tell them apart")
 
     def module(
         self, scope: ModuleScope, added: AddedModule, defaults: OperatorAttributes, above: list[Module]
     ) -> None:
         """Expand one module. Nothing is expanded after one that seems to contain itself."""
         position = scope.app.modules.index(added) + 1
-        where = check_name(self.draft, "module", added.name, position, scope.name)
+        where = check_name(self.faults, "module", added.name, position, scope.name)
         if self.endless or self.refuse(where, added.module, above):
             if isinstance(added.module, Module):
                 nothing = ModuleScope(where, Application(self.root.name))
@@ -151,34 +151,34 @@ class _Expander:
                 remedy = f"add an instance: `{module.__name__}(...)`"
             elif isinstance(module, Operator):
                 what, remedy = f"the operator `{kind}` was added as a module", "add it with `add_operator`"
-            self.draft.fault(where, what, remedy)
+            self.faults.add(where, what, remedy)
             return True
         if any(module is other for other in above):
-            self.draft.fault(where, f"module `{kind}` contains itself", "add another module, or none")
+            self.faults.add(where, f"module `{kind}` contains itself", "add another module, or none")
             return True
         if id(module) in self.modules:
             first = self.modules[id(module)]
             what = f"the same `{kind}` is added twice, as `{first.name}` and `{where}`"
-            self.draft.fault(where, what, f"make a new `{kind}(...)` for each")
+            self.faults.add(where, what, f"make a new `{kind}(...)` for each")
             return True
         if len(above) // 2 >= _DEEPEST:
             self.endless = True
             what = f"it is the last of {_DEEPEST + 1} modules inside each other; `{kind}` may contain itself"
-            self.draft.fault(where, what, "end it, such as by a property that counts down")
+            self.faults.add(where, what, "end it, such as by a property that counts down")
             return True
         return False
 
     def declarations(self, module: DraftModule) -> bool:
         """Refuse what has no effect in the body of a module's class."""
-        before = len(self.draft.faults)
+        before = len(self.faults.found)
         declared = module.declared
         for name in (*declared.inputs, *declared.outputs):
-            schema = declared_schema(self.draft, module.port(name), module.module, name)[1]
+            schema = declared_schema(self.faults, module.port(name), module.module, name)[1]
             if schema is not None:
                 module.schemas[name] = schema
         for name in declared.states:
             what = f"`{module.kind}` declares state, which a module cannot keep"
-            self.draft.fault(module.port(name), what, "declare it in an operator inside")
+            self.faults.add(module.port(name), what, "declare it in an operator inside")
         for name, entry in declared.inputs.items():
             options: dict[str, object] = {
                 "key": entry.key,
@@ -189,7 +189,7 @@ class _Expander:
             self.useless(module, name, options)
             if entry.methods:
                 what = f"`{module.kind}` has a method for the tuples of `{name}`, which is never called"
-                self.draft.fault(module.port(name), what, "process tuples in an operator inside")
+                self.faults.add(module.port(name), what, "process tuples in an operator inside")
         for name, leaving in declared.outputs.items():
             options = {
                 "unifier": leaving.unifier,
@@ -199,22 +199,22 @@ class _Expander:
                 "divided_by": bool(leaving.divided_by),
             }
             self.useless(module, name, options)
-        return len(self.draft.faults) == before
+        return len(self.faults.found) == before
 
     def useless(self, module: DraftModule, port: str, given: Mapping[str, object]) -> None:
         """Refuse options of a module's port that only an operator's can have."""
         names = [name for name, value in given.items() if value not in (None, False)]
         if names:
             what = f"{listed(names)} would do nothing on a port of a module"
-            self.draft.fault(module.port(port), what, "declare it on the port of the operator inside")
+            self.faults.add(module.port(port), what, "declare it on the port of the operator inside")
 
     def property_values(self, module: DraftModule) -> bool:
         """Apply the overrides of a module's properties and validate them; True if all are valid."""
         if "_given" not in vars(module.module):
             what = f"`{module.kind}.__init__` does not call the `__init__` of `Module`"
-            self.draft.fault(module.name, what, "call `super().__init__(**properties)` in it")
+            self.faults.add(module.name, what, "call `super().__init__(**properties)` in it")
             return False
-        before = len(self.draft.faults)
+        before = len(self.faults.found)
         vars(module.module)["_given"] = dict(vars(module.module)["_given"])
         overrides = {}
         for key, value in self.properties.items():
@@ -222,8 +222,8 @@ class _Expander:
             if path != key and path.partition(".")[0] in module.declared.properties:
                 overrides[path] = value
                 self.used.add(key)
-        check_properties(self.draft, module.name, module.module, overrides)
-        return len(self.draft.faults) == before
+        set_properties(self.faults, module.name, module.module, overrides)
+        return len(self.faults.found) == before
 
     def populate(self, module: DraftModule) -> bool:
         """Call `populate` on a view of its own; False, and a fault, if that does not work."""
@@ -234,7 +234,7 @@ class _Expander:
             module.module.populate(view)
         except Exception as error:  # noqa: BLE001  whatever it is, it is a fault of the module
             what = f"`{module.kind}.populate` raised {mask_text(described(error))}{_place(error)}"
-            self.draft.fault(module.name, what, "mend it, or give the module other properties")
+            self.faults.add(module.name, what, "mend it, or give the module other properties")
             return False
         finally:
             outside = any(len(added) > count for added, count in zip(lists, before, strict=True))
@@ -242,7 +242,7 @@ class _Expander:
                 del added[count:]
         if outside:
             what = f"`{module.kind}.populate` added to the application, not to the `app` that it is given"
-            self.draft.fault(module.name, what, "call `add_operator` and the like of that `app`")
+            self.faults.add(module.name, what, "call `add_operator` and the like of that `app`")
         changed = [
             name
             for name in ("name", "window", "attributes", "dead_letter_port")
@@ -250,7 +250,7 @@ class _Expander:
         ]
         if changed:
             what = f"`{module.kind}.populate` sets {listed(changed)} of its `app`, which does nothing"
-            self.draft.fault(module.name, what, "set it on the application")
+            self.faults.add(module.name, what, "set it on the application")
         return True
 
     def left(self, properties: Mapping[str, object]) -> Iterator[tuple[str, object]]:
@@ -271,7 +271,7 @@ class _Expander:
                 known = [str(one.name) for one in added]
                 known += list(modules[owner].declared.properties)
                 what = f"module `{owner}` has no property, operator or module `{name}`"
-                self.draft.fault(key, what, did_you_mean(name, known))
+                self.faults.add(key, what, did_you_mean(name, known))
 
 
 def copied(module: Module) -> Module:

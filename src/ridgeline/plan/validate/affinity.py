@@ -10,7 +10,7 @@ from ridgeline.api.application import Application
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import did_you_mean, listed, shorten
 from ridgeline.api.support.patterns import Pattern
-from ridgeline.plan.draft import Draft
+from ridgeline.plan.draft import Draft, Faults
 from ridgeline.plan.placement.affinity import find_contradiction
 from ridgeline.plan.placement.colocation import Edge, Node, find_groups
 from ridgeline.plan.placement_rule import PlacementRule
@@ -20,16 +20,16 @@ _BY_ATTRIBUTE = {"locality_host": Locality.NODE_LOCAL, "locality_rack": Locality
 """The attributes of operators that name a host or a rack."""
 
 
-def read_affinity(draft: Draft, app: Application) -> list[PlacementRule]:
+def read_affinity(draft: Draft, faults: Faults, app: Application) -> list[PlacementRule]:
     """The affinity rules of an application and of its modules; adds faults for what they name."""
     rules = []
     for position, rule in enumerate(app.affinity, 1):
-        read = _read(draft, f"affinity {position}", "", rule)
+        read = _read(draft, faults, f"affinity {position}", "", rule)
         if read is not None:
             rules.append(read)
     for module in draft.modules:
         for position, rule in enumerate(module.inside.app.affinity, 1):
-            read = _read(draft, f"{module.name}.affinity {position}", f"{module.name}.", rule)
+            read = _read(draft, faults, f"{module.name}.affinity {position}", f"{module.name}.", rule)
             if read is not None:
                 rules.append(read)
     for attribute, locality in _BY_ATTRIBUTE.items():
@@ -50,36 +50,38 @@ def read_affinity(draft: Draft, app: Application) -> list[PlacementRule]:
     return rules
 
 
-def _read(draft: Draft, where: str, prefix: str, rule: Any) -> PlacementRule | None:
+def _read(draft: Draft, faults: Faults, where: str, prefix: str, rule: Any) -> PlacementRule | None:
     """One rule with the full names of its operators; None, and faults, if it is not sound."""
     if not isinstance(rule, AffinityRule):
-        draft.fault(where, f"{shorten(rule)} is no `AffinityRule`", "give `AffinityRule(type, operators)`")
+        faults.add(where, f"{shorten(rule)} is no `AffinityRule`", "give `AffinityRule(type, operators)`")
         return None
-    before = len(draft.faults)
+    before = len(faults.found)
     types = [member.name for member in AffinityType]
     kind = str(getattr(rule.type, "name", rule.type)).upper()
     if kind not in types:
-        draft.fault(where, f"there is no type {shorten(rule.type)} of rules", did_you_mean(kind, types))
+        faults.add(where, f"there is no type {shorten(rule.type)} of rules", did_you_mean(kind, types))
     localities = [member.name for member in Locality]
     locality = str(getattr(rule.locality, "name", rule.locality)).upper()
     if locality not in localities:
         what = f"there is no locality {shorten(rule.locality)}"
-        draft.fault(where, what, did_you_mean(locality, localities))
+        faults.add(where, what, did_you_mean(locality, localities))
     if not isinstance(rule.relax, bool):
-        draft.fault(where, f"`relax` is {shorten(rule.relax)}", "give True or False")
+        faults.add(where, f"`relax` is {shorten(rule.relax)}", "give True or False")
     if (rule.pattern is None) == (not rule.operators):
         found = "neither" if rule.pattern is None else "both"
-        draft.fault(where, f"a rule has `operators` or `pattern`; found {found}", "give one of them")
+        faults.add(where, f"a rule has `operators` or `pattern`; found {found}", "give one of them")
         return None
     names = (
-        _named(draft, where, prefix, rule) if rule.pattern is None else _matched(draft, where, prefix, rule)
+        _named(draft, faults, where, prefix, rule)
+        if rule.pattern is None
+        else _matched(draft, faults, where, prefix, rule)
     )
-    hosts = _hosts(draft, where, rule, locality)
-    if len(draft.faults) > before:
+    hosts = _hosts(faults, where, rule, locality)
+    if len(faults.found) > before:
         return None
     if len(names) < (1 if hosts else _LEAST):
         what = f"a rule needs two operators; found {listed(names) or 'none'}"
-        draft.fault(where, what, "name two, or one twice for its partitions")
+        faults.add(where, what, "name two, or one twice for its partitions")
         return None
     return PlacementRule(
         where,
@@ -91,19 +93,19 @@ def _read(draft: Draft, where: str, prefix: str, rule: Any) -> PlacementRule | N
     )
 
 
-def _hosts(draft: Draft, where: str, rule: AffinityRule, locality: str) -> tuple[str, ...]:
+def _hosts(faults: Faults, where: str, rule: AffinityRule, locality: str) -> tuple[str, ...]:
     """The hosts or racks that a rule names; adds a fault if they are none."""
     given = [rule.hosts] if isinstance(rule.hosts, str) else rule.hosts
     if not isinstance(given, (list, tuple)) or not all(isinstance(one, str) and one for one in given):
-        draft.fault(where, f"`hosts` is {shorten(rule.hosts)}", "give a list of names of hosts")
+        faults.add(where, f"`hosts` is {shorten(rule.hosts)}", "give a list of names of hosts")
         return ()
     if given and locality in (Locality.THREAD_LOCAL, Locality.CONTAINER_LOCAL):
         remedy = "leave the locality out for hosts, or give RACK_LOCAL for racks"
-        draft.fault(where, f"a rule that names hosts has locality {locality}", remedy)
+        faults.add(where, f"a rule that names hosts has locality {locality}", remedy)
     return tuple(dict.fromkeys(given))
 
 
-def _named(draft: Draft, where: str, prefix: str, rule: AffinityRule) -> list[str]:
+def _named(draft: Draft, faults: Faults, where: str, prefix: str, rule: AffinityRule) -> list[str]:
     """The operators that a rule lists."""
     known = [operator.name for operator in draft.operators]
     modules = [module.name for module in draft.modules]
@@ -119,22 +121,22 @@ def _named(draft: Draft, where: str, prefix: str, rule: AffinityRule) -> list[st
         else:
             shown = shorten(given) if not isinstance(given, str) else f"`{given}`"
             own = [one.removeprefix(prefix) for one in (*known, *modules) if one.startswith(prefix)]
-            draft.fault(where, f"there is no operator {shown}", did_you_mean(str(given), own))
+            faults.add(where, f"there is no operator {shown}", did_you_mean(str(given), own))
     return names
 
 
-def _matched(draft: Draft, where: str, prefix: str, rule: AffinityRule) -> list[str]:
+def _matched(draft: Draft, faults: Faults, where: str, prefix: str, rule: AffinityRule) -> list[str]:
     """The operators whose names a rule's regular expression matches as a whole; it takes linear time."""
     try:
         pattern = Pattern(str(rule.pattern))
     except ValueError as error:
-        draft.fault(where, f"`pattern`: {error}", "mend it, or list the operators")
+        faults.add(where, f"`pattern`: {error}", "mend it, or list the operators")
         return []
     names = [operator.name for operator in draft.operators if operator.name.startswith(prefix)]
     return [name for name in names if pattern.matches(name.removeprefix(prefix))]
 
 
-def check_affinity(draft: Draft, nodes: Sequence[Node], edges: Sequence[Edge]) -> None:
+def settle_rules(draft: Draft, faults: Faults, nodes: Sequence[Node], edges: Sequence[Edge]) -> None:
     """Settle the rules of the draft: strict ones that contradict are faults, relaxed ones are given up."""
     if any(node.partitions is None for node in nodes) or find_groups(nodes, edges).faults:
         return
@@ -146,5 +148,5 @@ def check_affinity(draft: Draft, nodes: Sequence[Node], edges: Sequence[Edge]) -
         elif rule.relax and not rule.declared:
             draft.given_up.append((rule, found.what))
         else:
-            draft.faults.append(found)
+            faults.found.append(found)
     draft.affinity = kept

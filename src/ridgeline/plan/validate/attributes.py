@@ -16,7 +16,7 @@ from ridgeline.api.support.apex_attributes import unknown_attribute
 from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.masking import shown
 from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by_unifier
-from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.draft import Draft, DraftOperator, Faults
 from ridgeline.plan.overrides import Overrides
 
 _HOW = {
@@ -31,7 +31,7 @@ _HOW = {
 
 
 def check_attributes(
-    draft: Draft, where: str, scope: Scope, given: Mapping[str, object], inherited: Mapping[str, Any]
+    faults: Faults, where: str, scope: Scope, given: Mapping[str, object], inherited: Mapping[str, Any]
 ) -> tuple[dict[str, Any], set[str]]:
     """All attributes of a scope, and the names of those whose values are faulty.
 
@@ -45,7 +45,7 @@ def check_attributes(
         place = f"{where}.{name}" if where else name
         if name not in known:
             what = f"there is no attribute `{name}` of {scope}s"
-            draft.fault(place, what, _elsewhere(name, scope))
+            faults.add(place, what, _elsewhere(name, scope))
             continue
         checked, rule = known[name].check(value)
         if rule is None:
@@ -54,12 +54,17 @@ def check_attributes(
         doubtful.add(name)
         default = "" if known[name].default is None else f"; default: {known[name].default}"
         remedy = f"give another value ({known[name].help}{default})"
-        draft.fault(place, f"attribute `{name}` {rule}; got {shown(name, value)}", remedy)
+        faults.add(place, f"attribute `{name}` {rule}; got {shown(name, value)}", remedy)
     return values, doubtful
 
 
 def count_application_window(
-    draft: Draft, where: str, values: dict[str, Any], given: Collection[str], doubtful: Collection[str]
+    draft: Draft,
+    faults: Faults,
+    where: str,
+    values: dict[str, Any],
+    given: Collection[str],
+    doubtful: Collection[str],
 ) -> None:
     """Turn an `application_window` that was `given` into `application_window_count`, if it is one."""
     seconds = values["application_window"]
@@ -69,18 +74,18 @@ def count_application_window(
     count = round(seconds / width) if width else 0
     if "application_window_count" in given:
         what = "both `application_window` and `application_window_count` are given"
-        draft.fault(place, what, "leave one of them out")
+        faults.add(place, what, "leave one of them out")
     elif not width:
         what = "`application_window` is a duration, but windows of the application have no width"
-        draft.fault(place, what, "give the application a `window`, or give `application_window_count`")
+        faults.add(place, what, "give the application a `window`, or give `application_window_count`")
     elif not count or not math.isclose(count * width, seconds, rel_tol=1e-9):
         what = f"`application_window` must be a multiple of the window, {width:g} s; got {seconds:g} s"
-        draft.fault(place, what, f"give {max(1, count) * width:g} s, or `application_window_count`")
+        faults.add(place, what, f"give {max(1, count) * width:g} s, or `application_window_count`")
     else:
         limit = ATTRIBUTES["application_window_count"]
         checked, rule = limit.check(count)
         if rule is not None:
-            draft.fault(place, f"`application_window` has {count} windows, which {rule}", "give less")
+            faults.add(place, f"`application_window` has {count} windows, which {rule}", "give less")
         values["application_window_count"] = checked
 
 
@@ -95,7 +100,7 @@ def _elsewhere(name: str, scope: Scope) -> str:
     return f"it belongs to {article} {owner}: {_HOW[owner].format(name)}"
 
 
-def attributes_of_operators(draft: Draft, app: Application) -> dict[int, dict[str, object]]:
+def attributes_of_operators(faults: Faults, app: Application) -> dict[int, dict[str, object]]:
     """What `set_attribute` gave to operators, by the `id` of the author's instance.
 
     Adds a fault for each target that can have no attributes.
@@ -106,15 +111,15 @@ def attributes_of_operators(draft: Draft, app: Application) -> dict[int, dict[st
         if isinstance(added.target, Operator) and not added.unifier:
             found.setdefault(id(added.target), {}).update(added.attributes)
             if id(added.target) not in known:
-                _refuse_stranger(draft, f"a `{type(added.target).__name__}`")
+                _refuse_stranger(faults, f"a `{type(added.target).__name__}`")
         elif isinstance(added.target, AddedStream) and not added.unifier:
-            check_attributes(draft, str(added.target.name), Scope.STREAM, added.attributes, {})
+            check_attributes(faults, str(added.target.name), Scope.STREAM, added.attributes, {})
         elif not isinstance(added.target, OutputPoint if added.unifier else (InputPoint, OutputPoint)):
-            _refuse(draft, added)
+            _refuse(faults, added)
     return found
 
 
-def _refuse(draft: Draft, added: AddedAttributes) -> None:
+def _refuse(faults: Faults, added: AddedAttributes) -> None:
     """Add the fault for attributes of something that has none."""
     target = added.target
     what = f"`set_attribute` was given {shorten(target)}, which is no operator, port or stream of it"
@@ -127,13 +132,13 @@ def _refuse(draft: Draft, added: AddedAttributes) -> None:
         remedy = "take the port of the operator that `add_operator` returned"
     elif isinstance(target, Application):
         remedy = "give attributes of the application to it: `Application(name, windows_kept=3)`"
-    draft.fault("attributes", what, remedy)
+    faults.add("attributes", what, remedy)
 
 
-def _refuse_stranger(draft: Draft, target: str) -> None:
+def _refuse_stranger(faults: Faults, target: str) -> None:
     """Add the fault for attributes of an operator that was not added, or of a port of it."""
     what = f"`set_attribute` was given {target} that is not in the application"
-    draft.fault("attributes", what, "add it with `app.add_operator(name, operator)`")
+    faults.add("attributes", what, "add it with `app.add_operator(name, operator)`")
 
 
 def _noun(target: Operator | InputPoint[Any] | AddedStream) -> str:
@@ -144,7 +149,7 @@ def _noun(target: Operator | InputPoint[Any] | AddedStream) -> str:
 
 
 def read_port_attributes(
-    draft: Draft, app: Application, owners: Mapping[int, DraftOperator], overrides: Overrides
+    draft: Draft, faults: Faults, app: Application, owners: Mapping[int, DraftOperator], overrides: Overrides
 ) -> None:
     """Check the attributes of ports and unifiers; fill in those of all ports of all operators."""
     ports: dict[int, dict[str, dict[str, Any]]] = {}
@@ -155,7 +160,7 @@ def read_port_attributes(
         owner = owners.get(id(added.target.operator))
         if owner is None:
             kind = type(added.target.operator).__name__
-            _refuse_stranger(draft, f"port `{added.target.name}` of a `{kind}`")
+            _refuse_stranger(faults, f"port `{added.target.name}` of a `{kind}`")
         elif isinstance(added.target, OutputPoint) or not added.unifier:
             of_owner = (unifiers if added.unifier else ports).setdefault(owner.index, {})
             of_owner.setdefault(added.target.name, {}).update(added.attributes)
@@ -163,11 +168,12 @@ def read_port_attributes(
         for given, outside in ((ports, overrides.ports), (unifiers, overrides.unifiers)):
             for port, attributes in outside.get(owner.name, {}).items():
                 given.setdefault(owner.index, {}).setdefault(port, {}).update(attributes)
-        _check_ports(draft, owner, ports.get(owner.index, {}), unifiers.get(owner.index, {}))
+        _check_ports(draft, faults, owner, ports.get(owner.index, {}), unifiers.get(owner.index, {}))
 
 
 def _check_ports(
     draft: Draft,
+    faults: Faults,
     owner: DraftOperator,
     ports: Mapping[str, Mapping[str, object]],
     unifiers: Mapping[str, Mapping[str, object]],
@@ -179,18 +185,18 @@ def _check_ports(
         given = ports.get(port, {})
         where = f"{owner.name}.port.{port}"
         inherited = inherited_by_port(owner.declared, port, owner.attributes)
-        owner.ports[port], doubtful = check_attributes(draft, where, scope, given, inherited)
+        owner.ports[port], doubtful = check_attributes(faults, where, scope, given, inherited)
         owner.ports_given[port] = set(given) - doubtful
         owner.doubtful |= doubtful
     for port in outputs:
         given = unifiers.get(port, {})
         where = f"{owner.name}.unifier.{port}"
         inherited = inherited_by_unifier(owner.attributes, draft.attributes)
-        owner.unifiers[port], doubtful = check_attributes(draft, where, Scope.UNIFIER, given, inherited)
-        count_application_window(draft, where, owner.unifiers[port], given, doubtful)
+        owner.unifiers[port], doubtful = check_attributes(faults, where, Scope.UNIFIER, given, inherited)
+        count_application_window(draft, faults, where, owner.unifiers[port], given, doubtful)
     for kind, known, named in (("port", (*inputs, *outputs), ports), ("unifier", tuple(outputs), unifiers)):
         for port in named:
             if port not in known:
                 noun = "output port" if kind == "unifier" else "port"
                 what = f"`{owner.name}` has no {noun} `{port}` to set an attribute of"
-                draft.fault(f"{owner.name}.{kind}.{port}", what, did_you_mean(port, known))
+                faults.add(f"{owner.name}.{kind}.{port}", what, did_you_mean(port, known))

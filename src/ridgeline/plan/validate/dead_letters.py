@@ -10,30 +10,30 @@ from ridgeline.api.dead_letter import NAME
 from ridgeline.api.support.attribute import Scope
 from ridgeline.plan.build.partitioning import parallel_ports
 from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by_unifier
-from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End
+from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End, Faults
 from ridgeline.plan.validate.attributes import check_attributes
 
 _REMEDY = "set `on_error=SKIP` for operators that may leave tuples out, or remove it"
 
 
-def connect_dead_letters(draft: Draft, app: Application) -> None:
+def connect_dead_letters(draft: Draft, faults: Faults, app: Application) -> None:
     """Add a stream for each operator that leaves tuples out, and whose dead letters go nowhere yet.
 
     All lead to the port that `Application.dead_letters` was given. It is the only one where several streams
     may end. What comes after it leaves its own tuples out as before.
     """
     for what, remedy in app.dead_letter_faults:
-        draft.fault(NAME, what, remedy)
+        faults.add(NAME, what, remedy)
     point = app.dead_letter_port
     taker = None if point is None else draft.owners.get(id(point.operator))
     if point is not None and taker is not None:
-        _connect(draft, taker, point.name)
+        _connect(draft, faults, taker, point.name)
     for operator in draft.operators:
         if NAME in operator.touched and NAME not in operator.declared.outputs:
-            _settle(draft, operator)
+            _settle(draft, faults, operator)
 
 
-def _connect(draft: Draft, taker: DraftOperator, port: str) -> None:
+def _connect(draft: Draft, faults: Faults, taker: DraftOperator, port: str) -> None:
     """Add the streams that end at this port; faults if there are none, or if they cannot end there."""
     taker.touched.add(port)
     after = _after(draft, taker)
@@ -51,12 +51,12 @@ def _connect(draft: Draft, taker: DraftOperator, port: str) -> None:
         taker.entered.setdefault(port, stream)
     if count and port not in taker.entered:
         what = "streams take the dead letters of every operator elsewhere, so nothing is left for it"
-        draft.fault(taker.port(port), what, "leave out `dead_letters`, or one of these streams")
+        faults.add(taker.port(port), what, "leave out `dead_letters`, or one of these streams")
     if not count:
-        draft.fault(NAME, "no operator leaves tuples out, so there are no dead letters", _REMEDY)
+        faults.add(NAME, "no operator leaves tuples out, so there are no dead letters", _REMEDY)
     elif parallel_ports(taker.operator, taker.ports, [port]):
         what = "its partitions follow those of one operator, but it takes the dead letters of several"
-        draft.fault(taker.port(port), what, "leave `partition_parallel` out")
+        faults.add(taker.port(port), what, "leave `partition_parallel` out")
 
 
 def _leaves_out(operator: DraftOperator) -> bool:
@@ -77,15 +77,15 @@ def _after(draft: Draft, first: DraftOperator) -> Collection[int]:
     return found
 
 
-def _settle(draft: Draft, operator: DraftOperator) -> None:
+def _settle(draft: Draft, faults: Faults, operator: DraftOperator) -> None:
     """Give a port of dead letters that is connected its attributes, and refuse one that would do nothing."""
     if not _leaves_out(operator) and "on_error" not in operator.doubtful:
-        draft.fault(operator.port(NAME), "the operator leaves no tuple out, so nothing comes here", _REMEDY)
+        faults.add(operator.port(NAME), "the operator leaves no tuple out, so nothing comes here", _REMEDY)
     inherited = inherited_by_port(operator.declared, NAME, operator.attributes)
     operator.ports[NAME], _ = check_attributes(
-        draft, f"{operator.name}.port.{NAME}", Scope.OUTPUT_PORT, {}, inherited
+        faults, f"{operator.name}.port.{NAME}", Scope.OUTPUT_PORT, {}, inherited
     )
     inherited = inherited_by_unifier(operator.attributes, draft.attributes)
     operator.unifiers[NAME], _ = check_attributes(
-        draft, f"{operator.name}.unifier.{NAME}", Scope.UNIFIER, {}, inherited
+        faults, f"{operator.name}.unifier.{NAME}", Scope.UNIFIER, {}, inherited
     )

@@ -5,16 +5,16 @@ from __future__ import annotations
 from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import SchemaError, listed
-from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End
+from ridgeline.plan.draft import Draft, DraftOperator, DraftStream, End, Faults
 from ridgeline.plan.graphs import find_cycles, reachable, successors, topological_order
 from ridgeline.plan.validate.ports import declared_schema
 
 
-def check_cycles(draft: Draft) -> None:
+def check_cycles(draft: Draft, faults: Faults) -> None:
     """Add a fault for each cycle, with the names of its operators."""
     for cycle in find_cycles(len(draft.operators), draft.pairs()):
         names = [draft.operators[index].name for index in cycle]
-        draft.fault(
+        faults.add(
             names[0],
             f"the operators form a cycle: `{' -> '.join(names)}`",
             "lead one of the streams between them through a `Delay`, or remove it",
@@ -28,7 +28,7 @@ def ordered(draft: Draft) -> list[DraftOperator]:
     return [draft.operators[index] for index in (*order, *rest)]
 
 
-def resolve_schemas(draft: Draft) -> None:
+def resolve_schemas(draft: Draft, faults: Faults) -> None:
     """Resolve the schemas of all ports, then compare both ends of each stream.
 
     A port declared as `Any` takes its stream's schema. Changes `inputs`, `outputs` and the streams' `schema`.
@@ -36,7 +36,7 @@ def resolve_schemas(draft: Draft) -> None:
     for operator in ordered(draft):
         open_inputs = []
         for name in operator.declared.inputs:
-            sound, schema = declared_schema(draft, operator.port(name), operator.operator, name)
+            sound, schema = declared_schema(faults, operator.port(name), operator.operator, name)
             if sound and schema is None:
                 open_inputs.append(name)
                 stream = operator.entered.get(name)
@@ -44,19 +44,19 @@ def resolve_schemas(draft: Draft) -> None:
             if schema is not None:
                 operator.inputs[name] = schema
         for name in operator.declared.every_output:
-            sound, schema = declared_schema(draft, operator.port(name), operator.operator, name)
+            sound, schema = declared_schema(faults, operator.port(name), operator.operator, name)
             if sound and schema is None:
-                schema = _derived(draft, operator, name) or _passed_on(draft, operator, name, open_inputs)
+                schema = _derived(faults, operator, name) or _passed_on(faults, operator, name, open_inputs)
             if schema is not None:
                 operator.outputs[name] = schema
         for stream in draft.streams:
             if stream.source is not None and stream.source.operator is operator:
                 stream.schema = operator.outputs.get(stream.source.port)
     for stream, source, sink, _ in draft.edges():
-        _compare(draft, stream, source, sink)
+        _compare(faults, stream, source, sink)
 
 
-def _compare(draft: Draft, stream: DraftStream, source: End, sink: End) -> None:
+def _compare(faults: Faults, stream: DraftStream, source: End, sink: End) -> None:
     """Add a fault for the first port, on the way from source to sink, that does not take what comes."""
     given, giver = stream.schema, str(source)
     way = [(module.port(port), module.schemas.get(port)) for module, port in sink.through]
@@ -68,23 +68,23 @@ def _compare(draft: Draft, stream: DraftStream, source: End, sink: End) -> None:
             remedy = (
                 "declare the same columns on both ports, or convert the tuples in an operator between them"
             )
-            draft.fault(taker, what, remedy)
+            faults.add(taker, what, remedy)
             return
         if taken is not None:
             given, giver = taken, taker
 
 
-def _derived(draft: Draft, operator: DraftOperator, name: str) -> Schema | None:
+def _derived(faults: Faults, operator: DraftOperator, name: str) -> Schema | None:
     """The schema that the operator makes of those of its inputs, for an output declared as `Any`."""
     try:
         made = operator.operator.derived_schema(name, operator.inputs)
         return None if made is None else Schema(made)
     except SchemaError as error:
-        draft.fault(operator.port(name), str(error), "change that, or the operator before it")
+        faults.add(operator.port(name), str(error), "change that, or the operator before it")
         return None
 
 
-def _passed_on(draft: Draft, operator: DraftOperator, name: str, open_inputs: list[str]) -> Schema | None:
+def _passed_on(faults: Faults, operator: DraftOperator, name: str, open_inputs: list[str]) -> Schema | None:
     """The schema of an output declared as `Any`: that of the first connected input declared as `Any`.
 
     Adds a fault if there is none, unless another fault is the cause.
@@ -97,7 +97,7 @@ def _passed_on(draft: Draft, operator: DraftOperator, name: str, open_inputs: li
     )
     if name in operator.touched and not reported:
         remedy = f'declare it on the port, or call `self.declare_schema("{name}", ...)` in `__init__`'
-        draft.fault(
+        faults.add(
             operator.port(name),
             "the output port is declared as `Any`, and no input gives it a schema",
             remedy,
@@ -105,7 +105,7 @@ def _passed_on(draft: Draft, operator: DraftOperator, name: str, open_inputs: li
     return None
 
 
-def check_modes(draft: Draft) -> None:
+def check_modes(draft: Draft, faults: Faults) -> None:
     """Refuse an AT_MOST_ONCE operator before another mode: what it drops, the others cannot get."""
     following = successors(len(draft.operators), draft.pairs())
 
@@ -120,7 +120,7 @@ def check_modes(draft: Draft) -> None:
             if others:
                 names = listed([draft.operators[other].name for other in others])
                 what = f"it is AT_MOST_ONCE, but upstream of operators that are not: {names}"
-                draft.fault(
+                faults.add(
                     operator.port("processing_mode"),
                     what,
                     "make these AT_MOST_ONCE too, or this one AT_LEAST_ONCE",

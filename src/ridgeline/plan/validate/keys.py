@@ -7,10 +7,10 @@ from ridgeline.api.operator import SparkSource
 from ridgeline.api.state import KeyedState
 from ridgeline.plan.build.key_agreement import KeyedPort, disagreement
 from ridgeline.plan.build.partitioning import parallel_ports
-from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.draft import DraftOperator, Faults
 
 
-def check_meeting(draft: Draft, operator: DraftOperator) -> None:
+def check_meeting(faults: Faults, operator: DraftOperator) -> None:
     """Refuse an operator whose ports would send equal keys to different partitions.
 
     Only for ports that are partitioned by key by default.
@@ -30,10 +30,10 @@ def check_meeting(draft: Draft, operator: DraftOperator) -> None:
             "declare keys of one type, or say by a `partitioner` that they need not meet, "
             "such as `KeyedPartitioner()`"
         )
-        draft.fault(operator.name, what, remedy)
+        faults.add(operator.name, what, remedy)
 
 
-def check_keyed_state(draft: Draft, operator: DraftOperator, connected: list[str]) -> None:
+def check_keyed_state(faults: Faults, operator: DraftOperator, connected: list[str]) -> None:
     """Refuse state by key in an operator whose tuples are not partitioned by key.
 
     An explicit `partitioner` is the author's decision; it is not checked.
@@ -52,9 +52,7 @@ def check_keyed_state(draft: Draft, operator: DraftOperator, connected: list[str
                 f"leave the `parallel` of `{first}` or `partition_parallel` out: "
                 "then it is divided by its key"
             )
-            draft.fault(
-                operator.name, f"{kept}, but tuples of one key come to several of them: {why}", remedy
-            )
+            faults.add(operator.name, f"{kept}, but tuples of one key come to several of them: {why}", remedy)
         return
     what = (
         f"{kept}, but no connected port of `{operator.kind}` has a key, "
@@ -69,7 +67,7 @@ def check_keyed_state(draft: Draft, operator: DraftOperator, connected: list[str
             f"parallel=True)` if each key comes from one partition of `{upstream}` only, "
             "else without `parallel`"
         )
-    draft.fault(operator.name, what, remedy)
+    faults.add(operator.name, what, remedy)
 
 
 def _scattered(operator: DraftOperator) -> str | None:

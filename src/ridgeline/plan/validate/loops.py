@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from ridgeline.api.errors import listed
 from ridgeline.api.operator import SparkSource
 from ridgeline.api.support.loops import HEAD, TAIL, DelayHead, DelayTail
-from ridgeline.plan.draft import Draft
+from ridgeline.plan.draft import Draft, Faults
 from ridgeline.plan.graphs import reachable, successors
 from ridgeline.plan.logical import LogicalPlan, module_of
 
 
-def check_loops(draft: Draft) -> None:
+def check_loops(draft: Draft, faults: Faults) -> None:
     """Refuse ends of a delay that do not fit each other, and application windows of a delay.
 
     With an application window tuples would stay in the delay for several windows.
@@ -30,12 +30,12 @@ def check_loops(draft: Draft) -> None:
         if isinstance(count, int) and count != 1:
             what = f"a delay of one window was given application windows of {count}"
             remedy = "leave it out, or give it to an operator of the loop"
-            draft.fault(operator.port("application_window_count"), what, remedy)
+            faults.add(operator.port("application_window_count"), what, remedy)
         emits, takes = partitions.get(delay), operator.partitions
         if isinstance(operator.operator, DelayTail) and None not in (emits, takes) and emits != takes:
             noun = "partition" if takes == 1 else "partitions"
             what = f"`{delay}.{TAIL}` has {takes} {noun}, `{delay}.{HEAD}` has {emits}"
-            draft.fault(delay, what, f"give `partitions` to `{delay}`, for both ends")
+            faults.add(delay, what, f"give `partitions` to `{delay}`, for both ends")
 
 
 def loop_notes(logical: LogicalPlan) -> Iterator[tuple[str, str]]:

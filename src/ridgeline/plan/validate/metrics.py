@@ -11,7 +11,7 @@ from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.metric import AGGREGATES, MetricKind, MetricOptions
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.measure.topology import MetricNode
-from ridgeline.plan.draft import Draft
+from ridgeline.plan.draft import Draft, Faults
 
 MOST_OF_AN_OPERATOR = 50
 MOST_OF_ALL = 1_000
@@ -21,7 +21,7 @@ _SUFFIXES = ("_total", "_bucket", "_count", "_sum", "_info", "_created")
 """What Prometheus gives a meaning of its own."""
 
 
-def check_metrics(draft: Draft) -> None:
+def check_metrics(draft: Draft, faults: Faults) -> None:
     """Add the faults of all declared metrics."""
     exported: dict[str, tuple[str, MetricOptions]] = {}
     count = 0
@@ -30,26 +30,26 @@ def check_metrics(draft: Draft) -> None:
         count += len(declared)
         if len(declared) > MOST_OF_AN_OPERATOR:
             what = f"`{operator.kind}` declares {len(declared)} metrics, the most is {MOST_OF_AN_OPERATOR}"
-            draft.fault(operator.name, what, "leave some out, or make several operators")
+            faults.add(operator.name, what, "leave some out, or make several operators")
             continue
         for name, options in declared.items():
             where, wrong = operator.port(name), False
             for what, remedy in _faults(options):
-                draft.fault(where, f"metric `{name}` of `{operator.kind}`: {what}", remedy)
+                faults.add(where, f"metric `{name}` of `{operator.kind}`: {what}", remedy)
                 wrong = True
             if not wrong:
-                _check_exported(draft, where, options, exported)
+                _check_exported(faults, where, options, exported)
     for module in draft.modules:
         for name in operator_type(type(module.module)).metrics:
             what = f"the module `{module.kind}` declares the metric `{name}`, which nothing would read"
-            draft.fault(module.name, what, "declare it in an operator of the module")
+            faults.add(module.name, what, "declare it in an operator of the module")
     if count > MOST_OF_ALL:
         what = f"the operators declare {count} metrics, the most is {MOST_OF_ALL}"
-        draft.fault(draft.application, what, "leave some out: each is kept for 1,000 windows")
+        faults.add(draft.application, what, "leave some out: each is kept for 1,000 windows")
 
 
 def _check_exported(
-    draft: Draft, where: str, options: MetricOptions, exported: dict[str, tuple[str, MetricOptions]]
+    faults: Faults, where: str, options: MetricOptions, exported: dict[str, tuple[str, MetricOptions]]
 ) -> None:
     """Add a fault if another metric has the same name on `/metrics` and means something else there."""
     name = _exported_name(options)
@@ -60,7 +60,7 @@ def _check_exported(
         what = (
             f"metrics `{other}` and `{where}` are both `{family}` on `/metrics`, and differ in kind or unit"
         )
-        draft.fault(where, what, "call one of them something else, or declare both alike")
+        faults.add(where, what, "call one of them something else, or declare both alike")
 
 
 def _exported_name(options: MetricOptions) -> str:

@@ -11,7 +11,7 @@ from ridgeline.api.errors import listed, shorten
 from ridgeline.api.operator import Operator
 from ridgeline.api.support.attribute import Scope
 from ridgeline.plan.build.port_attributes import inherited_by_operator
-from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.draft import Draft, DraftOperator, Faults
 from ridgeline.plan.overrides import Overrides
 from ridgeline.plan.validate.application import check_name
 from ridgeline.plan.validate.attributes import (
@@ -19,17 +19,19 @@ from ridgeline.plan.validate.attributes import (
     check_attributes,
     count_application_window,
 )
-from ridgeline.plan.validate.properties import check_properties
+from ridgeline.plan.validate.properties import set_properties
 
 
-def read_operators(draft: Draft, app: Application, overrides: Overrides) -> dict[int, DraftOperator]:
+def read_operators(
+    draft: Draft, faults: Faults, app: Application, overrides: Overrides
+) -> dict[int, DraftOperator]:
     """Add all valid operator objects to the draft.
 
     Returns them by the `id` of the author's instance.
     """
     owners: dict[int, DraftOperator] = {}
     names: dict[int, list[str]] = {}
-    attributes_set = attributes_of_operators(draft, app)
+    attributes_set = attributes_of_operators(faults, app)
     first_uses = []
     for position, added in enumerate(app.operators, 1):
         if isinstance(added.operator, Operator):
@@ -37,12 +39,14 @@ def read_operators(draft: Draft, app: Application, overrides: Overrides) -> dict
             if len(names[id(added.operator)]) > 1:
                 continue
         first_uses.append(added.name)
-        where = added.name if added.module else check_name(draft, "operator", added.name, position)
+        where = added.name if added.module else check_name(faults, "operator", added.name, position)
         if isinstance(added.operator, Operator):
-            owners[id(added.operator)] = operator = _read(draft, where, added, overrides, attributes_set)
+            owners[id(added.operator)] = operator = _read(
+                draft, faults, where, added, overrides, attributes_set
+            )
             draft.operators.append(operator)
         else:
-            _refuse(draft, where, added.operator)
+            _refuse(faults, where, added.operator)
     for identity, uses in names.items():
         if len(uses) > 1:
             operator = owners[identity]
@@ -50,10 +54,10 @@ def read_operators(draft: Draft, app: Application, overrides: Overrides) -> dict
                 f"the same `{operator.kind}` is added {len(uses)} times, "
                 f"as {listed(list(dict.fromkeys(uses)))}"
             )
-            draft.fault(operator.name, what, f"make a new `{operator.kind}(...)` for each")
+            faults.add(operator.name, what, f"make a new `{operator.kind}(...)` for each")
     for name, uses_of_name in Counter(map(str, first_uses)).items():
         if uses_of_name > 1 and name:
-            draft.fault(
+            faults.add(
                 name,
                 f"{uses_of_name} operators have the name `{name}`",
                 "give each operator a name of its own",
@@ -64,16 +68,16 @@ def read_operators(draft: Draft, app: Application, overrides: Overrides) -> dict
     return owners
 
 
-def _refuse(draft: Draft, where: str, thing: object) -> None:
+def _refuse(faults: Faults, where: str, thing: object) -> None:
     """Add the fault for something that is no operator: a class in place of an instance, or another thing."""
     if isinstance(thing, type) and issubclass(thing, Operator):
-        draft.fault(
+        faults.add(
             where,
             f"the class `{thing.__name__}` was added, not an operator",
             f"add an instance: `{thing.__name__}(...)`",
         )
     else:
-        draft.fault(
+        faults.add(
             where,
             f"{shorten(thing)} was added, which is no operator",
             "add an instance of a subclass of `Operator`",
@@ -82,6 +86,7 @@ def _refuse(draft: Draft, where: str, thing: object) -> None:
 
 def _read(
     draft: Draft,
+    faults: Faults,
     where: str,
     added: AddedOperator,
     overrides: Overrides,
@@ -95,10 +100,10 @@ def _read(
     values = vars(operator.operator)
     if "_schemas" not in values:
         what = f"`{operator.kind}.__init__` does not call the `__init__` of `Operator`"
-        draft.fault(where, what, "call `super().__init__(**properties)` in it")
+        faults.add(where, what, "call `super().__init__(**properties)` in it")
     values["_schemas"] = dict(values.get("_schemas", {}))
     values["_given"] = dict(values.get("_given", {}))
-    check_properties(draft, where, operator.operator, overrides.properties.get(added.name, {}))
+    set_properties(faults, where, operator.operator, overrides.properties.get(added.name, {}))
     given = {
         **added.attributes,
         **attributes_set.get(id(added.operator), {}),
@@ -106,6 +111,6 @@ def _read(
     }
     operator.given = set(given)
     inherited = inherited_by_operator(draft.attributes)
-    operator.attributes, operator.doubtful = check_attributes(draft, where, Scope.OPERATOR, given, inherited)
-    count_application_window(draft, where, operator.attributes, given, operator.doubtful)
+    operator.attributes, operator.doubtful = check_attributes(faults, where, Scope.OPERATOR, given, inherited)
+    count_application_window(draft, faults, where, operator.attributes, given, operator.doubtful)
     return operator

@@ -11,28 +11,28 @@ from ridgeline.api.errors import did_you_mean, listed, shorten
 from ridgeline.api.ports import Order
 from ridgeline.plan.build.key_agreement import determines, key_of
 from ridgeline.plan.build.partitioning import parallel_ports
-from ridgeline.plan.draft import Draft, DraftOperator, End
+from ridgeline.plan.draft import Draft, DraftOperator, End, Faults
 
 _NEEDS = "it needs the tuples of a key in order"
 
 
-def check_order(draft: Draft) -> None:
+def check_order(draft: Draft, faults: Faults) -> None:
     """Refuse ports whose order is lost, declared orders that are none, and promises of unknown columns."""
     for operator in draft.operators:
-        _check_promises(draft, operator)
+        _check_promises(faults, operator)
         told: set[tuple[int, str]] = set()
         for name, port in operator.declared.inputs.items():
-            order = _order_of(draft, operator, name)
+            order = _order_of(draft, faults, operator, name)
             if order is None or name not in operator.entered:
                 continue
             where = operator.name if port.order is None else operator.port(name)
             for index, what, remedy in _losses(operator, name, order):
                 if (index, what) not in told:  # another port may have the same operators before it
                     told.add((index, what))
-                    draft.fault(where, f"{_NEEDS}, but {what}", remedy)
+                    faults.add(where, f"{_NEEDS}, but {what}", remedy)
 
 
-def _order_of(draft: Draft, operator: DraftOperator, name: str) -> Order | None:
+def _order_of(draft: Draft, faults: Faults, operator: DraftOperator, name: str) -> Order | None:
     """The order that an input port needs; None for none, or if what is declared is faulty."""
     declared: Any = operator.declared.inputs[name].order
     if declared is None:
@@ -40,18 +40,18 @@ def _order_of(draft: Draft, operator: DraftOperator, name: str) -> Order | None:
     known = [member.name for member in Order]
     if str(getattr(declared, "name", declared)) not in known:
         what = f"there is no order {shorten(declared)}"
-        draft.fault(operator.port(name), what, did_you_mean(str(declared), known))
+        faults.add(operator.port(name), what, did_you_mean(str(declared), known))
         return None
     order = Order[str(getattr(declared, "name", declared))]
     if order is Order.BY_TIME and draft.attributes.get("metrics_recording_level") is RecordingLevel.OFF:
         what = "the port takes its tuples in the order of their times, but they have none at"
-        draft.fault(
+        faults.add(
             operator.port(name), f"{what} `metrics_recording_level` OFF", "set it to INFO, or leave it out"
         )
     return order
 
 
-def _check_promises(draft: Draft, operator: DraftOperator) -> None:
+def _check_promises(faults: Faults, operator: DraftOperator) -> None:
     """Refuse `divided_by` with columns that the port's tuples do not have."""
     for name, port in operator.declared.outputs.items():
         schema = operator.outputs.get(name)
@@ -62,7 +62,7 @@ def _check_promises(draft: Draft, operator: DraftOperator) -> None:
             if column not in columns:
                 what = f"its `divided_by` names the column {_named(column)}, which is not in"
                 remedy = did_you_mean(str(column), columns) if columns else "leave it out"
-                draft.fault(operator.port(name), f"{what} {schema.describe()}", remedy)
+                faults.add(operator.port(name), f"{what} {schema.describe()}", remedy)
 
 
 def _losses(operator: DraftOperator, port: str, order: Order) -> Iterator[tuple[int, str, str]]:

@@ -7,23 +7,23 @@ from collections.abc import Collection
 from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.api.balancing import BalancedPartitioner
 from ridgeline.plan.build.partitioning import PartitioningError, define_partitions, parallel_ports
-from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.draft import Draft, DraftOperator, Faults
 from ridgeline.plan.graphs import topological_order
 from ridgeline.plan.placement.colocation import Edge, Node, find_groups
-from ridgeline.plan.validate.affinity import check_affinity
+from ridgeline.plan.validate.affinity import settle_rules
 from ridgeline.plan.validate.graph import ordered
 from ridgeline.plan.validate.keys import check_keyed_state, check_meeting
 
 
-def divide_operators(draft: Draft) -> None:
+def divide_operators(draft: Draft, faults: Faults) -> None:
     """Count and define the partitions of each operator of the draft."""
     for operator in ordered(draft):
         connected = [name for name in operator.declared.inputs if name in operator.touched]
-        operator.partitions = count = _count(draft, operator, connected)
+        operator.partitions = count = _count(faults, operator, connected)
         if count is None:
             continue
         followed = _followed(operator, connected)
-        if _is_refused(draft, operator, "`partitions`" if not followed else "what makes its port parallel"):
+        if _is_refused(faults, operator, "`partitions`" if not followed else "what makes its port parallel"):
             continue
         if "partitioner" in operator.doubtful or operator.vague:
             continue
@@ -34,26 +34,26 @@ def divide_operators(draft: Draft) -> None:
                 operator.operator, operator.attributes, count, connected, followed, fixed=fixed
             )
         except PartitioningError as error:
-            draft.fault(operator.name, error.what, error.remedy)
+            faults.add(operator.name, error.what, error.remedy)
             continue
         operator.partitions = operator.attributes["partitions"] = len(operator.divided)
-        if _is_refused(draft, operator, "its partitioner"):
+        if _is_refused(faults, operator, "its partitioner"):
             continue
         if (
             count > 1
             and isinstance(operator.attributes["partitioner"], BalancedPartitioner | None)
             and operator.operator.partitioner_default is None
         ):
-            check_meeting(draft, operator)
-            check_keyed_state(draft, operator, connected)
+            check_meeting(faults, operator)
+            check_keyed_state(faults, operator, connected)
 
 
-def _is_refused(draft: Draft, operator: DraftOperator, cause: str) -> bool:
+def _is_refused(faults: Faults, operator: DraftOperator, cause: str) -> bool:
     """Add a fault if the operator has more partitions than it can have, by this cause."""
     if operator.operator.parallelizable or (operator.partitions or 1) == 1:
         return False
     what = f"it has {operator.partitions} partitions, but `{operator.kind}` cannot have more than one"
-    draft.fault(operator.port("partitions"), what, f"leave {cause} out")
+    faults.add(operator.port("partitions"), what, f"leave {cause} out")
     operator.partitions, operator.divided = None, ()
     return True
 
@@ -62,7 +62,7 @@ def _followed(operator: DraftOperator, connected: Collection[str]) -> list[str]:
     return parallel_ports(operator.operator, operator.ports, connected)
 
 
-def _count(draft: Draft, operator: DraftOperator, connected: list[str]) -> int | None:
+def _count(faults: Faults, operator: DraftOperator, connected: list[str]) -> int | None:
     """The number of partitions upstream for parallel ports, else the attribute; None if a fault hides it."""
     if "partition_parallel" in operator.doubtful:
         return None
@@ -84,7 +84,7 @@ def _count(draft: Draft, operator: DraftOperator, connected: list[str]) -> int |
             "give these operators the same number of partitions, or declare `InputPort(..., "
             "parallel=True)` for one port only"
         )
-        draft.fault(
+        faults.add(
             operator.name, f"its parallel ports follow different numbers of partitions: {found}", remedy
         )
         return None
@@ -96,7 +96,7 @@ def _count(draft: Draft, operator: DraftOperator, connected: list[str]) -> int |
             f"attribute `partitions` is {given}, "
             f"but port `{port}` follows `{source.name}` with {count} one to one"
         )
-        draft.fault(
+        faults.add(
             operator.port("partitions"),
             what,
             "leave `partitions` out; or the port's `parallel` and `partition_parallel`",
@@ -104,7 +104,7 @@ def _count(draft: Draft, operator: DraftOperator, connected: list[str]) -> int |
     return count
 
 
-def check_unused(draft: Draft) -> None:
+def check_unused(draft: Draft, faults: Faults) -> None:
     """Refuse attributes that were given and would have no effect."""
     silent = draft.attributes.get("metrics_recording_level") is RecordingLevel.OFF
     for operator in draft.operators:
@@ -148,9 +148,7 @@ def check_unused(draft: Draft) -> None:
         ]
         for name, set_, why in unused:
             if name in given and set_:
-                draft.fault(
-                    operator.port(name), f"attribute `{name}` would do nothing: {why}", "leave it out"
-                )
+                faults.add(operator.port(name), f"attribute `{name}` would do nothing: {why}", "leave it out")
 
 
 def _chosen(operator: DraftOperator) -> bool:
@@ -163,8 +161,8 @@ def _error_ports(operator: DraftOperator) -> list[str]:
     return [name for name, port in operator.declared.outputs.items() if port.error]
 
 
-def check_localities(draft: Draft) -> None:
-    """Check that operators can share a container where a locality demands it.
+def settle_placement(draft: Draft, faults: Faults) -> None:
+    """Decide which affinity rules hold; faults where operators cannot share a container as they must.
 
     Does nothing while there is a cycle.
     """
@@ -188,8 +186,8 @@ def check_localities(draft: Draft) -> None:
                 locality,
             )
         )
-    draft.faults.extend(find_groups(nodes, edges).faults)
-    check_affinity(draft, nodes, edges)
+    faults.found.extend(find_groups(nodes, edges).faults)
+    settle_rules(draft, faults, nodes, edges)
 
 
 def _way(operator: DraftOperator, port: str) -> str:

@@ -13,13 +13,13 @@ from ridgeline.api.operator import Unifier, operator_type, port_schema
 from ridgeline.api.ports import InputPort
 from ridgeline.plan.build.callbacks import callback_faults
 from ridgeline.plan.build.unifiers import unifier_faults
-from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.draft import Draft, DraftOperator, Faults
 
 _SCHEMAS = "give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
 _NO_KEY = (pa.types.is_struct, pa.types.is_map, pa.types.is_duration, pa.types.is_time)
 
 
-def check_connections(draft: Draft) -> None:
+def check_connections(draft: Draft, faults: Faults) -> None:
     """Check that required ports are connected, and that exactly the input operators have no upstream."""
     for operator in draft.operators:
         inputs = operator.declared.inputs
@@ -28,30 +28,30 @@ def check_connections(draft: Draft) -> None:
         if operator.is_input:
             if inputs:
                 what = f"the input operator `{operator.kind}` has input ports: {listed(list(inputs))}"
-                draft.fault(operator.name, what, "derive it from `Operator`, or remove them")
+                faults.add(operator.name, what, "derive it from `Operator`, or remove them")
         elif not operator.vague:
             for name in loose:
                 remedy = (
                     f"end a stream there, `add_stream(name, ..., {operator.port(name)})`, "
                     "or declare it with `optional=True`"
                 )
-                draft.fault(operator.port(name), "the input port is not connected", remedy)
+                faults.add(operator.port(name), "the input port is not connected", remedy)
             if not loose and not found.intersection(inputs):
                 ports = listed([operator.port(name) for name in inputs])
                 remedy = f"connect one of its input ports: {ports}" if inputs else "give it an input port"
                 what = f"nothing leads to it, but `{operator.kind}` is no input operator"
-                draft.fault(operator.name, what, f"{remedy}, or derive it from `InputOperator`")
+                faults.add(operator.name, what, f"{remedy}, or derive it from `InputOperator`")
         if not operator.vague:
-            _check_outputs(draft, operator)
+            _check_outputs(faults, operator)
 
 
-def _check_outputs(draft: Draft, operator: DraftOperator) -> None:
+def _check_outputs(faults: Faults, operator: DraftOperator) -> None:
     """Add a fault for each unconnected output port that must be connected, or if none is connected."""
     outputs, found = operator.declared.outputs, operator.touched | operator.excused
     loose = [name for name, port in outputs.items() if port.required and name not in found]
     for name in loose:
         remedy = f"begin a stream there: `add_stream(name, {operator.port(name)}, ...)`"
-        draft.fault(operator.port(name), "the output port must be connected and is not", remedy)
+        faults.add(operator.port(name), "the output port must be connected and is not", remedy)
     wanted = [name for name, port in outputs.items() if not port.optional and not port.error]
     if wanted and not loose and not found.intersection(outputs):
         ports = listed([operator.port(name) for name in outputs])
@@ -60,26 +60,26 @@ def _check_outputs(draft: Draft, operator: DraftOperator) -> None:
             if len(outputs) == 1
             else "none of its output ports is connected"
         )
-        draft.fault(
+        faults.add(
             operator.name,
             what,
             f"begin a stream at {ports}" if len(outputs) == 1 else f"begin a stream at one of {ports}",
         )
 
 
-def check_declarations(draft: Draft) -> None:
+def check_declarations(draft: Draft, faults: Faults) -> None:
     """Check what each operator's class declares of its ports; uses the schemas that are known by now."""
-    _check_serialiser(draft, "stream_codec", draft.attributes.get("stream_codec"))
+    _check_serialiser(faults, "stream_codec", draft.attributes.get("stream_codec"))
     for operator in draft.operators:
         for port, what, remedy in callback_faults(operator.operator, operator.inputs):
-            draft.fault(operator.port(port) if port else operator.name, what, remedy)
+            faults.add(operator.port(port) if port else operator.name, what, remedy)
         for name, entry in operator.declared.inputs.items():
-            _check_input(draft, operator, name, entry)
+            _check_input(faults, operator, name, entry)
         for name in operator.declared.outputs:
-            _check_output(draft, operator, name)
+            _check_output(faults, operator, name)
 
 
-def declared_schema(draft: Draft, where: str, component: Any, name: str) -> tuple[bool, Schema | None]:
+def declared_schema(faults: Faults, where: str, component: Any, name: str) -> tuple[bool, Schema | None]:
     """Return whether the declaration of a port is valid, and its schema; None for `Any`.
 
     `component`: the operator or module; `where`: the port, for the fault that is added if it is not valid.
@@ -88,78 +88,78 @@ def declared_schema(draft: Draft, where: str, component: Any, name: str) -> tupl
         return True, port_schema(component, name)
     except SchemaError as error:
         what, _, remedy = str(error).rpartition("; ")
-        draft.fault(where, what or remedy, remedy if what else _SCHEMAS)
+        faults.add(where, what or remedy, remedy if what else _SCHEMAS)
     except TypeError:
         declared = operator_type(type(component))
         port = declared.inputs.get(name) or declared.outputs[name]
         what = f"{shorten(port.declared)} cannot be a schema"
-        draft.fault(where, what, _SCHEMAS)
+        faults.add(where, what, _SCHEMAS)
     return False, None
 
 
-def _check_input(draft: Draft, operator: DraftOperator, name: str, port: InputPort) -> None:
+def _check_input(faults: Faults, operator: DraftOperator, name: str, port: InputPort) -> None:
     """Check that an input port has a method, and a key that its schema has."""
     where = operator.port(name)
     methods = [method for method in (port.process_name, port.process_batch_name) if method is not None]
     if port.handlers.hidden and not methods:
         what = f"`{port.handlers.hidden[0]}`, which `@{name}.process` decorates, is not in `{operator.kind}`"
         remedy = "another decorator above hides it; put that of the port first"
-        draft.fault(where, what, remedy)
+        faults.add(where, what, remedy)
     elif not methods and not isinstance(operator.operator, Unifier) and not operator.is_input:
         remedy = f"decorate a method with `@{name}.process` or `@{name}.process_batch`"
-        draft.fault(where, f"no method of `{operator.kind}` processes the tuples of the input port", remedy)
-    _check_serialiser(draft, f"{where}.stream_codec", operator.ports.get(name, {}).get("stream_codec"))
-    if _check_key(draft, where, port):
+        faults.add(where, f"no method of `{operator.kind}` processes the tuples of the input port", remedy)
+    _check_serialiser(faults, f"{where}.stream_codec", operator.ports.get(name, {}).get("stream_codec"))
+    if _check_key(faults, where, port):
         return
     schema = operator.inputs.get(name)
     if schema is None or port.key is None:
         return
     if schema.pickled and port.key_columns:
         what = f"the key is {listed(list(port.key_columns))}, but tuples of `object` have no columns"
-        draft.fault(where, what, "give a function: `key=lambda tuple: ...`")
+        faults.add(where, what, "give a function: `key=lambda tuple: ...`")
         return
     for column in port.key_columns:
         if column not in schema.arrow.names:
             what = f"the key column `{column}` is not in {schema.describe()}"
-            draft.fault(where, what, did_you_mean(column, schema.arrow.names))
+            faults.add(where, what, did_you_mean(column, schema.arrow.names))
         elif any(refuses(schema.arrow.field(column).type) for refuses in _NO_KEY):
             what = f"the column `{column}` is {schema.arrow.field(column).type}, which cannot be a key"
-            draft.fault(
+            faults.add(
                 where,
                 what,
                 "take columns of int, str, bytes, float, bool, Decimal, date or datetime, or give a function",
             )
 
 
-def _check_key(draft: Draft, where: str, port: InputPort) -> bool:
+def _check_key(faults: Faults, where: str, port: InputPort) -> bool:
     """Return True, and add a fault, if the declared key or codec is invalid."""
     if port.declared_codec is not None and not isinstance(port.declared_codec, StreamCodec):
-        draft.fault(
+        faults.add(
             where,
             f"its codec is {shorten(port.declared_codec)}, which is no `StreamCodec`",
             "give an instance of a subclass",
         )
     elif port.declared_codec is not None and (fault := codec_fault(port.declared_codec)) is not None:
-        draft.fault(where, f"its codec {fault[0]}", fault[1])
+        faults.add(where, f"its codec {fault[0]}", fault[1])
     elif port.declared_codec is not None and port.declared_codec.divides and port.key is not None:
-        draft.fault(
+        faults.add(
             where,
             "the port has a `key` and a `codec`, and both say who gets which tuples",
             "give one of them",
         )
     elif port.key is not None and not port.names_columns and not callable(port.key):
         remedy = "give the name of a column, several names, or a function that makes the key of a tuple"
-        draft.fault(where, f"its key is {shorten(port.key)}", remedy)
+        faults.add(where, f"its key is {shorten(port.key)}", remedy)
     else:
         return False
     return True
 
 
-def _check_serialiser(draft: Draft, where: str, codec: StreamCodec | None) -> None:
+def _check_serialiser(faults: Faults, where: str, codec: StreamCodec | None) -> None:
     """Check the attribute `stream_codec`."""
     fault = None if codec is None else codec_fault(codec, serialises=True)
     if fault is not None:
-        draft.fault(where, f"attribute `stream_codec`: {fault[0]}", fault[1])
+        faults.add(where, f"attribute `stream_codec`: {fault[0]}", fault[1])
 
 
 def codec_fault(codec: StreamCodec, *, serialises: bool = False) -> tuple[str, str] | None:
@@ -178,12 +178,12 @@ def codec_fault(codec: StreamCodec, *, serialises: bool = False) -> tuple[str, s
     return None
 
 
-def _check_output(draft: Draft, operator: DraftOperator, name: str) -> None:
+def _check_output(faults: Faults, operator: DraftOperator, name: str) -> None:
     """Check the unifier and the timestamp column of an output port."""
     where, schema = operator.port(name), operator.outputs.get(name)
     for what, remedy in unifier_faults(operator.operator, name, schema):
-        draft.fault(where, what, remedy)
-    _check_lateness(draft, operator, name)
+        faults.add(where, what, remedy)
+    _check_lateness(faults, operator, name)
     column = operator.operator.timestamp_of(name)
     if column is None or schema is None:
         return
@@ -198,13 +198,13 @@ def _check_output(draft: Draft, operator: DraftOperator, name: str) -> None:
             if names
             else "leave `timestamp` out, or give the tuples a column of type datetime"
         )
-        draft.fault(where, f"the timestamp column `{column}` is not in {schema.describe()}", remedy)
+        faults.add(where, f"the timestamp column `{column}` is not in {schema.describe()}", remedy)
     elif not pa.types.is_timestamp(schema.arrow.field(column).type):
         what = f"the timestamp column `{column}` is {schema.arrow.field(column).type}, not a time"
-        draft.fault(where, what, "declare it as `datetime`")
+        faults.add(where, what, "declare it as `datetime`")
 
 
-def _check_lateness(draft: Draft, operator: DraftOperator, name: str) -> None:
+def _check_lateness(faults: Faults, operator: DraftOperator, name: str) -> None:
     """Refuse a promise that nobody reads: watermarks begin at input operators, and not at error ports."""
     error = operator.declared.outputs[name].error
     if (operator.is_input and not error) or operator.operator.lateness_of(name) is None:
@@ -213,7 +213,7 @@ def _check_lateness(draft: Draft, operator: DraftOperator, name: str) -> None:
     if not operator.is_input:
         what = f"`{operator.kind}` promises a `lateness`, but it is no input: watermarks come from inputs"
         remedy = "declare it at the input operators upstream, and leave it out here; `timestamp` may stay"
-        draft.fault(where, what, remedy)
+        faults.add(where, what, remedy)
     else:
         what = "an error port promises a `lateness`, but no watermark follows from errors"
-        draft.fault(where, what, "leave it out")
+        faults.add(where, what, "leave it out")

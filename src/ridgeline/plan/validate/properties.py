@@ -9,12 +9,12 @@ from typing import Any
 from ridgeline.api.operator import operator_type
 from ridgeline.plan.build.entries import NoEntryError
 from ridgeline.plan.build.property_values import decoded, decoded_entry, property_faults
-from ridgeline.plan.draft import Draft
+from ridgeline.plan.draft import Faults
 
 _DIGITS_A_BIT = math.log10(2)
 
 
-def check_properties(draft: Draft, owner: str, component: Any, overrides: Mapping[str, object]) -> None:
+def set_properties(faults: Faults, owner: str, component: Any, overrides: Mapping[str, object]) -> None:
     """Apply overrides to an operator or a module of the draft, called `owner`; validate its properties."""
     known = set(operator_type(type(component)).properties) - {"context"}
     values = vars(component)
@@ -27,14 +27,14 @@ def check_properties(draft: Draft, owner: str, component: Any, overrides: Mappin
         try:
             values.update([decoded_entry(component, owner, name, value)])
         except NoEntryError as error:
-            draft.fault(f"{owner}.{name}", error.what, error.remedy)
+            faults.add(f"{owner}.{name}", error.what, error.remedy)
     for name, what, remedy in property_faults(component):
         option = f" or with `-D {owner}.{name}=...`" if name in known else ""
-        draft.fault(f"{owner}.{name}" if name else owner, what, f"{remedy}{option}")
+        faults.add(f"{owner}.{name}" if name else owner, what, f"{remedy}{option}")
     for name in overrides:
         if (digits := _digits_beyond(values.get(name.partition(".")[0]))) and name.partition(".")[0] in known:
             what = f"a number that is given from outside has at most 64 bits; got one of {digits} digits"
-            draft.fault(f"{owner}.{name}", what, "give one between -2**63 and 2**63 - 1")
+            faults.add(f"{owner}.{name}", what, "give one between -2**63 and 2**63 - 1")
 
 
 def _digits_beyond(value: object) -> int:

@@ -12,30 +12,33 @@ from ridgeline.api.errors import did_you_mean, listed, shorten
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.ports import Port
-from ridgeline.plan.draft import FAULTY, Draft, DraftOperator, DraftStream, End, Through
+from ridgeline.plan.draft import FAULTY, Draft, DraftOperator, DraftStream, End, Faults, Through
 from ridgeline.plan.validate.application import check_name
 
 
-def read_streams(draft: Draft, app: Application, owners: dict[int, DraftOperator]) -> None:
+def read_streams(draft: Draft, faults: Faults, app: Application, owners: dict[int, DraftOperator]) -> None:
     """Add all streams to the draft, with their valid ends."""
-    reader = _Reader(draft, app, owners)
+    reader = _Reader(draft, faults, app, owners)
     for position, added in enumerate(app.streams, 1):
         reader.read(added, position)
     for name, uses in Counter(str(added.name) for added in app.streams).items():
         if uses > 1 and name:
-            draft.fault(
+            faults.add(
                 name,
                 f"{uses} streams have the name `{name}`",
                 "give each stream a name of its own, and all its sinks in one call",
             )
-    _check_sharing(draft)
+    _check_sharing(draft, faults)
 
 
 class _Reader:
     """Reads one stream after the other; remembers for which operators a fault was reported."""
 
-    def __init__(self, draft: Draft, app: Application, owners: dict[int, DraftOperator]) -> None:
+    def __init__(
+        self, draft: Draft, faults: Faults, app: Application, owners: dict[int, DraftOperator]
+    ) -> None:
         self.draft = draft
+        self.faults = faults
         self.owners = owners
         self.missing: set[int] = set()
         classes = {
@@ -47,14 +50,14 @@ class _Reader:
 
     def read(self, added: AddedStream, position: int) -> None:
         """Read one call of `add_stream`: add the stream, or faults, to the draft."""
-        where = added.name if added.module else check_name(self.draft, "stream", added.name, position)
+        where = added.name if added.module else check_name(self.faults, "stream", added.name, position)
         stream = DraftStream(where, None, [])
         given = self.localities(where, added)
         self.draft.streams.append(stream)
         for what, remedy in added.faults:
-            self.draft.fault(where, what, remedy)
+            self.faults.add(where, what, remedy)
         if not added.sinks:
-            self.draft.fault(
+            self.faults.add(
                 where, "the stream has no sinks", "name one or more input ports after its output port"
             )
         if (
@@ -73,7 +76,7 @@ class _Reader:
             if end is None:
                 continue
             if any(end.operator is other.operator and end.port == other.port for other in stream.sinks):
-                self.draft.fault(where, f"`{end}` is a sink of the stream twice", "name it once")
+                self.faults.add(where, f"`{end}` is a sink of the stream twice", "name it once")
                 continue
             stream.sinks.append(end)
             point = sink.point if isinstance(sink, Through) else sink
@@ -94,7 +97,7 @@ class _Reader:
                 shown = f"`{self.name(key)}`" if isinstance(key, (InputPoint, OutputPoint)) else shorten(key)
                 names = listed([self.name(point) for point in points])
                 what = f"a locality is given for {shown}, which is no sink of the stream"
-                self.draft.fault(where, what, f"its sinks are {names}")
+                self.faults.add(where, what, f"its sinks are {names}")
         return {key: self.locality(where, value) for key, value in added.locality.items()}
 
     def locality(self, where: str, locality: object) -> Locality | None:
@@ -105,7 +108,7 @@ class _Reader:
         name = str(getattr(locality, "name", locality)).upper()
         if name in names:
             return Locality[name]
-        self.draft.fault(where, f"there is no locality {shorten(locality)}", did_you_mean(name, names))
+        self.faults.add(where, f"there is no locality {shorten(locality)}", did_you_mean(name, names))
         return None
 
     def swapped(self, where: str, points: Sequence[InputPoint | OutputPoint]) -> None:
@@ -115,7 +118,7 @@ class _Reader:
             if id(point.operator) in self.owners:
                 self.owners[id(point.operator)].touched.add(point.name)
         what = f"the stream goes from input port `{names[0]}` to output port {listed(names[1:])}"
-        self.draft.fault(where, what, f'swap them: `add_stream("{where}", {names[1]}, {names[0]})`')
+        self.faults.add(where, what, f'swap them: `add_stream("{where}", {names[1]}, {names[0]})`')
 
     def end(self, where: str, role: str, point: Any) -> End | None:
         """Return a valid end of a stream, or None after adding a fault."""
@@ -131,7 +134,7 @@ class _Reader:
                 owner.touched.add(point.name)
             if not isinstance(point, wanted):
                 have, want = ("an input", "an output") if role == "source" else ("an output", "an input")
-                self.draft.fault(
+                self.faults.add(
                     where,
                     f"the {role} of the stream, `{self.name(point)}`, is {have} port",
                     f"name {want} port there",
@@ -157,7 +160,7 @@ class _Reader:
         what = (
             f"port `{point.name}` of the stream belongs to a `{kind.__name__}` that is not in the application"
         )
-        self.draft.fault(where, what, remedy)
+        self.faults.add(where, what, remedy)
 
     def no_port(self, where: str, role: str, point: object) -> None:
         """Report an end that is no port, and mark the operator that it may have meant.
@@ -193,7 +196,7 @@ class _Reader:
                     self.owners[id(part.operator)].touched.add(part.name)
             what = f"the {role} of the stream is a {type(point).__name__}, not a port"
             remedy = "give the ports one by one: `add_stream(name, source, sink, sink)`"
-        self.draft.fault(where, what, remedy)
+        self.faults.add(where, what, remedy)
 
     def name(self, point: InputPoint | OutputPoint) -> str:
         """A port as errors name it."""
@@ -206,7 +209,7 @@ def _ports(cls: type[Operator]) -> list[Port]:
     return [*declared.inputs.values(), *declared.outputs.values()]
 
 
-def _check_sharing(draft: Draft) -> None:
+def _check_sharing(draft: Draft, faults: Faults) -> None:
     """Refuse two streams on one port. Duplicate stream names have already been reported; skip them."""
     for operator in draft.operators:
         for port in (*operator.declared.every_output, *operator.declared.inputs):
@@ -219,10 +222,10 @@ def _check_sharing(draft: Draft) -> None:
                 remedy = (
                     f'make one stream with all sinks: `add_stream("{begin[0]}", {operator.port(port)}, ...)`'
                 )
-                draft.fault(operator.port(port), what, remedy)
+                faults.add(operator.port(port), what, remedy)
             if len(end) > 1:
                 what = f"{len(end)} streams end at this input port: {listed(end)}"
-                draft.fault(
+                faults.add(
                     operator.port(port),
                     what,
                     "give each stream an input port of its own, or merge them in an operator before it",

@@ -7,20 +7,20 @@ import inspect
 from ridgeline.api.cells.keyed_declaration import KeyedState
 from ridgeline.api.operator import Operator, lateness_seconds
 from ridgeline.api.timers import Timers
-from ridgeline.plan.draft import Draft, DraftOperator
+from ridgeline.plan.draft import Draft, DraftOperator, Faults
 
 
-def check_times(draft: Draft) -> None:
+def check_times(draft: Draft, faults: Faults) -> None:
     """Check all operators that declare timers, keys with a time to live, or `end_of_input`."""
     for operator in draft.operators:
         for name, state in operator.declared.states.items():
             if isinstance(state, Timers):
-                _check_handler(draft, operator, name, state)
+                _check_handler(faults, operator, name, state)
             if isinstance(state, KeyedState) and _goes_by_record(state):
-                _check_record_time(draft, operator, name, timers=isinstance(state, Timers))
+                _check_record_time(faults, operator, name, timers=isinstance(state, Timers))
         if operator.is_input and type(operator.operator).end_of_input is not Operator.end_of_input:
             what = f"`{operator.kind}` overrides `end_of_input`, which is not called of an input operator"
-            draft.fault(operator.name, what, "do it before `self.finish()`")
+            faults.add(operator.name, what, "do it before `self.finish()`")
 
 
 def _goes_by_record(state: KeyedState) -> bool:
@@ -30,49 +30,49 @@ def _goes_by_record(state: KeyedState) -> bool:
     return state.ttl_microseconds > 0 and state.ttl_by == "record"
 
 
-def _check_handler(draft: Draft, operator: DraftOperator, name: str, timers: Timers) -> None:
+def _check_handler(faults: Faults, operator: DraftOperator, name: str, timers: Timers) -> None:
     """Refuse timers that call nothing, or a method that cannot be called so."""
     if timers.handlers.hidden and not timers.handler:
         what = (
             f"`{timers.handlers.hidden[0]}`, which `@{name}.expired` decorates, is not in `{operator.kind}`"
         )
-        draft.fault(operator.name, what, "another decorator above hides it; put that of the timers first")
+        faults.add(operator.name, what, "another decorator above hides it; put that of the timers first")
         return
     for other in timers.handlers.doubled:
         what = f"`{other}` of `{operator.kind}` is never called: another method is decorated for `{name}`"
-        draft.fault(operator.name, what, "let one method call the other")
+        faults.add(operator.name, what, "let one method call the other")
     if not timers.handler:
         remedy = f"decorate a method with it: `@{name}.expired`, `def expire(self, key, when)`"
-        draft.fault(operator.name, f"nothing is called when a timer of `{name}` expires", remedy)
+        faults.add(operator.name, f"nothing is called when a timer of `{name}` expires", remedy)
         return
     method = getattr(type(operator.operator), timers.handler, None)
     shown = f"`{timers.handler}` of `{operator.kind}`"
     remedy = f"write `def {timers.handler}(self, key, when)`"
     if not callable(method):
-        draft.fault(operator.name, f"timers `{name}` call {shown}, which is no method", remedy)
+        faults.add(operator.name, f"timers `{name}` call {shown}, which is no method", remedy)
     elif inspect.iscoroutinefunction(method) or inspect.isgeneratorfunction(method):
         what = f"{shown}, which timers `{name}` call, is `async` or has `yield` in it: it would never run"
-        draft.fault(operator.name, what, "make it a plain method")
+        faults.add(operator.name, what, "make it a plain method")
     else:
         signature = inspect.signature(method)
         try:
             signature.bind(None, "key", "when")
         except TypeError:
             what = f"{shown} has the parameters {signature}, but timers `{name}` call it with `(key, when)`"
-            draft.fault(operator.name, what, remedy)
+            faults.add(operator.name, what, remedy)
 
 
-def _check_record_time(draft: Draft, operator: DraftOperator, name: str, *, timers: bool) -> None:
+def _check_record_time(faults: Faults, operator: DraftOperator, name: str, *, timers: bool) -> None:
     """Refuse what goes by record time where no watermark comes."""
     what = f"timers `{name}` go" if timers else f"the `ttl` of `{name}` goes"
     other = '`by="clock"`' if timers else '`ttl_by="clock"`'
     if operator.is_input:
         why = "but an input operator gets no records, so it has no watermark"
-        draft.fault(operator.name, f"{what} by record time, {why}", f"declare {other}")
+        faults.add(operator.name, f"{what} by record time, {why}", f"declare {other}")
     elif not _has_watermark(operator):
         why = "but no input operator upstream promises a `lateness`, so time never passes"
         remedy = f'declare `OutputPort(..., timestamp="column", lateness="5s")` there, or {other} here'
-        draft.fault(operator.name, f"{what} by record time, {why}", remedy)
+        faults.add(operator.name, f"{what} by record time, {why}", remedy)
 
 
 def _has_watermark(operator: DraftOperator) -> bool:
