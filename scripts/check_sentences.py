@@ -17,20 +17,20 @@ from pathlib import Path
 WORDS = 25
 PAGES = ("README.md", "CONTRIBUTING.md")
 OURS = {
-    "anew": (3, 4),
-    "dealt|deals?": (3, 2),
+    "anew": (1, 4),
+    "dealt|deals?": (2, 2),
     "everybody": (0, 0),
-    "go(es)? (on|back)": (11, 14),
+    "go(es)? (on|back)": (7, 14),
     "hears?|heard": (0, 0),
-    "nobody": (5, 1),
+    "nobody": (1, 1),
     "put up with": (0, 0),
-    "somebody": (2, 1),
-    "tells?|told": (1, 3),
-    "vain": (2, 0),
+    "somebody": (1, 1),
+    "tells?|told": (0, 3),
+    "vain": (1, 0),
     "whoever": (0, 0),
     "whose turn": (0, 0),
-    "^so (long|many|much)": (2, 0),
-    "^what": (124, 97),
+    "^so (long|many|much)": (0, 0),
+    "^what": (47, 97),
 }
 """Words (`^`: that open a sentence) for which the field has better ones, and how often docstrings and pages
 have them. Pages that are made from the code do not count.

@@ -197,7 +197,7 @@ def _watermarks(plan: Plan) -> dict[int, tuple[int, ...]]:
 def _ends(plan: Plan) -> dict[int, tuple[int, ...]]:
     """The operators with an `end_of_input` and all upstream, each with the operators that it reads.
 
-    What comes round a loop by a delay operator is not waited for.
+    Tuples that come round a loop by a delay operator are not waited for.
     """
     heads = tails_of(plan.physical)
     found: dict[int, tuple[int, ...]] = {}

@@ -22,7 +22,7 @@ FAULTY: Any = type("Faulty", (), {"__repr__": lambda _self: "<faulty>"})()
 
 @dataclass(slots=True, eq=False)
 class ModuleScope:
-    """What was added at one place: by the author of the application, or by one call of `populate`.
+    """Operators added at one place: by the author of the application, or by one call of `populate`.
 
     `name`: the module's full name, "" for the application. `operators`: the `id` of those added here.
     """
@@ -179,7 +179,7 @@ class Deciders:
 
 @dataclass(slots=True)
 class Faults:
-    """What is wrong with the application, in the order in which it was found. Checks write this only."""
+    """The faults of the application, in the order in which they were found. Checks write these only."""
 
     found: list[Fault] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""What a change makes of a plan: edits, as plain data that a checkpoint, a request and a log can hold.
+"""Edits of a plan, of which a change consists, as plain data for checkpoints, requests and logs.
 
 An edit names operators, streams and ports as the application does. It is applied to the application, which is
 then planned and validated as a whole (`ridgeline.plan.change.editing`), so an edit says nothing about ids.
@@ -201,7 +201,7 @@ def _checked(edit: str, key: str, kind: str, value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is said of an application from outside. Later ones win: `kept` edits, options, `edits`."""
+    """Values and edits of an application from outside. Later ones win: `kept` edits, options, `edits`."""
 
     properties: Mapping[str, object] = field(default_factory=dict)
     attributes: Mapping[str, object] = field(default_factory=dict)

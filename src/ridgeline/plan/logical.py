@@ -32,7 +32,7 @@ class LogicalOperator:
     unifier_attributes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """All attributes of the unifiers of each output port."""
     divided: tuple[Partition, ...] = ()
-    """What each of its partitions gets."""
+    """The keys and values of each of its partitions."""
 
     @property
     def is_input(self) -> bool:
@@ -113,7 +113,7 @@ class LogicalPlan:
     policies: tuple[Policy, ...] = ()
     promises: tuple[Promise, ...] = ()
     source: tuple[Application, Given] | None = field(default=None, compare=False, repr=False)
-    """What it was made of: an application, and what was said of it from outside."""
+    """The application that it was made of, with the values and edits from outside."""
 
     def operator(self, name: str) -> LogicalOperator:
         """The operator with this name. Raises KeyError."""

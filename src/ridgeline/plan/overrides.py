@@ -108,7 +108,7 @@ def key_splitter(names: Collection[str]) -> Callable[[str], tuple[str, str]]:
 def _sort_attribute(found: Overrides, operator: str, path: str, value: object) -> None:
     """Add an attribute of an operator, `name`, or of one of its ports, `port.PORT.name`, `unifier.PORT.name`.
 
-    What has neither form becomes an attribute of the operator, which no operator has.
+    A path of neither form becomes an attribute that no operator has, so that it is a fault.
     """
     kind, _, rest = path.partition(".")
     port, _, name = rest.rpartition(".")

@@ -16,7 +16,7 @@ from ridgeline.api.partitioner import PartitionKeys
 class PhysicalOperator:
     """One partition of a logical operator, or one unifier.
 
-    `id` is its own in a run. What a change adds gets ids that no plan before had, so ids are neither dense
+    `id` is its own in a run. A change gives ids that no plan before had, so ids are neither dense
     nor in topological order (`ridgeline.plan.change.succession`). `name` is the logical name; for a unifier
     that of the operator whose output `port` it merges. `partition` counts from 0 to `partitions` - 1, for a
     unifier over all unifiers of the port. `operator` is the prototype: a container makes a copy of it.
@@ -86,7 +86,7 @@ class RoundRobin:
 class OwnKeys:
     """All tuples; one that does not belong to `keys` is an error.
 
-    What a unifier by key may emit for the partition that it stands before.
+    A unifier by key may emit these for the partition that it stands before.
     """
 
     keys: PartitionKeys

@@ -65,12 +65,12 @@ class PlacementRule:
 
     @property
     def limit(self) -> tuple[object, ...]:
-        """What it says of hosts, without the operators: equal for rules that allow the same hosts."""
+        """The rule without its operators: equal for rules that allow the same hosts."""
         return self.apart, self.locality, frozenset(self.hosts)
 
 
 def limits_of(rules: Sequence[PlacementRule]) -> Mapping[str, frozenset[tuple[object, ...]]]:
-    """What rules of hosts say of each operator that they name; equal ones may run on the same hosts."""
+    """The limits that rules of hosts set each operator; those with equal ones may run on the same hosts."""
     found: dict[str, set[tuple[object, ...]]] = {}
     for rule in rules:
         for name in rule.operators if rule.hosts else ():

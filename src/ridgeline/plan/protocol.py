@@ -25,7 +25,7 @@ class WindowRequest:
     `attempt` counts from 0; `epoch` counts the drivers that have owned the checkpoint. `final`: all inputs
     finish in this window, so open application windows end. `finished`: inputs that have finished before; a
     container knows by itself which have since. `states`: the version after window `window_id - 1` of each
-    state; None: containers go on with the states that they hold. `samples`: the output ports whose last
+    state; None: containers use the states that they hold. `samples`: the output ports whose last
     tuples the report must hold, and how many. `recording`: the ports that are recorded, and the most bytes of
     each. All by physical id; ports also by name. `ends`: when the window's width is over, by the monotonic
     clock of the host that runs it; set there. `time`: when the window was first begun, by the driver's clock,
@@ -68,7 +68,7 @@ class KeyCounts:
 @pickled_by_values
 @dataclass(slots=True)
 class OperatorReport:
-    """What one physical operator sends to STRAM at the end of a window.
+    """The report of one physical operator to STRAM at the end of a window.
 
     `window` and `source` are the events themselves: the container fills them in, STRAM adds `at`. The other
     fields are for the run: what the operator handed over, the samples, and how its state changed.
@@ -117,7 +117,7 @@ class OperatorReport:
 @pickled_by_values
 @dataclass(slots=True)
 class WindowReport:
-    """What one container sends to STRAM at the end of a window.
+    """The report of one container to STRAM at the end of a window.
 
     `window` is the event itself: the container fills it in, STRAM adds `received` and `at`. `task_attempt`:
     how often Spark had begun a task before that read for it. `small_change`: name and content of what its

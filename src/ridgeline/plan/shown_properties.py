@@ -82,7 +82,7 @@ def secret_names(component: object) -> tuple[str, ...]:
 
 
 def _part(shown: object, path: str) -> object:
-    """What is shown of an entry; of the whole value where its parts are not shown."""
+    """The shown form of an entry; of the whole value where its parts are not shown."""
     while path and isinstance(shown, Mapping):
         if path in shown:
             return shown[path]

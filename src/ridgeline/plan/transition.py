@@ -47,7 +47,7 @@ class Transition:
 
 
 def transition(old: Plan, planned: Plan, edits: Sequence[Edit]) -> Transition:
-    """What it takes to go on with a plan that was made with `edits`, in the place of the old one.
+    """The transition from the old plan to one that was made with `edits`.
 
     `planned` is as `plan_application` made it. Raises ValidationError with all that keeps the change from
     being made while the application runs.

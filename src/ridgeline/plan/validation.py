@@ -97,9 +97,9 @@ def find_faults(
 def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[Draft, Faults]:
     """Read an application, and find its faults.
 
-    What is called here by its name may write the draft, and needs what is written before it: its place
-    matters. What `_check` calls writes faults only. So a check may be added wherever all is written that it
-    reads; its place says only where its faults stand among the others.
+    A step that is called here may write the draft, and needs what steps before it have written: its place
+    matters. Checks, which `_check` calls, write faults only. So a check may be added wherever all is written
+    that it reads; its place decides only where its faults stand among the others.
     """
     draft, faults = Draft(str(app.name)), Faults()
     read_deciders(draft, faults, app)

@@ -29,8 +29,8 @@ _REMEDY = "write it into the application's code, or take it back"
 def specification_of_plan(logical: LogicalPlan) -> Document:
     """The specification of which the same plan is made, without anything from outside.
 
-    It is read back, so its classes must be found by name. What it would change of the plan, were it asked
-    for, is a fault. Raises ValidationError with a fault for each thing that a specification cannot say.
+    It is read back, so its classes must be found by name, and a difference from the plan is a
+    fault. Raises ValidationError with a fault for each thing that a specification cannot say.
     """
     document = specification_of(application_of(logical))
     left = edits_between(logical, read_specification(document, logical.application))
@@ -152,7 +152,7 @@ def _with_properties(
 def _divided(
     given: Mapping[str, object], names: set[str], split: Any
 ) -> tuple[dict[str, dict[str, object]], dict[str, object]]:
-    """What is said of modules, by module, and all else."""
+    """The values for modules, by module, and all others."""
     found: dict[str, dict[str, object]] = {}
     left: dict[str, object] = {}
     for key, value in given.items():

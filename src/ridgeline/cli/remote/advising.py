@@ -52,7 +52,7 @@ def advise(
 
 
 def advice_parts(answer: Any) -> Iterator[Text]:
-    """What was seen, then each piece of advice with its reason, its gain and its command."""
+    """The summary, then each piece of advice with its reason, its gain and its command."""
     if not answer["enough"]:
         yield Text(f"{answer['windows']} windows in {answer['seconds']:.0f} s are too few to say anything")
         yield from (Text(printable(line)) for line in answer["unknown"])

@@ -20,7 +20,7 @@ from ridgeline.cli.remote.client import TIMEOUT_SECONDS, Client
 from ridgeline.cli.units import time_of_day
 
 WAIT_SECONDS = 5
-"""So long an answer of the service may wait: less than a client does."""
+"""Longest wait of an answer of the service: less than the timeout of a client."""
 _POLL_SECONDS = 0.2
 _CLOCK = SystemClock()
 

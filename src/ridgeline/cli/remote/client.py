@@ -45,7 +45,7 @@ class Client:
         self._has_token = bool(token)
 
     def get(self, path: str, **query: str | int) -> Any:
-        """What `/ws/v2/stram` + `path` answers, decoded."""
+        """GET `/ws/v2/stram` + `path`; the answer, decoded."""
         address = f"{self.url}{BASE}{path}" + (f"?{urllib.parse.urlencode(query)}" if query else "")
         try:
             with self._open(address, TIMEOUT_SECONDS) as answer:
@@ -54,7 +54,7 @@ class Client:
             raise self._failed(address, error) from error
 
     def post(self, path: str, *, patience: float = TIMEOUT_SECONDS, **body: Any) -> Any:
-        """What a POST with this JSON to `/ws/v2/stram` + `path` answers in `patience` seconds, decoded."""
+        """POST this JSON to `/ws/v2/stram` + `path`; the answer, decoded. It may take `patience` seconds."""
         address = f"{self.url}{BASE}{path}"
         given = {name: value for name, value in body.items() if value is not None}
         try:

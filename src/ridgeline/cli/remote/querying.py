@@ -67,7 +67,7 @@ def query(  # noqa: PLR0913, PLR0917  options
 
 
 def _follow(client: Client, name: str, until: float | None, file: _Rows | None, *, as_json: bool) -> None:
-    """Show results until the query ends, the time is over or somebody interrupts; then end it."""
+    """Show results until the query ends, the time is over or the user interrupts; then end it."""
     from ridgeline.api.clock import SystemClock
     from ridgeline.api.errors import RidgelineError
     from ridgeline.cli.output import write

@@ -1,4 +1,4 @@
-"""What the commands about a running application share: which one is meant, and how answers are printed."""
+"""Shared by the commands about a running application: find it, and print its answers."""
 
 from __future__ import annotations
 

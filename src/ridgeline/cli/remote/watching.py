@@ -1,4 +1,4 @@
-"""Views of a running application that go on: `top` and `--watch`.
+"""Views of a running application that are drawn again and again: `top` and `--watch`.
 
 Ctrl-C leaves them; the application continues.
 """

@@ -32,11 +32,11 @@ _LIFE_CYCLE = {
 }
 _OF_INPUTS = {"emit_tuples": ()}
 _ASKED = ("publisher", "progress")
-"""What the engine asks an operator for. Words too common to take other methods for them."""
+"""Methods that the engine calls, with names so common that similar ones are no misspellings."""
 
 
 class CallbackFault(NamedTuple):
-    """What is wrong with a method of an operator, and the remedy; `port` if it is a port's."""
+    """A fault of a method of an operator, and the remedy; `port` if it is a port's."""
 
     port: str
     what: str

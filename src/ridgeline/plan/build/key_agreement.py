@@ -70,7 +70,7 @@ def key_columns(codec: StreamCodec, schema: Schema) -> tuple[str, ...] | None:
 
 
 def key_of(codec: StreamCodec | None, schema: Schema | None) -> object:
-    """What a port divides by: the columns of its key, else what computes it; no columns without a key."""
+    """The key that a port divides by: its columns, else the code that computes it; no columns without one."""
     if codec is None:
         return ()
     columns = key_columns(codec, schema) if schema is not None else None

@@ -21,7 +21,7 @@ _OF_PARTITIONS = (
     "timeout_window_count",
     "error_tuples_kept",
 )
-"""What may differ among partitions of an operator: what the platform does with each of them alone."""
+"""Attributes that may differ among partitions of an operator: each concerns one partition alone."""
 
 
 class PartitionValueError(ValueError):

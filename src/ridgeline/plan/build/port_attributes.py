@@ -1,4 +1,4 @@
-"""Attributes of ports and unifiers that nobody gave: what stands in their place."""
+"""Defaults of attributes of operators, ports and unifiers, which they inherit."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from ridgeline.api.operator import OperatorType
 from ridgeline.api.support.attribute import Scope
 
 _TAKEN_OVER = ("timeout_window_count", "recovery_attempts")
-"""Attributes that unifiers have of their own, and take over from their operator if nobody gives them."""
+"""Attributes that unifiers have of their own, with the value of their operator as the default."""
 _SHARED = ("processing_mode", "on_error")
 """Attributes that unifiers always have from their operator."""
 
 
 def inherited_by_operator(application: Mapping[str, Any]) -> dict[str, Any]:
-    """What an operator takes over from its application."""
+    """Attributes that an operator inherits from its application."""
     return {name: application[name] for name in attributes_of(Scope.OPERATOR) if name in application}
 
 
 def inherited_by_port(declared: OperatorType, port: str, operator: Mapping[str, Any]) -> dict[str, Any]:
-    """What a port takes over from its operator and its declaration."""
+    """Attributes that a port inherits from its operator and its declaration."""
     scope = Scope.INPUT_PORT if port in declared.inputs else Scope.OUTPUT_PORT
     values = {name: operator[name] for name in attributes_of(scope) if name in operator}
     if port in declared.inputs and declared.inputs[port].parallel:
@@ -30,7 +30,7 @@ def inherited_by_port(declared: OperatorType, port: str, operator: Mapping[str, 
 
 
 def inherited_by_unifier(operator: Mapping[str, Any], application: Mapping[str, Any]) -> dict[str, Any]:
-    """What a unifier takes over: some attributes from its operator, others from the application.
+    """Attributes that a unifier inherits: some from its operator, others from the application.
 
     Its application window is what its operator emits results for: a slide, if that slides.
     """

@@ -36,7 +36,7 @@ class Altered:
 
 @dataclass(frozen=True, slots=True)
 class PlanDifference:
-    """What differs between two plans, of which the second follows the first (`succeed`).
+    """The difference of two plans, of which the second follows the first (`succeed`).
 
     Logical operators and streams are named. `renamed`: new names by old ones. `replaced`: of another class.
     `repartitioned`: with the numbers of partitions. `sinks_added` and `sinks_removed`, `stream:
@@ -242,7 +242,7 @@ def _containers(old: Plan, new: Plan, altered: Iterable[int]) -> dict[str, tuple
 
 
 def _pictures(plan: Plan) -> dict[int, Hashable]:
-    """What a container is made of: its operators, and the streams from and to them."""
+    """The parts of each container: its operators, and the streams from and to them."""
     homes = {one: box.id for box in plan.execution.containers for one in box.operators}
     streams: dict[int, list[Hashable]] = {box.id: [] for box in plan.execution.containers}
     for one in plan.physical.streams:

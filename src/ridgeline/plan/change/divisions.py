@@ -95,7 +95,7 @@ def _columns(codec: StreamCodec | None) -> list[str] | None:
 
 
 def _code_of(codec: StreamCodec | None) -> Iterator[str]:
-    """What a codec of users computes with, as texts."""
+    """The code and values by which a codec of users computes, as texts."""
     if isinstance(codec, FunctionCodec):
         yield from _texts(codec.function)
         return
@@ -131,7 +131,7 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
 
 
 def _code(code: CodeType, depth: int) -> Iterator[str]:
-    """What code does, whatever it and its variables are called and wherever it is written."""
+    """Instructions, global names and constants of code; not its own name, its variables and its place."""
     yield code.co_code.hex()
     yield from code.co_names
     for one in code.co_consts:

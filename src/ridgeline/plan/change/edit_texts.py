@@ -11,7 +11,7 @@ from ridgeline.plan.change.kinds import kind_of
 from ridgeline.plan.edits import Edit, edit_to_json
 
 _MOST = 4
-"""So many edits are named in a line."""
+"""Edits that a line names; of more, the first ones."""
 
 
 def edit_text(edit: Edit, is_secret: IsSecret | None = None) -> str:

@@ -1,4 +1,4 @@
-"""What names operators in an application: ends of streams, attributes, rules, ports of modules."""
+"""References to operators in an application: ends of streams, attributes, rules, ports of modules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Named:
     draft: DraftModule | None = None
 
     def ends(self, port: str) -> list[Any]:
-        """What one of its ports is, or leads to."""
+        """The ports of operators that one of its ports is, or leads to."""
         if self.draft is None:
             return [getattr(self.thing, port)]
         self.draft.touched.add(port)

@@ -31,8 +31,8 @@ _NOTHING: Mapping[str, Any] = {}
 def edited(app: Application, edits: Sequence[Edit]) -> Application:
     """A copy of the application with the edits made, one after the other; `app` stays as it is.
 
-    Values of properties and attributes are not checked here: who plans the result does. What is inside of
-    modules is known only then, too: `plan_application(app, edits=...)` makes edits of it. Raises
+    Values of properties and attributes are not checked here: who plans the result does. Operators inside of
+    modules are known only then, too: `plan_application(app, edits=...)` makes edits of it. Raises
     ValidationError with a fault for each edit that cannot be made.
 
     Example:
@@ -84,7 +84,7 @@ def settle_overrides(draft: Draft, faults: Faults, app: Application, overrides: 
 
 
 def of_modules(app: Application, given: Given) -> Given:
-    """What is given, with edits of properties and attributes of modules as options: they say what is inside.
+    """The given values, with edits of properties and attributes of modules as options for what is inside.
 
     Which modules there are is known once they are expanded, so that is done for these edits alone.
     """
@@ -155,7 +155,7 @@ class _Sorter:
         self._split = key_splitter({*self._base, *self._now, *self._later})
 
     def options(self, given: Mapping[str, object]) -> tuple[dict[str, object], dict[str, object]]:
-        """Those that are read now, and later. What is for an operator that kept edits remove is left out."""
+        """Those that are read now, and later; without those for operators that kept edits remove."""
         early: dict[str, object] = {}
         late: dict[str, object] = {}
         for key, value in given.items():

@@ -1,4 +1,4 @@
-"""What edits change: a copy of an application without modules, and what is said of it from outside."""
+"""The state that edits change: a copy of an application without modules, and values from outside."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Editor:
 
     @property
     def outside(self) -> tuple[dict[str, Any], ...]:
-        """What is said of operators from outside, by name."""
+        """The properties and attributes from outside, each by the name of the operator."""
         given = self.overrides
         return given.properties, given.attributes, given.ports, given.unifiers
 

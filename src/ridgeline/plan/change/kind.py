@@ -1,4 +1,4 @@
-"""What a kind of edit is to all that deals with edits: one row, from which the rest follows."""
+"""A kind of edit as one row, from which command line, REST, texts and differences follow."""
 
 from __future__ import annotations
 

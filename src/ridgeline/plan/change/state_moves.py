@@ -38,7 +38,7 @@ class StateMove:
 
 @dataclass(frozen=True, slots=True)
 class StatePlan:
-    """What becomes of all states that are held.
+    """For each state that is held: whether it stays, moves or ends.
 
     `stays`: the physical ids in the new plan of those that keep their keys. `moves`: what moves. `ends`: the
     keys of those that are left out: dropped, and what unifiers have only within an application window.
@@ -70,7 +70,7 @@ def moves(
     dropped: Collection[str] = (),
     renamed: Mapping[str, str] = _NOTHING,
 ) -> tuple[StateMove, ...]:
-    """What must move so that states that are held become those of a new plan: `plan_states(...).moves`."""
+    """The moves by which the states that are held become those of a new plan: `plan_states(...).moves`."""
     return plan_states(held, new, old=old, dropped=dropped, renamed=renamed).moves
 
 
@@ -83,7 +83,7 @@ def plan_states(
     renamed: Mapping[str, str] = _NOTHING,
     divided: Mapping[str, str] = _NOTHING,
 ) -> StatePlan:
-    """What becomes of states that are held when a new plan goes on with them.
+    """Decide for each state that is held whether it stays, moves or ends in a new plan.
 
     `held`: the keys of the states that there are, as a manifest has them. `old`: the plan that they are of,
     where it is known: then partitions that are divided otherwise move too. `dropped`: names of operators, of
@@ -112,7 +112,7 @@ def plan_states(
 def check_boundary(states: StatePlan, plan: Plan, window_id: int) -> None:
     """Raise ValidationError if a plan cannot begin with this window, since application windows are open.
 
-    What an operator has within one cannot be divided anew, so partitions change where all of it is over.
+    State within one cannot be divided otherwise, so partitions change only between application windows.
     """
     divided = [one.operator for one in states.moves if len(one.sources) > 1 or len(one.targets) > 1]
     faults = []
@@ -213,14 +213,14 @@ class _StatePlanner:
         ids = tuple(one.id for one in targets)
         sources = tuple(key for _, _, key in keys)
         partitions = {of for _, of, _ in keys}
-        if partitions == {len(targets)} and not self._divided_anew(base, targets):
+        if partitions == {len(targets)} and not self._is_redivided(base, targets):
             for partition, _, key in keys:
                 if name == owner:
                     self.stays[key] = ids[partition]
                 else:
                     self.moves.append(StateMove(name, _port(rest), (key,), (ids[partition],)))
         elif rest:
-            self._unify_anew(name, rest, keys, targets)
+            self._unify_again(name, rest, keys, targets)
         elif isinstance(targets[0].operator, DelayHead):
             self.ends += sources  # it reads the tail's state, and has none
         else:
@@ -260,7 +260,7 @@ class _StatePlanner:
     def _without(self, base: str, name: str, rest: str, keys: list[tuple[int, int, str]]) -> None:
         """Settle states that the new plan has no place for."""
         if rest and name in self._logical:
-            self._unify_anew(name, rest, keys, [])
+            self._unify_again(name, rest, keys, [])
             return
         plain = base.partition(_SLIDER)[0]
         what = f"the application has no operator `{plain}` any more, but the checkpoint has its state"
@@ -283,7 +283,7 @@ class _StatePlanner:
     def _is_dropped(self, owner: str, unifiers: str) -> bool:
         return any(name in self._dropped for name in (owner, unifiers, *_modules(owner)))
 
-    def _unify_anew(
+    def _unify_again(
         self, name: str, rest: str, keys: list[tuple[int, int, str]], targets: list[PhysicalOperator]
     ) -> None:
         """Settle states of unifiers, or sliders, of which there are others now."""
@@ -315,7 +315,7 @@ class _StatePlanner:
         else:
             self.ends += [key for _, _, key in keys]
 
-    def _divided_anew(self, base: str, targets: list[PhysicalOperator]) -> bool:
+    def _is_redivided(self, base: str, targets: list[PhysicalOperator]) -> bool:
         """True if partitions get other tuples than before, though they are as many."""
         before = self._before.get(base)
         if len(targets) == 1 or targets[0].unifier:

@@ -1,7 +1,7 @@
 """Compares what states hold with what a plan declares: by name, before anything runs.
 
-Fields are matched by name. Other places of fields, new fields with a default and a class in another module go
-on: values are converted once, at the start. All else is a fault: nobody can say what the values mean.
+Fields are matched by name. Fields may change places, new ones need a default, and a class may be in another
+module: values are converted once, at the start. Any other difference is a fault.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class Comparison:
         self._kinds = with_inner(self._kinds)
         self.faults: list[Fault] = []
         self.states: dict[str, dict[str, Shape]] = {}
-        """What the operators hold from now on."""
+        """The shapes that the operators have from now on."""
 
     def compare(self, base: str, operator: PhysicalOperator) -> Conversion:
         """How what is held under the first part of a state key becomes the state of an operator."""
@@ -116,7 +116,7 @@ class Comparison:
         return conversion
 
     def _unknown(self, base: str) -> Conversion:
-        """What is asked for of states of which the checkpoint says nothing."""
+        """Options for states of which the checkpoint has no shape."""
         own = f"{base}."
         dropped = frozenset(name.removeprefix(own) for name in self._dropped if name.startswith(own))
         renamed = {
@@ -278,7 +278,7 @@ class _One:
         return next(found, None)
 
     def _remedy(self, at_start: str) -> str:
-        """What to do about a fault. At a start options say what becomes of states."""
+        """The remedy of a fault. At a start options say what becomes of states."""
         if not self._whole.live:
             return at_start
         return "keep it as it is, or remove the operator and add another one, whose state begins anew"
@@ -419,7 +419,7 @@ class _One:
         return ""
 
     def _replacement(self, name: str, kind: type) -> Replacement | None:
-        """What stands for a class that values were written with; None if it is as it was."""
+        """The substitute for a class that values were written with; None if it is unchanged."""
         old = self._whole.shape_of(name)
         if old is None:
             return None
@@ -495,7 +495,7 @@ def _plain(kind: Any) -> str:
 
 
 def _layout(shape: Shape) -> Any:
-    """What must be the same for values to be read as they are."""
+    """The part of a shape that must be equal for values to be read without a conversion."""
     if "members" in shape:
         return shape["members"]
     if shape["kind"] in ("model", "class"):
@@ -541,7 +541,7 @@ def defaults_of(kind: Any) -> dict[str, Callable[[], Any]]:
 
 
 class Schemas:
-    """What the states of a run hold, as far as its windows are committed."""
+    """The shapes of the states of a run, as far as its windows are committed."""
 
     def __init__(self, operators: Iterable[PhysicalOperator], picture: Mapping[str, Any] = NOTHING) -> None:
         """`picture`: what is known of them already."""

@@ -1,4 +1,4 @@
-"""What a state holds, as JSON: its kind, the types of its values, the fields of their classes.
+"""The shape of a state, as JSON: its kind, the types of its values, the fields of their classes.
 
 A type is a text (`int`, `app:Account`) or a list of a type and its arguments, as `["list", "int"]` and `["|",
 "int", "None"]`. A class has its kind and, in order, its fields: name, type, and whether it has a default.
@@ -100,7 +100,7 @@ def _model_fields(kind: Any) -> list[tuple[str, bool]] | None:
 def model_defaults(kind: Any) -> dict[str, Callable[[], Any]]:
     """The defaults of fields of a class of pydantic or attrs, each as what makes it.
 
-    What is made of other fields is none.
+    One computed of other fields is none.
     """
     found: dict[str, Callable[[], Any]] = {}
     if issubclass(kind, BaseModel):

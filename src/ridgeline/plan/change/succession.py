@@ -20,7 +20,7 @@ def succeed(old: Plan, new: Plan, *, others: Collection[str] = ()) -> Plan:
     """The new plan as the successor of the old one: of the next version, with the ids of what stays.
 
     A physical operator stays if an old one has its name, place, class, schemas and keys (`is_same`). A
-    container has the id of the old one that most of its operators stay in, else a new one. What is new gets
+    container has the id of the old one that most of its operators stay in, else a new one. New ones get
     an id that no plan of the run had. `others`: names in the new plan that are those of other operators
     than before, as where two have changed their names.
 
@@ -97,8 +97,8 @@ def is_same(old: PhysicalOperator, new: PhysicalOperator) -> bool:
 def can_retain(old: PhysicalOperator, new: PhysicalOperator) -> bool:
     """True if the living instance of the old operator serves as the new one, once its properties are set.
 
-    So the two are the same, with the same attributes, and the same ports are connected. Else an instance is
-    made anew, over the same state.
+    So the two are the same, with the same attributes, and the same ports are connected. Else there is
+    another instance, over the same state.
     """
     return (
         is_same(old, new)
@@ -122,7 +122,7 @@ def changed_properties(old: PhysicalOperator, new: PhysicalOperator) -> dict[str
 
 
 def _place(one: PhysicalOperator) -> Hashable:
-    """What no two physical operators of a plan have in common."""
+    """The identity of a physical operator within a plan."""
     return one.name, one.port, one.unifier, one.slider, one.slides, one.partition, one.partitions
 
 

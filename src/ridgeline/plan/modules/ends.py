@@ -45,7 +45,7 @@ class _Reached:
 def flatten(draft: Draft, faults: Faults, app: Application, expanded: Expanded) -> Application:
     """A copy of the application without modules, with what they were expanded to; adds faults to the draft.
 
-    What was said of modules' ports from outside is added to `expanded.attributes`, by operator.
+    Attributes of modules' ports from outside are added to `expanded.attributes`, by operator.
     Ends of streams are ports of operators, `Through` for those that a module's port leads to, and `FAULTY`.
     """
     flat = copy.copy(app)
@@ -126,7 +126,7 @@ class _Joiner:
         return found
 
     def reach(self, scope: ModuleScope, end: object, use: _Use) -> list[_Reached]:
-        """The ports of operators that an end leads to. What is wrong with streams alone is left as it is."""
+        """The ports of operators that an end leads to. Faults of streams alone are left to others."""
         if isinstance(end, (InputPoint, OutputPoint)):
             return [self.reach_operator(scope, end, use)]
         if isinstance(end, (InputProxy, OutputProxy)):
@@ -215,9 +215,9 @@ class _Joiner:
         return f"{owner}.{end.name}"
 
     def port_overrides(self, expanded: Expanded) -> None:
-        """What was said of modules' ports from outside, for the ports inside that they lead to.
+        """Apply attributes of modules' ports from outside to the ports inside that they lead to.
 
-        What is said of a port inside counts before.
+        Those of a port inside come first.
         """
         modules = {module.name: module for module in self.modules.values() if not module.failed}
         names = {id(added.operator): added.name for added in expanded.operators}
@@ -285,7 +285,7 @@ class _Joiner:
         return added
 
     def attributes(self, scope: ModuleScope) -> Iterator[AddedAttributes]:
-        """What `set_attribute` was given in a scope; for ports of modules, of the ports that they lead to."""
+        """Apply `set_attribute` of a scope; for ports of modules, to the ports that they lead to."""
         for given in list(scope.app.attributes_set):
             if isinstance(given.target, (InputProxy, OutputProxy)):
                 role = "what `set_attribute` was given"

@@ -30,7 +30,7 @@ _DEEPEST = 16
 
 @dataclass(slots=True, eq=False)
 class Expanded:
-    """What modules were expanded to.
+    """The operators and values that modules were expanded to.
 
     `scopes`: the application and all modules, each after what it is in. `modules`: by the `id` of the
     instance that was added. `properties` and `attributes`: the overrides that are left for operators.
@@ -254,7 +254,7 @@ class _Expander:
         return True
 
     def left(self, properties: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-        """The overrides of properties that no module took; a fault for each that leads into one in vain."""
+        """The overrides of properties that no module took; a fault for one that names nothing in a module."""
         modules = {module.name: module for module in self.modules.values()}
         operators = {str(added.name) for added in self.operators}
         split = key_splitter({*modules, *operators})
@@ -288,7 +288,7 @@ def _spread(
 ) -> tuple[dict[str, object], dict[tuple[str, str], object]]:
     """Overrides of attributes by operator, and those of modules' ports.
 
-    What is said of an operator counts before what of its module.
+    Attributes of an operator come before those of its module.
     """
     names = [str(added.name) for added in operators]
     split = key_splitter({*names, *modules})

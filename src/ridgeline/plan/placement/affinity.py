@@ -37,7 +37,7 @@ def joins_of(rules: Sequence[PlacementRule], nodes: Sequence[Node]) -> list[Join
 def find_contradiction(
     nodes: Sequence[Node], edges: Sequence[Edge], rules: Sequence[PlacementRule]
 ) -> Fault | None:
-    """What contradicts the last of the rules: another rule, or the locality of a stream; None if nothing.
+    """The contradiction of the last rule with another one, or with the locality of a stream; None if none.
 
     The rules before it, and the streams, must not contradict each other. All numbers of partitions are known.
     """
@@ -98,7 +98,7 @@ def _ties(
     groups: Groups,
     localities: Sequence[Locality],
 ) -> list[_Tie]:
-    """What is together in containers, and by these localities."""
+    """The operators that are together in containers, or by these localities."""
     numbers = {node.name: number for number, node in enumerate(nodes)}
     found = []
     for group in groups.groups:

@@ -99,13 +99,13 @@ def _needs(operator: LogicalOperator) -> Iterator[str]:
 
 
 def _order(operator: LogicalOperator) -> Iterator[str]:
-    """What a Spark source says of the order of its rows."""
+    """The note of a Spark source on the order of its rows."""
     if isinstance(operator.operator, SparkSource) and (text := operator.operator.order_note()):
         yield text
 
 
 def order_notes(logical: LogicalPlan) -> tuple[Note, ...]:
-    """The notes on the order in which Spark sources give their rows, which are told by `validate` too."""
+    """The notes on the order in which Spark sources give their rows, which `validate` prints too."""
     return tuple(Note(one.name, text) for one in logical.operators for text in _order(one))
 
 

@@ -94,7 +94,7 @@ def make_promise(given: Mapping[str, Any]) -> Promise:
 
 
 def write_promise(promise: Promise) -> dict[str, Any]:
-    """What `make_promise` makes an equal one of.
+    """Plain values from which `make_promise` makes an equal promise.
 
     >>> write_promise(policy.throughput("store", at_least=100))
     {'kind': 'throughput', 'operator': 'store', 'at_least': 100.0, 'over': 60.0}

@@ -1,4 +1,4 @@
-"""What an import path names, and the import path of a class or function."""
+"""Find a class or function by its import path, and the import path of one."""
 
 from __future__ import annotations
 

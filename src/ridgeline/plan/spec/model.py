@@ -28,7 +28,7 @@ class DeciderSpec(_Section):
 
 
 class PromiseSpec(_Section):
-    """What the application keeps, in the words of the functions of `ridgeline.sla`."""
+    """Promises of the application, with the parameters of the functions of `ridgeline.sla`."""
 
     kind: str = Field(
         description="`latency`, `window_latency`, `caught_up_within`, `error_share`, `late_share` or "

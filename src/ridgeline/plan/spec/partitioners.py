@@ -42,7 +42,7 @@ def read_partitioner(spec: Mapping[str, Any]) -> Partitioner:
 
 
 def write_partitioner(partitioner: Partitioner) -> dict[str, Any]:
-    """What `read_partitioner` makes an equal one of. Raises ValueFaultError."""
+    """Plain values from which `read_partitioner` makes an equal partitioner. Raises ValueFaultError."""
     kind, values = type(partitioner), vars(partitioner)
     path = path_of(kind)
     if path is None:

@@ -116,7 +116,7 @@ def _json(value: object) -> str:
 
 
 def _typed(value: object, kind: Any) -> object:
-    """What pydantic writes of a value of this type, if it reads the same again. Raises ValueFaultError."""
+    """The JSON that pydantic writes of a value, if it reads back equal. Raises ValueFaultError."""
     if getattr(value, "__name__", "") == "<lambda>":
         remedy = "make it a function of a module, and name that"
         msg = "a lambda has no import path"

@@ -23,7 +23,7 @@ _NO_NUMBER = re.compile(r"(?:[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))\Z")
 _OLD = re.compile(
     r"(?:y|n|yes|no|on|off)\Z|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+|[0-9]{4}-|<<\Z|=\Z", re.IGNORECASE
 )
-"""What YAML 1.1 does not read as a text; written in quotes for readers of that version."""
+"""Texts that YAML 1.1 reads as other values; written in quotes for readers of that version."""
 _LONGEST_NUMBER = 400
 _PARSER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 

@@ -101,7 +101,7 @@ def _elsewhere(name: str, scope: Scope) -> str:
 
 
 def attributes_of_operators(faults: Faults, app: Application) -> dict[int, dict[str, object]]:
-    """What `set_attribute` gave to operators, by the `id` of the author's instance.
+    """Attributes that `set_attribute` gave to operators, by the `id` of the author's instance.
 
     Adds a fault for each target that can have no attributes.
     """

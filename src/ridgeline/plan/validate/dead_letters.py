@@ -20,7 +20,7 @@ def connect_dead_letters(draft: Draft, faults: Faults, app: Application) -> None
     """Add a stream for each operator that leaves tuples out, and whose dead letters go nowhere yet.
 
     All lead to the port that `Application.dead_letters` was given. It is the only one where several streams
-    may end. What comes after it leaves its own tuples out as before.
+    may end. Operators after it leave tuples out as before.
     """
     for what, remedy in app.dead_letter_faults:
         faults.add(NAME, what, remedy)

@@ -1,4 +1,4 @@
-"""What holds for delay operators, and for the loops that go through them."""
+"""Rules of delay operators, and of the loops that go through them."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ MOST_OF_ALL = 1_000
 _NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]{0,99}")
 _UNIT = re.compile(r"[a-z][a-z0-9_]{0,29}")
 _SUFFIXES = ("_total", "_bucket", "_count", "_sum", "_info", "_created")
-"""What Prometheus gives a meaning of its own."""
+"""Suffixes to which Prometheus gives a meaning of its own."""
 
 
 def check_metrics(draft: Draft, faults: Faults) -> None:
@@ -68,7 +68,7 @@ def _exported_name(options: MetricOptions) -> str:
 
 
 def _faults(options: MetricOptions) -> Iterator[tuple[str, str]]:
-    """What is wrong with a declaration, and what to do."""
+    """The faults of a declaration, each with its remedy."""
     if hasattr(Operator, options.name):
         yield "every operator has something of this name", "call it something else"
     ending = next((suffix for suffix in _SUFFIXES if options.name.endswith(suffix)), "")
@@ -87,7 +87,7 @@ def _faults(options: MetricOptions) -> Iterator[tuple[str, str]]:
 
 
 def _faults_of_kind(options: MetricOptions) -> Iterator[tuple[str, str]]:
-    """What is wrong with kind and aggregate."""
+    """The faults of kind and aggregate."""
     if isinstance(options.aggregate, str):
         if options.aggregate not in AGGREGATES:
             hint = did_you_mean(options.aggregate, AGGREGATES)

@@ -20,15 +20,15 @@ def check_order(draft: Draft, faults: Faults) -> None:
     """Refuse ports whose order is lost, declared orders that are none, and promises of unknown columns."""
     for operator in draft.operators:
         _check_promises(faults, operator)
-        told: set[tuple[int, str]] = set()
+        reported: set[tuple[int, str]] = set()
         for name, port in operator.declared.inputs.items():
             order = _order_of(draft, faults, operator, name)
             if order is None or name not in operator.entered:
                 continue
             where = operator.name if port.order is None else operator.port(name)
             for index, what, remedy in _losses(operator, name, order):
-                if (index, what) not in told:  # another port may have the same operators before it
-                    told.add((index, what))
+                if (index, what) not in reported:  # another port may have the same operators before it
+                    reported.add((index, what))
                     faults.add(where, f"{_NEEDS}, but {what}", remedy)
 
 

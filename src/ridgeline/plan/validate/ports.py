@@ -163,7 +163,7 @@ def _check_serialiser(faults: Faults, where: str, codec: StreamCodec | None) -> 
 
 
 def codec_fault(codec: StreamCodec, *, serialises: bool = False) -> tuple[str, str] | None:
-    """What is wrong with a codec, and the remedy; None for nothing. `serialises`: it must do that."""
+    """The fault of a codec, and the remedy; None if it has none. `serialises`: it must do that."""
     kind = f"`{type(codec).__name__}`"
     known = [
         name for name in ("encode", "decode") if overrides(codec, name) or overrides(codec, f"{name}_all")
@@ -205,7 +205,7 @@ def _check_output(faults: Faults, operator: DraftOperator, name: str) -> None:
 
 
 def _check_lateness(faults: Faults, operator: DraftOperator, name: str) -> None:
-    """Refuse a promise that nobody reads: watermarks begin at input operators, and not at error ports."""
+    """Refuse a promise without effect: watermarks begin at input operators, and not at error ports."""
     error = operator.declared.outputs[name].error
     if (operator.is_input and not error) or operator.operator.lateness_of(name) is None:
         return
