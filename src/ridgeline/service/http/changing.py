@@ -9,7 +9,6 @@ from typing import Any
 
 from ridgeline.api.errors import ChangeError, ValidationError, did_you_mean
 from ridgeline.engine.driver.run.changes import QUEUED, REFUSED, WITHDRAWN, Asked
-from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.plan.change.edit_texts import refusal_text, shown_edit
 from ridgeline.plan.edits import Edit, SetAttribute, SetProperty
 from ridgeline.plan.shown_properties import holds_secret
@@ -232,12 +231,6 @@ def _as_apex(base: str) -> tuple[Endpoint, ...]:
 # What they do -----------------------------------------------------------------------------------------------
 
 
-def _run(call: Call) -> ApplicationRun:
-    if call.run is None:
-        raise AnswerError(409, "the application has not begun its first window", "ask again soon")
-    return call.run
-
-
 def _start(call: Call) -> ChangeAnswer:
     if call.get("operator") is None:
         raise AnswerError(400, "`operator` is missing", "name the operator to record")
@@ -260,7 +253,7 @@ def _change(call: Call) -> ChangeAnswer | DifferenceAnswer:
 
 def _edits_of_spec(call: Call, document: Mapping[str, Any]) -> tuple[Edit, ...]:
     """The edits by which the application becomes what a specification says. Raises AnswerError (409)."""
-    run = _run(call)
+    run = call.running
     name = run.plan.logical.application
     edits: tuple[Edit, ...] = _refusing(
         lambda: edits_between(run.plan.logical, read_specification(dict(document), name))
@@ -316,7 +309,7 @@ def _act(kind: Callable[..., What], call: Call) -> ChangeAnswer:
 
 
 def _withdraw(call: Call) -> ChangeAnswer:
-    asked = _find(call, _run(call).changes.withdraw)
+    asked = _find(call, call.running.changes.withdraw)
     row = _row(call, asked)
     if row["state"] != WITHDRAWN:
         what = f"change {call['id']} does not wait any more: it is {row['state']}"
@@ -346,7 +339,7 @@ def _change_plan(call: Call, edits: tuple[Edit, ...]) -> ChangeAnswer | Differen
     """Ask for a change of the plan, or only say what it would do."""
     if not call.get("dryRun"):
         return _ask(call, EditPlan(edits, _note(call)))
-    run = _run(call)
+    run = call.running
     difference = _refusing(lambda: run.preview(edits))
     return {
         "lines": difference.lines(),
@@ -371,7 +364,7 @@ def _refusal(reason: str) -> AnswerError:
 
 def _ask(call: Call, what: What) -> ChangeAnswer:
     """Ask for a change; wait a while until it is made. Raises AnswerError (409) if it is refused."""
-    asked = _run(call).changes.ask(what, call.get("who") or "REST")
+    asked = call.running.changes.ask(what, call.get("who") or "REST")
     _wait(call, asked, WAIT_SECONDS)
     row = _row(call, asked)
     if row["state"] == REFUSED:

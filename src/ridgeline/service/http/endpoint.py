@@ -93,6 +93,13 @@ class Call:
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
+    @property
+    def running(self) -> ApplicationRun:
+        """The run. Raises AnswerError (409) before its first window."""
+        if self.run is None:
+            raise AnswerError(409, "the application has not begun its first window", "ask again soon")
+        return self.run
+
     def get(self, name: str) -> Any:
         """A parameter, None if it was not given."""
         return self.values.get(name)

@@ -12,7 +12,7 @@ from ridgeline.api.errors import ChangeError
 from ridgeline.operators._sql_engine import QueryError
 from ridgeline.operators.sql_query import QueryResult
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter
-from ridgeline.service.queries import Queries, QueryRequest, queries_of, seconds_of
+from ridgeline.service.queries import QueryRequest, queries_of, seconds_of
 
 _INSERT_SECONDS = 8.0
 _LONGEST_WAIT = 5
@@ -116,14 +116,8 @@ def querying_endpoints(base: str) -> tuple[Endpoint, ...]:
     )
 
 
-def _queries(call: Call) -> Queries:
-    if call.run is None:
-        raise AnswerError(409, "the application has not begun its first window", "ask again soon")
-    return queries_of(call.run)
-
-
 def _all(call: Call) -> Any:
-    return {"queries": [] if call.run is None else _queries(call).rows()}
+    return {"queries": [] if call.run is None else queries_of(call.run).rows()}
 
 
 def _add(call: Call) -> Any:
@@ -135,21 +129,23 @@ def _add(call: Call) -> Any:
         given = {"rows": call.get("rows"), "seconds": call.get("seconds"), "memory_mb": call.get("memoryMb")}
         limits = {key: value for key, value in given.items() if value is not None}
         request = QueryRequest(sql, seconds_of(call.get("every") or 0), call.get("times") or 0, **limits)
-        name = _queries(call).add(request, call.get("who") or "REST", _INSERT_SECONDS)
+        queries = queries_of(call.running)
+        name = queries.add(request, call.get("who") or "REST", _INSERT_SECONDS)
     except QueryError as error:
         raise AnswerError(400, str(error), "nothing is inserted") from None
     except (ChangeError, TimeoutError) as error:
         raise AnswerError(409, str(error), "nothing is inserted") from None
-    return next((row for row in _queries(call).rows() if row["name"] == name), None) or {"name": name}
+    return next((row for row in queries.rows() if row["name"] == name), None) or {"name": name}
 
 
 def _read(call: Call) -> Any:
     """The next results. At most 16 requests wait at once; further ones get what is there."""
     wait = call.get("wait")
     seconds = _LONGEST_WAIT if wait is None else wait
+    queries = queries_of(call.running)
     waits = bool(seconds) and _waiting.acquire(blocking=False)
     try:
-        found, why = _queries(call).read(call["name"], call.get("after") or 0, seconds if waits else 0)
+        found, why = queries.read(call["name"], call.get("after") or 0, seconds if waits else 0)
     except KeyError as unknown:
         raise AnswerError(404, str(unknown.args[0]), "`/queries` has those that run") from None
     finally:
@@ -161,7 +157,7 @@ def _read(call: Call) -> Any:
 
 
 def _stop(call: Call) -> Any:
-    queries = _queries(call)
+    queries = queries_of(call.running)
     if call["name"] not in {row["name"] for row in queries.rows()}:
         raise AnswerError(404, f"there is no query `{call['name']}`", "`/queries` has those that run")
     queries.remove(call["name"], "REST")
