@@ -181,7 +181,7 @@ class StreamCodec:
     `hashes` if whole batches can be hashed faster.
 
     A codec that implements `encode` and `decode` serialises them between containers, in place of Arrow.
-    Override `encode_all` and `decode_all` to serialise a run of tuples at once. Within a container, and
+    Override `encode_all` and `decode_all` to serialise a sequence of tuples at once. Within a container, and
     between containers of one process, tuples are passed on as they are. So `decode` must return what `encode`
     got; `run_local` always encodes between containers.
 
@@ -221,7 +221,7 @@ class StreamCodec:
         raise NotImplementedError
 
     def encode_all(self, tuples: Tuples) -> Buffer:
-        """The bytes of a run of tuples: by default the length of each, then what `encode` gives."""
+        """The bytes of a sequence of tuples: by default the length of each, then what `encode` gives."""
         parts = [self.encode(row) for row in tuples.rows]
         return b"".join((np.fromiter(map(len, parts), "<u4", len(parts)).tobytes(), *parts))
 

@@ -285,7 +285,7 @@ class OutputPoint(Generic[T]):
     def take(self) -> list[Tuples]:
         """Return the batches emitted so far, in order, and drop them; nothing once a tuple was emitted alone.
 
-        They stay in `pending`. `drain` returns the same runs of tuples if it gets all.
+        They stay in `pending`. `drain` returns the same sequences of tuples if it gets all.
         """
         if self._rows:
             return []

@@ -17,7 +17,7 @@ Rows = npt.NDArray[np.intp]
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio (Knuth, TAOCP 6.4)
 _EMPTY = -1
 _LEAST_BITS = 10
-_SLOTS_A_ROW = 2
+_BUCKETS_A_ROW = 2
 """At least; with fewer, searches get long."""
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
@@ -28,7 +28,7 @@ class NumberTable:
     `dtype`: of the values. Rows of `find` stay as they are until `truncate`.
     """
 
-    __slots__ = ("_bits", "_count", "_found", "_keys", "_slots", "_values")
+    __slots__ = ("_bits", "_buckets", "_count", "_found", "_keys", "_values")
 
     def __init__(self, dtype: npt.DTypeLike) -> None:
         self._keys = np.empty(1 << (_LEAST_BITS - 1), np.int64)
@@ -39,9 +39,9 @@ class NumberTable:
         self._lay(_LEAST_BITS)
 
     def _lay(self, bits: int) -> None:
-        """Make room for `1 << bits` slots, and put all rows into them."""
+        """Make room for `1 << bits` buckets, and put all rows into them."""
         self._bits = bits
-        self._slots = np.full(1 << bits, _EMPTY, np.int32)
+        self._buckets = np.full(1 << bits, _EMPTY, np.int32)
         self._place(self._keys[: self._count], np.arange(self._count))
 
     def __len__(self) -> int:
@@ -63,18 +63,18 @@ class NumberTable:
         return self._values[: self._count]
 
     def _first(self, keys: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
-        """The slots where searches for some keys begin."""
+        """The buckets where searches for some keys begin."""
         return ((keys.view(np.uint64) * _SPREAD) >> np.uint64(64 - self._bits)).astype(np.intp)
 
     def find(self, keys: npt.NDArray[np.int64]) -> Rows:
         """The row of each key."""
-        rows = self._slots[slots := self._first(keys)].astype(np.intp)
+        rows = self._buckets[buckets := self._first(keys)].astype(np.intp)
         left = np.flatnonzero(rows >= 0)
         left = left[self._keys[rows[left]] != keys[left]]
-        last = len(self._slots) - 1
+        last = len(self._buckets) - 1
         while len(left):
-            slots[left] = here = (slots[left] + 1) & last
-            rows[left] = found = self._slots[here]
+            buckets[left] = here = (buckets[left] + 1) & last
+            rows[left] = found = self._buckets[here]
             left = left[(found >= 0) & (self._keys[found] != keys[left])]
         return rows
 
@@ -131,8 +131,8 @@ class NumberTable:
             self._grow(end)
         self._keys[begin:end] = keys
         self._count = end
-        if end * _SLOTS_A_ROW > len(self._slots):
-            self._lay((end * _SLOTS_A_ROW * 2 - 1).bit_length())
+        if end * _BUCKETS_A_ROW > len(self._buckets):
+            self._lay((end * _BUCKETS_A_ROW * 2 - 1).bit_length())
         else:
             self._place(keys, np.arange(begin, end))
         return np.arange(begin, end)
@@ -145,13 +145,13 @@ class NumberTable:
         self._keys, self._values = keys, values
 
     def _place(self, keys: npt.NDArray[np.int64], rows: Rows) -> None:
-        """Put rows into the first free slots of their keys, which differ and are in no slot."""
-        slots, last = self._first(keys), len(self._slots) - 1
+        """Put rows into the first free buckets of their keys, which differ and are in no bucket."""
+        buckets, last = self._first(keys), len(self._buckets) - 1
         while len(rows):
-            free = self._slots[slots] < 0
-            self._slots[slots[free]] = rows[free]  # of several the last one
-            left = self._slots[slots] != rows
-            slots, rows = (slots[left] + 1) & last, rows[left]
+            free = self._buckets[buckets] < 0
+            self._buckets[buckets[free]] = rows[free]  # of several the last one
+            left = self._buckets[buckets] != rows
+            buckets, rows = (buckets[left] + 1) & last, rows[left]
 
     def truncate(self, count: int) -> None:
         """Forget all keys but the first `count`."""

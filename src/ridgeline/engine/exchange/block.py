@@ -119,7 +119,7 @@ def encode(tuples: Tuples) -> pa.Buffer:
 
 
 def encode_times(tuples: Tuples) -> OpenedTimes:
-    """The times of a run of tuples, None if they have none."""
+    """The times of a sequence of tuples, None if they have none."""
     if tuples.time_column is not None:
         return tuples.time_column
     times = tuples.times

@@ -29,7 +29,7 @@ class DecodeError(RidgelineError):
 
 
 def encode(tuples: Tuples, encoding: Encoding) -> pa.Buffer:
-    """The bytes of a run of tuples. Raises RidgelineError for what the codec raises."""
+    """The bytes of a sequence of tuples. Raises RidgelineError for what the codec raises."""
     who = f"the codec `{type(encoding.codec).__name__}` of {encoding.where}"
     try:
         data = encoding.codec.encode_all(tuples.read_as(encoding.schema))

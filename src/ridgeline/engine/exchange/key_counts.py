@@ -26,7 +26,7 @@ class KeyCounters:
         self._counters: dict[tuple[int, ...], _Counter] = {}
 
     def add(self, sinks: tuple[int, ...], codec: StreamCodec, hashes: Hashes, part: Tuples) -> None:
-        """Count a run of tuples that are divided among operators."""
+        """Count a sequence of tuples that are divided among operators."""
         counter = self._counters.get(sinks)
         if counter is None:
             counter = self._counters[sinks] = _Counter(self._bits)
@@ -52,7 +52,7 @@ class _Counter:
         self._parts: list[tuple[StreamCodec, Tuples]] = []
 
     def add(self, codec: StreamCodec, hashes: Hashes, part: Tuples) -> None:
-        """Count a run of tuples."""
+        """Count a sequence of tuples."""
         self._cells += np.bincount((hashes & self._mask).astype(np.intp), minlength=len(self._cells))
         while len(self._hashes) + len(hashes) * self._chance > MOST_SAMPLED:
             self._chance /= 2

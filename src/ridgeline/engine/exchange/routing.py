@@ -186,7 +186,7 @@ class LeastLoaded:
 
     It counts what each partition of one operator has got in this window from here.
 
-    Every partition of the operator must be there. The same runs of tuples are assigned in the same way.
+    Every partition of the operator must be there. The same sequences of tuples are assigned in the same way.
     """
 
     def __init__(self, members: Sequence[PartitionKeys]) -> None:

@@ -46,7 +46,7 @@ class AgeMeter:
         self._seen, self._timeline = [], timeline
 
     def processed(self, tuples: Tuples) -> None:
-        """A run of tuples has been processed now."""
+        """A sequence of tuples has been processed now."""
         if self._places and self._timeline is not None and tuples.timed and self._places[0] != "source":
             self._seen.append((tuples, self._timeline.now()))
 
@@ -101,7 +101,7 @@ class RecordAges(TurnPart):
 
 class _ProcessedAges(RecordAges):
     def processed(self, turn: Turn, tuples: Tuples) -> None:
-        """Note when a run of tuples has been processed."""
+        """Note when a sequence of tuples has been processed."""
         self.meter.processed(tuples)
 
 

@@ -112,7 +112,7 @@ class _TimedEndWindow(EndWindow):
             del self._spans[next(iter(self._spans))]
 
     def processed(self, turn: Turn, tuples: Tuples) -> None:
-        """Take the times of a run of tuples in."""
+        """Take the times of a sequence of tuples in."""
         if turn.inheriting and (times := tuples.times) is not None:
             self._span = joined_spans(self._span, times.span())
 

@@ -21,7 +21,7 @@ from ridgeline.engine.operator.progress import Handler
 
 _QUICK_SECONDS = 20e-6  # a tuple; below, output is not attributed to single tuples: it would cost 1 %
 Place = tuple[str, int]
-"""An input port, and the number of a run of tuples that came in on it."""
+"""An input port, and the number of a sequence of tuples that came in on it."""
 
 
 def delivered(inputs: Mapping[str, Iterable[Tuples]]) -> dict[str, Sequence[Tuples]]:
@@ -87,7 +87,7 @@ class Delivery:
     def deliver_batch(
         self, place: Place, handler: Handler, tuples: Tuples, inheriting: Sequence[OutputPoint]
     ) -> None:
-        """Hand a run of tuples to a `process_batch` method. Raises OperatorError."""
+        """Hand a sequence of tuples to a `process_batch` method. Raises OperatorError."""
         instance, port = self._instance, place[0]
         processing = Processing(lambda: tuples.times, len(tuples))
         if instance.keeps_time:

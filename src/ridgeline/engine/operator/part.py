@@ -71,7 +71,7 @@ class TurnPart:
         """Outputs are open, and no tuple has been processed."""
 
     def processed(self, turn: Turn, tuples: Tuples) -> None:
-        """A run of tuples has been processed."""
+        """A sequence of tuples has been processed."""
 
     def after_tuples(self, turn: Turn) -> None:
         """All tuples of the streaming window have been processed; it may still emit."""

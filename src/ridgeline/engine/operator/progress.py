@@ -21,8 +21,8 @@ class _Position(NamedTuple):
     """Where an operator is in its window.
 
     `part`: the port whose tuples are being processed, their number, and the iterator that yields them one by
-    one (None: all at once). `before`: what had been emitted when these began. `runs`: all runs of tuples that
-    came, without the first `gone`. `begun`: the number of `runs` that have begun.
+    one (None: all at once). `before`: what had been emitted when these began. `runs`: all sequences of tuples
+    that came, without the first `gone`. `begun`: the number of `runs` that have begun.
     """
 
     state: str
@@ -83,7 +83,7 @@ class Running:
         self._now = _Position("running", queued, dict.fromkeys(queued, 0), runs=runs)
 
     def arrived(self, port: str, tuples: Tuples) -> None:
-        """One more run of tuples has come, after all before were processed: these need not be kept."""
+        """One more sequence of tuples has come, after all before were processed: these need not be kept."""
         now, count = self._now, len(tuples)
         self.streamed[port] = self.streamed.get(port, 0) + count
         queued = {**now.queued, port: now.queued[port] + count}
@@ -100,7 +100,7 @@ class Running:
         return _Callback(self, self._clock)
 
     def part(self, port: str, size: int, rows: Iterator[object] | None) -> _Part:
-        """A run of tuples is delivered within the block: one by one by an iterator, or all at once."""
+        """A sequence of tuples is delivered within the block: one by one by an iterator, or all at once."""
         now = self._now
         part, begun = (port, size, rows), now.begun + 1
         self._now = _Position(
@@ -109,7 +109,7 @@ class Running:
         return _Part(self, self._clock)
 
     def _delivered(self) -> None:
-        """The run of tuples is processed."""
+        """The sequence of tuples is processed."""
         self._mark = None
         now = self._now
         if now.part is not None:
@@ -140,7 +140,7 @@ class Running:
             }
 
     def _place(self) -> tuple[int, int]:
-        """Which run of tuples is being processed, and how many of its tuples are to follow."""
+        """Which sequence of tuples is being processed, and how many of its tuples are to follow."""
         now = self._now
         return now.gone + now.begun, length_hint(now.part[2]) if now.part is not None and now.part[
             2
@@ -255,7 +255,7 @@ class _Callback:
 
 
 class _Part(_Callback):
-    """The same of a run of tuples, which counts as processed if nothing was raised."""
+    """The same of a sequence of tuples, which counts as processed if nothing was raised."""
 
     __slots__ = ()
 

@@ -190,9 +190,9 @@ class OperatorRuntime:
     ) -> Steps:
         """Run the operator's part of a window; its cells must be at the window before.
 
-        Yields after `begin_window` and after each run of tuples. What its ports `take` then is handed over
-        already. Returns its report and what else it emitted by port. Inputs whose tuples are still to come
-        announce each run by `running.arrived`.
+        Yields after `begin_window` and after each sequence of tuples. What its ports `take` then is handed
+        over already. Returns its report and what else it emitted by port. Inputs whose tuples are still to
+        come announce each run by `running.arrived`.
 
         `timeline`: the clock by which the ages of its records are taken, see `ages`. `skips`: of an operator
         that leaves tuples out. Raises OperatorError naming the tuple that failed, ContainerAbortError if a

@@ -54,7 +54,7 @@ class Wrong:
 
 @dataclass(slots=True)
 class Skips:
-    """The suspects of an operator's window, by run of tuples.
+    """The suspects of an operator's window, by sequence of tuples.
 
     `suspects`: the positions that failed after others had left traces, or for the first time. A run that is
     known here at all is delivered row by row. `wrong`: those that cannot be tried from a savepoint, and what

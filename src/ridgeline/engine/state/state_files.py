@@ -79,7 +79,7 @@ def is_segment(name: str) -> bool:
 
 
 def is_compacted(name: str) -> bool:
-    """True for a run or a snapshot, false for a window's delta."""
+    """True for a segment or a snapshot, false for a window's delta."""
     return _MERGED.search(name) is not None
 
 
@@ -137,7 +137,7 @@ def segment_file(segment: int) -> str:
 
 
 def segments_of(version: StateVersion) -> tuple[str, ...]:
-    """The runs of a version."""
+    """The segments of a version."""
     return tuple(name for name in version if is_segment(name))
 
 

@@ -76,7 +76,7 @@ def encode(run_id: str, place: Place, data: bytes, content: object) -> tuple[byt
 
 
 def decode(run_id: str, segment: int, data: bytes, where: str, synced: int = 0) -> Iterator[JournalRecord]:
-    """The records of one file, in order. A torn tail is cut: what was being written when the power failed.
+    """The records of one file, in order. A torn end is cut: what was being written when the power failed.
 
     `where` names the file in errors. `synced`: so many bytes were written and synced, so they are not torn;
     the first record never is.
