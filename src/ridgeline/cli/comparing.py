@@ -77,7 +77,7 @@ def compare(  # noqa: PLR0913, PLR0917  options
     from ridgeline.testing.comparing import as_dict
     from ridgeline.testing.comparing import compare as compare_sides
     from ridgeline.testing.matching import Tolerance
-    from ridgeline.testing.run_snapshot import Side
+    from ridgeline.testing.run_files import Side
 
     both = [*_repeated("-D", properties), *_repeated("--attribute", attributes), *context.args]
     both += [] if windows is None else ["--windows", str(windows)]
@@ -111,8 +111,8 @@ def run_side(
     windows: Windows = None,
 ) -> None:
     """Run one side of a comparison: what `ridgeline compare` starts."""
+    from ridgeline.testing.run_files import write_side
     from ridgeline.testing.run_local import run_local
-    from ridgeline.testing.run_snapshot import write_side
 
     found = load_configured(context, written)
     resolved = found.resolve()
