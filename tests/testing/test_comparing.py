@@ -18,7 +18,7 @@ from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, compare_runs
 from ridgeline.testing.captured import Captured
 from ridgeline.testing.comparing import as_dict, compare
 from ridgeline.testing.matching import Tolerance, match, row_of
-from ridgeline.testing.run_snapshot import Side, write_side
+from ridgeline.testing.run_files import Side, write_side
 
 
 class Pair(NamedTuple):
