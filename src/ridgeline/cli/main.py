@@ -18,7 +18,7 @@ from ridgeline.cli.errors import CommandError, reporting_errors
 from ridgeline.cli.grouping import command
 from ridgeline.cli.output import finish, write
 from ridgeline.cli.packages import get_package_info, list_applications
-from ridgeline.cli.remote import advising, changing, commands, deciding, keys, promises, querying, recording
+from ridgeline.cli.remote import advising, changing, commands, keys, promises, querying, recording
 from ridgeline.cli.settings import RunSettings
 
 _CHANGE = "Change a running application"
@@ -381,7 +381,7 @@ _add(
 )
 _add(_WATCH, commands.list_apps, commands.top, commands.get_app_info, commands.progress, commands.windows)
 _add(_WATCH, commands.latency, commands.critical_path, commands.record_age, commands.watermarks)
-_add(_WATCH, commands.metrics, promises.promises, promises.alert_rules, deciding.decisions)
+_add(_WATCH, commands.metrics, promises.promises, promises.alert_rules, promises.decisions)
 _add(_LOOK, commands.show_logical_plan, commands.show_physical_plan, commands.list_operators)
 _add(_LOOK, commands.list_containers, keys.keys, advising.advise)
 _add(_LOOK, commands.debug_dump, without=["as_json"])

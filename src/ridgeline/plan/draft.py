@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ridgeline.api.application import Application
@@ -13,7 +13,7 @@ from ridgeline.api.errors import Fault
 from ridgeline.api.module import Module
 from ridgeline.api.operator import InputOperator, Operator, OperatorType, operator_type
 from ridgeline.api.partitioner import Partition
-from ridgeline.api.policy import Policy, Promise
+from ridgeline.api.policy import Policy, Promise, StatsListener
 from ridgeline.plan.placement_rule import PlacementRule
 
 FAULTY: Any = type("Faulty", (), {"__repr__": lambda _self: "<faulty>"})()
@@ -172,7 +172,7 @@ class DraftStream:
 class Deciders:
     """Listeners by operator (an operator may listen to itself), policies, and promises."""
 
-    listeners: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    listeners: Mapping[str, tuple[StatsListener | Operator, ...]] = field(default_factory=dict)
     policies: tuple[Policy, ...] = ()
     promises: tuple[Promise, ...] = ()
 
@@ -217,3 +217,25 @@ class Draft:
     def pairs(self) -> list[tuple[int, int]]:
         """The edges as pairs of operator numbers."""
         return [(source.operator.index, sink.operator.index) for _, source, sink, _ in self.edges()]
+
+
+def with_origins(faults: Sequence[Fault], origins: Mapping[str, str]) -> list[Fault]:
+    """Faults, each with the file of what it is about. `origins`: as `Application.origins`.
+
+    >>> fault = Fault("totals.limit", "is 5", "give 6")
+    >>> [found.what for found in with_origins([fault], {"operators.totals": "common.yaml"})]
+    ['is 5 (in `common.yaml`)']
+    """
+    files: dict[str, str] = {}
+    for part, file in origins.items():
+        files[part.partition(".")[2] or part] = files[part] = file
+    found = []
+    for fault in faults:
+        inside = [part for part in files if _is_in(fault.where, part)]
+        file = files[max(inside, key=len)] if inside else ""
+        found.append(replace(fault, what=f"{fault.what} (in `{file}`)") if file else fault)
+    return found
+
+
+def _is_in(where: str, part: str) -> bool:
+    return where == part or where.startswith((f"{part}.", f"{part} "))

@@ -10,7 +10,7 @@ from ridgeline.api.attributes import Locality
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.api.partitioner import Partition
-from ridgeline.api.policy import Policy, Promise
+from ridgeline.api.policy import Policy, Promise, StatsListener
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
@@ -108,7 +108,7 @@ class LogicalPlan:
     """The affinity rules that are kept, strict ones first."""
     given_up: tuple[tuple[PlacementRule, str], ...] = ()
     """Relaxed rules that cannot be kept, each with the reason."""
-    listeners: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    listeners: Mapping[str, tuple[StatsListener | Operator, ...]] = field(default_factory=dict)
     """Who listens to the figures of an operator, by its name."""
     policies: tuple[Policy, ...] = ()
     promises: tuple[Promise, ...] = ()

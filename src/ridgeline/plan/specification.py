@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ridgeline.api.application import Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import operator_type
-from ridgeline.plan.origins import with_origins
+from ridgeline.plan.draft import with_origins
 from ridgeline.plan.spec.form import Document
 from ridgeline.plan.spec.guide_form import from_guide
 from ridgeline.plan.spec.model import check_document, validate_document

@@ -11,16 +11,14 @@ from ridgeline.plan.build.key_sharing import check_sharing
 from ridgeline.plan.build.property_values import settle
 from ridgeline.plan.change.editing import make_edits, of_modules
 from ridgeline.plan.change.replacing import Rewrite
-from ridgeline.plan.deciders import read_deciders, read_listeners
-from ridgeline.plan.draft import Draft, DraftOperator, Faults
+from ridgeline.plan.draft import Draft, DraftOperator, Faults, with_origins
 from ridgeline.plan.edits import Edit, Given
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
 from ridgeline.plan.modules.ends import flatten, logical_modules
 from ridgeline.plan.modules.expanding import expand
-from ridgeline.plan.origins import with_origins
 from ridgeline.plan.validate.affinity import read_affinity
-from ridgeline.plan.validate.application import read_application
-from ridgeline.plan.validate.attributes import read_port_attributes
+from ridgeline.plan.validate.application import read_application, read_deciders, read_listeners
+from ridgeline.plan.validate.attributes import check_speculation, read_port_attributes
 from ridgeline.plan.validate.dead_letters import connect_dead_letters
 from ridgeline.plan.validate.graph import check_cycles, check_modes, ordered, resolve_schemas
 from ridgeline.plan.validate.loops import check_loops
@@ -30,7 +28,6 @@ from ridgeline.plan.validate.order import check_order
 from ridgeline.plan.validate.partitions import check_unused, divide_operators, settle_placement
 from ridgeline.plan.validate.ports import check_connections, check_declarations
 from ridgeline.plan.validate.slides import check_slides
-from ridgeline.plan.validate.speculation import check_speculation
 from ridgeline.plan.validate.streams import read_streams
 from ridgeline.plan.validate.times import check_times
 

@@ -1,8 +1,8 @@
-"""The commands about promises: `ridgeline promises`, `ridgeline alert-rules`."""
+"""The commands about promises and decisions: `ridgeline promises`, `alert-rules`, `decisions`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,8 +10,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from ridgeline.api.support.masking import printable
 from ridgeline.cli.errors import CommandError
-from ridgeline.cli.remote.options import Nearest, Token, Url
+from ridgeline.cli.remote.options import Named, Nearest, Token, Url
+from ridgeline.cli.units import time_of_day
 
 if TYPE_CHECKING:
     from ridgeline.measure.deciding.figures import PromiseState
@@ -101,3 +103,30 @@ def _table(rows: Iterable[Any]) -> Table:
             Text(str(row["timesBroken"])),
         )
     return table
+
+
+def decisions(remote: Named) -> None:
+    """List what policies and listeners have decided in this run, why, and what came of it.
+
+    Example: `ridgeline decisions payments`
+    """
+    answer = remote.connect().get("/decisions")
+    rows = answer["decisions"]
+    none = [Text("no policy and no listener has decided on a change in this run")]
+    remote.show(answer, lambda _width: decision_parts(rows) if rows else none)
+
+
+def decision_parts(rows: Iterable[Any]) -> Iterator[Table | Text]:
+    """A table with a line for each decision; then why, and what came of it."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("id", "state", "at", "by", "what"):
+        table.add_column(name, overflow="fold")
+    notes: list[Text] = []
+    for row in rows:
+        cells = (row["id"], row["state"], time_of_day(row["at"]), row["by"], row["what"])
+        table.add_row(*(Text(printable(str(cell))) for cell in cells))
+        undone = f"takes decision {row['undoes']} back; " if row["undoes"] is not None else ""
+        lines = [f"{row['id']}: {undone}{row['note']}", row["found"] or row["expected"]]
+        notes.append(Text(printable("; ".join(line for line in lines if line))))
+    yield table
+    yield from notes

@@ -1,14 +1,14 @@
-"""Format plans as aligned plain text for a terminal."""
+"""Format plans as aligned plain text for a terminal; in the logical plan a module is one operator."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES
+from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES, Locality
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.plan.execution import ExecutionPlan, Plan
-from ridgeline.plan.logical import LogicalModule, LogicalOperator, LogicalPlan
-from ridgeline.plan.modules.folding import ShownStream, folded_operators, folded_streams, unfolded_streams
+from ridgeline.plan.logical import LogicalModule, LogicalOperator, LogicalPlan, LogicalStream, PortRef
 from ridgeline.plan.physical import PhysicalPlan, PhysicalStream, RoundRobin
 from ridgeline.plan.show.notes import find_notes
 from ridgeline.plan.show.to_json import (
@@ -204,3 +204,64 @@ def _aligned(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str
         ).rstrip()
         for line in lines
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStream:
+    """A stream between operators and modules; the locality of each sink."""
+
+    stream: LogicalStream
+    source: str
+    sinks: Sequence[str]
+    localities: Sequence[Locality | None]
+
+
+def unfolded_streams(logical: LogicalPlan) -> list[ShownStream]:
+    """All streams, between operators."""
+    return [
+        ShownStream(stream, str(stream.source), list(map(str, stream.sinks)), stream.localities)
+        for stream in logical.streams
+    ]
+
+
+def folded_operators(logical: LogicalPlan) -> list[LogicalOperator | LogicalModule]:
+    """Operators that are in no module, and the modules that are in no other one, in topological order."""
+    outer = _outermost(logical)
+    found: dict[str, LogicalOperator | LogicalModule] = {}
+    for operator in logical.operators:
+        module = outer.get(operator.name.partition(".")[0])
+        found.setdefault(module.name if module else operator.name, module or operator)
+    for module in outer.values():  # those without operators
+        found.setdefault(module.name, module)
+    return list(found.values())
+
+
+def folded_streams(logical: LogicalPlan) -> list[ShownStream]:
+    """The streams of which an end is outside of modules, or in another one than the source."""
+    outer = _outermost(logical)
+    shown = []
+    for stream in logical.streams:
+        inside = outer.get(stream.name.partition(".")[0]) if "." in stream.name else None
+        sinks: dict[str, Locality | None] = {}
+        for sink, locality in zip(stream.sinks, stream.localities, strict=True):
+            home = outer.get(sink.operator.partition(".")[0])
+            if home is None:
+                sinks[str(sink)] = locality
+            elif home is not inside:
+                port = next((port for port, ends in home.inputs.items() if sink in ends), "")
+                sinks.setdefault(f"{home.name}.{port}", locality)
+        if sinks:
+            source = _source(outer, stream.source)
+            shown.append(ShownStream(stream, source, list(sinks), list(sinks.values())))
+    return shown
+
+
+def _source(outer: dict[str, LogicalModule], source: PortRef) -> str:
+    home = outer.get(source.operator.partition(".")[0])
+    if home is None:
+        return str(source)
+    return f"{home.name}.{next((port for port, end in home.outputs.items() if end == source), '')}"
+
+
+def _outermost(logical: LogicalPlan) -> dict[str, LogicalModule]:
+    return {module.name: module for module in logical.modules if "." not in module.name}

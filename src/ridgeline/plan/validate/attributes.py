@@ -9,9 +9,10 @@ from typing import Any
 from ridgeline.api.application import AddedAttributes, AddedStream, Application
 from ridgeline.api.attributes import ATTRIBUTES, attributes_of
 from ridgeline.api.errors import did_you_mean, shorten
-from ridgeline.api.operator import Operator
+from ridgeline.api.operator import Operator, SparkSource
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.ports import Port
+from ridgeline.api.push_input import PushInput
 from ridgeline.api.support.apex_attributes import unknown_attribute
 from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.masking import shown
@@ -200,3 +201,21 @@ def _check_ports(
                 noun = "output port" if kind == "unifier" else "port"
                 what = f"`{owner.name}` has no {noun} `{port}` to set an attribute of"
                 faults.add(f"{owner.name}.{kind}.{port}", what, did_you_mean(port, known))
+
+
+def check_speculation(draft: Draft, faults: Faults) -> None:
+    """Refuse `speculation` beside inputs that lose tuples by it, or whose windows wait for Spark."""
+    if draft.attributes.get("speculation") is None:
+        return
+    for operator in draft.operators:
+        if isinstance(operator.operator, PushInput):
+            what = (
+                "with `speculation` windows begin again that have not failed: what it took for them is lost"
+            )
+            faults.add(operator.name, what, f"leave `speculation` out, or read by another input: {_OTHER}")
+        elif isinstance(operator.operator, SparkSource):
+            what = "its windows take as long as Spark reads, so `speculation` cannot tell a slot that is late"
+            faults.add(operator.name, what, f"leave `speculation` out, or read by another input: {_OTHER}")
+
+
+_OTHER = "one that asks its source again from a position in its state"

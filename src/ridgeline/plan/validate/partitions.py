@@ -1,4 +1,4 @@
-"""Check the number of partitions of each operator, how tuples are divided, and localities."""
+"""Set the partitions of each operator, by key or otherwise, and settle which share a container."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Collection
 
 from ridgeline.api.attributes import OnError, RecordingLevel
 from ridgeline.api.balancing import BalancedPartitioner
+from ridgeline.api.errors import listed
+from ridgeline.api.operator import SparkSource
+from ridgeline.api.state import KeyedState
+from ridgeline.plan.build.key_agreement import KeyedPort, disagreement
 from ridgeline.plan.build.partitioning import PartitioningError, define_partitions, parallel_ports
 from ridgeline.plan.draft import Draft, DraftOperator, Faults
 from ridgeline.plan.graphs import topological_order
 from ridgeline.plan.placement.colocation import Edge, Node, find_groups
 from ridgeline.plan.validate.affinity import settle_rules
 from ridgeline.plan.validate.graph import ordered
-from ridgeline.plan.validate.keys import check_keyed_state, check_meeting
 
 
 def divide_operators(draft: Draft, faults: Faults) -> None:
@@ -196,3 +199,80 @@ def _way(operator: DraftOperator, port: str) -> str:
     if any(port in part.round_robin for part in operator.divided):
         return "divided round robin"
     return "broadcast"
+
+
+def check_meeting(faults: Faults, operator: DraftOperator) -> None:
+    """Refuse an operator whose ports would send equal keys to different partitions.
+
+    Only for ports that are partitioned by key by default.
+    """
+    sticky = []
+    for name in operator.divided[0].keys if operator.divided else ():
+        codec, schema = operator.declared.inputs[name].codec, operator.inputs.get(name)
+        if codec is not None and schema is not None:
+            sticky.append(KeyedPort(name, codec, schema))
+    why = disagreement(sticky)
+    if why is not None:
+        what = (
+            f"it has {operator.partitions} partitions, "
+            f"and equal keys of its ports would not meet in one of them: {why}"
+        )
+        remedy = (
+            "declare keys of one type, or say by a `partitioner` that they need not meet, "
+            "such as `KeyedPartitioner()`"
+        )
+        faults.add(operator.name, what, remedy)
+
+
+def check_keyed_state(faults: Faults, operator: DraftOperator, connected: list[str]) -> None:
+    """Refuse state by key in an operator whose tuples are not partitioned by key.
+
+    An explicit `partitioner` is the author's decision; it is not checked.
+    """
+    inputs = operator.declared.inputs
+    states = [name for name, state in operator.declared.states.items() if isinstance(state, KeyedState)]
+    if not states or not connected:
+        return
+    followed = parallel_ports(operator.operator, operator.ports, connected)
+    first = (followed or connected)[0]
+    kept = f"state {listed(states)} is kept by key in {operator.partitions} partitions"
+    if any(inputs[port].codec is not None for port in connected):
+        why = _scattered(operator) if followed and inputs[first].codec is not None else None
+        if why is not None:
+            remedy = (
+                f"leave the `parallel` of `{first}` or `partition_parallel` out: "
+                "then it is divided by its key"
+            )
+            faults.add(operator.name, f"{kept}, but tuples of one key come to several of them: {why}", remedy)
+        return
+    what = (
+        f"{kept}, but no connected port of `{operator.kind}` has a key, "
+        "so tuples of one key come to several of them"
+    )
+    remedy = f"declare `{first} = InputPort(..., key=...)`, leave `partitions` out, or give a `partitioner`"
+    stream = operator.entered.get(first)
+    if followed and stream is not None and stream.source is not None:
+        upstream = stream.source.operator.name
+        remedy = (
+            f"declare `{first} = InputPort(..., key=..., "
+            f"parallel=True)` if each key comes from one partition of `{upstream}` only, "
+            "else without `parallel`"
+        )
+    faults.add(operator.name, what, remedy)
+
+
+def _scattered(operator: DraftOperator) -> str | None:
+    """Why tuples of one key come from several upstream partitions; None if that is not known."""
+    at, followed = operator, ["it"]
+    while followed:
+        connected = [name for name in at.declared.inputs if name in at.touched]
+        followed = parallel_ports(at.operator, at.ports, connected)
+        stream = at.entered.get(followed[0]) if followed else None
+        if stream is None or stream.source is None:
+            break
+        at = stream.source.operator
+    if isinstance(at.operator, SparkSource):
+        return f"they follow those of `{at.name}`, among which Spark divides its rows anew in each window"
+    if any(part.round_robin for part in at.divided):
+        return f"they follow those of `{at.name}`, which is divided round robin"
+    return None
