@@ -9,7 +9,7 @@ from ridgeline.api.partitioner import assign_keys
 from ridgeline.operators import Delay
 from ridgeline.plan import Plan, plan_application
 from ridgeline.plan.change.state_moves import StateMove, StatePlan, check_boundary, plan_states, staying
-from ridgeline.plan.change.succession import changed_properties, goes_on, succeed
+from ridgeline.plan.change.succession import can_retain, changed_properties, succeed
 from ridgeline.plan.edits import (
     AddOperator,
     AddSink,
@@ -109,8 +109,8 @@ def test_living_instances_go_on_with_other_properties_only() -> None:
     before = {one.title: one for one in old.physical.operators}
     assert {name: one.id for name, one in new.items()} == {name: one.id for name, one in before.items()}
     assert changed_properties(before["source[1]"], new["source[1]"]) == {"count": 3}
-    assert goes_on(before["source[1]"], new["source[1]"])
-    assert not goes_on(before["check"], new["check"])
+    assert can_retain(before["source[1]"], new["source[1]"])
+    assert not can_retain(before["check"], new["check"])
     assert found.difference.set == (1, 2)
     assert found.difference.made_anew == (before["check"].id,)
 
