@@ -159,7 +159,8 @@ def test_what_another_process_has_run_in_another_way_is_loaded():
         flights.commit()
         flights.run(1, 0, dict(flights.states))
         here, flights.containers[0] = flights.containers[0], Flights(([("set", 2, 9)],)).containers[0]
-        flights.containers[0]._storage = flights.containers[0]._files.storage = flights.storage
+        container = flights.containers[0]
+        container._storage = container._states._storage = container._states._files.storage = flights.storage
         flights.keep([flights.run(1, 1, dict(flights.states))])
         flights.containers[0] = here
         flights.run(2, 0, dict(flights.states))
