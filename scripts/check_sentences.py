@@ -18,9 +18,9 @@ WORDS = 25
 PAGES = ("README.md", "CONTRIBUTING.md")
 OURS = {
     "anew": (1, 4),
-    "dealt|deals?": (2, 2),
+    "dealt|deals?": (2, 1),
     "everybody": (0, 0),
-    "go(es)? (on|back)": (7, 14),
+    "go(es)? (on|back)": (7, 12),
     "hears?|heard": (0, 0),
     "nobody": (1, 1),
     "put up with": (0, 0),
@@ -30,7 +30,7 @@ OURS = {
     "whoever": (0, 0),
     "whose turn": (0, 0),
     "^so (long|many|much)": (0, 0),
-    "^what": (47, 97),
+    "^what": (47, 14),
 }
 """Words (`^`: that open a sentence) for which the field has better ones, and how often docstrings and pages
 have them. Pages that are made from the code do not count.
@@ -41,7 +41,7 @@ OUR_NAMES = re.compile(
     r"(^|_)(told|tells?|hears?|heard|anew|goes_on|go_on|nobody|somebody|whoever|so_long|so_many|vain|dealt)(_|$)"
 )
 """Such words in names of functions, classes, arguments, variables and attributes."""
-MOST_NAMES = 15
+MOST_NAMES = 12
 """How many names have one. Public names stay, such as `Policy.told`."""
 MADE = {"attributes.md", "cli.md", "guides.md", "metrics.md", "operators.md", "reference.md"}
 PATTERNS = {
