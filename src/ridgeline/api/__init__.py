@@ -40,6 +40,7 @@ from ridgeline.api.partitioner import (
 )
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.ports import InputPort, Order, OutputPort
+from ridgeline.api.enumerator import Enumerator, EnumeratorContext, OffsetRange
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.state import KeyedState, ListState, State
@@ -65,6 +66,8 @@ __all__ = [
     "CheckpointError",
     "Clock",
     "DeadLetter",
+    "Enumerator",
+    "EnumeratorContext",
     "Failure",
     "Fault",
     "InputOperator",
@@ -82,6 +85,7 @@ __all__ = [
     "Metric",
     "MetricKind",
     "Module",
+    "OffsetRange",
     "OnError",
     "Operator",
     "OperatorAttributes",

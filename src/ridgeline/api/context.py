@@ -10,6 +10,7 @@ from typing import Any
 
 from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.clock import Clock
+from ridgeline.api.enumerator import OffsetRange
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.api.times import EARLIEST, NO_TIME, Microseconds, Times
 
@@ -74,6 +75,7 @@ class OperatorContext:
         window_seconds: The width of a streaming window.
         clock: The source of all times.
         watermark: No record older than it is still to come, but for late ones; see there.
+        offsets: What the window reads, of an input with an `Enumerator`; else None.
         window_time: When the window began, by the driver's clock; see there.
         attempt: How many attempts at this window were made before.
         container_attempt: A text that is unique to the attempt.
@@ -141,6 +143,7 @@ class OperatorContext:
         self.window_id = -1
         self.attempt = 0
         self.container_attempt = ""
+        self.offsets: OffsetRange | None = None
         self.idle_seconds = 0.0
         """In `handle_idle_time`: seconds until the window's width is over."""
         self.watermark_delay = 0

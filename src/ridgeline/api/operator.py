@@ -20,6 +20,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.dead_letter import DeadLetter
+from ridgeline.api.enumerator import Enumerator
 from ridgeline.api.errors import StateError, did_you_mean, shorten
 from ridgeline.api.metric import Metric, MetricOptions, declared_metrics
 from ridgeline.api.partitioner import Partitioner
@@ -496,6 +497,10 @@ class InputOperator(Operator):
         When all inputs have finished, the application ends by itself.
         """
         self.__dict__[_FINISHED] = True
+
+    def enumerator(self) -> Enumerator | None:
+        """The driver's half of the input (see `Enumerator`); None: each partition decides what it reads."""
+        return None
 
     def idle_seconds(self) -> float | None:
         """Seconds without a record after which a partition holds no watermark up; None: it always does.

@@ -159,6 +159,14 @@ class Publisher:
         """The last window whose results are visible; None: the last one that `publish` was called for."""
         return None
 
+    @property
+    def full(self) -> str | None:
+        """Why no further window may begin, for people; None: one may. Asked often, so answer at once.
+
+        Windows under way go on. It is back pressure from an output whose readers do not keep up.
+        """
+        return None
+
     def close(self) -> None:
         """Publish what is still held back, at an orderly end (finish, `--windows`, Ctrl-C).
 

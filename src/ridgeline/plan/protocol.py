@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from ridgeline.api.enumerator import OffsetRange
 from ridgeline.api.support.pickling import pickled_by_values
 from ridgeline.measure.events import ContainerWindow, OperatorWindow, SourceProgress
 
@@ -30,7 +31,7 @@ class WindowRequest:
     each. All by physical id; ports also by name. `ends`: when the window's width is over, by the monotonic
     clock of the host that runs it; set there. `time`: when the window was first begun, by the driver's clock,
     in microseconds since 1970. `key_bits`: count how tuples are spread over keys, by so many bits of their
-    hashes; 0: do not.
+    hashes; 0: do not. `offsets`: what the inputs that have an `Enumerator` read, by logical name.
     """
 
     window_id: int
@@ -44,6 +45,7 @@ class WindowRequest:
     ends: float = math.inf
     time: int = 0
     key_bits: int = 0
+    offsets: Mapping[str, OffsetRange] = field(default_factory=dict)
 
 
 @pickled_by_values

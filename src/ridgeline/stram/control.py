@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ridgeline.api.enumerator import OffsetRange
 from ridgeline.api.errors import Failure
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
 from ridgeline.stram.changes import ChangeEvent, ChangeInstruction
@@ -22,10 +23,11 @@ class RunStarted:
 
 @dataclass(frozen=True, slots=True)
 class WindowDue:
-    """The trigger has fired; `time`: when, in microseconds since 1970."""
+    """The trigger has fired; `time`: when, in microseconds since 1970. `offsets`: what inputs read in it."""
 
     window_id: int
     time: int = 0
+    offsets: Mapping[str, OffsetRange] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
+from ridgeline.api.enumerator import OffsetRange
 from ridgeline.api.errors import Failure
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import StateVersion, WindowReport, WindowRequest
@@ -194,8 +195,8 @@ class Master:
                 return self._states.handle(event)
             case WindowPublished():
                 return (*self._states.decide(), *self._advance())
-            case WindowDue(window_id, time):
-                return (self._due(window_id, time),)
+            case WindowDue(window_id, time, offsets):
+                return (self._due(window_id, time, offsets),)
             case ChangeAsked() | RecordingsFound() | RecordingFailed():
                 return self._recorder.handle(event, self.next_window)
             case ContainerReported(report):
@@ -219,14 +220,16 @@ class Master:
 
     # Attempts -----------------------------------------------------------------------------------------------
 
-    def _due(self, window_id: int, time: int) -> Instruction:
+    def _due(self, window_id: int, time: int, offsets: Mapping[str, OffsetRange]) -> Instruction:
         if window_id <= self._committed:
             return Skip(window_id)
         if window_id != self.next_window or not self.can_begin:
             msg = f"window {window_id} cannot begin now; the next one is {self.next_window}"
             raise AssertionError(msg)
         self._time = max(self._time, time)
-        window = InFlightWindow(window_id, self._time, self._attempts.pop(window_id, -1))
+        window = InFlightWindow(
+            window_id, self._time, self._attempts.pop(window_id, -1), offsets=offsets
+        )
         self._windows.add(window)
         return self._begin(window)
 
@@ -248,6 +251,7 @@ class Master:
             states,
             time=window.time,
             recording=self._recorder.records(window.window_id),
+            offsets=window.offsets,
         )
         return RunWindow(request, window.reason)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from ridgeline.api.enumerator import OffsetRange
 from ridgeline.plan.protocol import OperatorReport, WindowReport
 
 
@@ -52,7 +53,7 @@ class IllegalTransitionError(RuntimeError):
 class InFlightWindow:
     """A window in flight, and its last attempt. Only its methods change its `phase`.
 
-    `time`: when it was due, the same for all attempts. `attempt`: the last one begun, -1 before the first.
+    `time`, `offsets`: when it was due and what inputs read, the same for all attempts. `attempt`: the last one begun, -1 before the first.
     `carries_states`: the request of that attempt named the states. `final`: the window is to run as the last.
     `reason`: why the attempt before is void. `reports`: those of the attempt so far, by container.
     `finished`: the inputs that finish in it. `delays`: a delay operator has tuples for the next window.
@@ -70,6 +71,7 @@ class InFlightWindow:
     finished: set[int] = field(default_factory=set)
     delays: bool = False
     empty: bool = True
+    offsets: Mapping[str, OffsetRange] = field(default_factory=dict)
 
     def begin(self, *, carries_states: bool) -> None:
         """The next attempt begins."""

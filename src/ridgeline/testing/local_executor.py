@@ -142,7 +142,8 @@ class LocalExecutor:
         return happened
 
     def wake(self) -> None:
-        """Nothing waits in `poll`."""
+        """End `wait_for_inputs`; nothing waits in `poll`."""
+        self._awake.set()
 
     def wait_for_inputs(self, seconds: float) -> None:
         """Wait until an input that waits for its tuples has some, at most so long by the machine's clock."""

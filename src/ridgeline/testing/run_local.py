@@ -444,6 +444,8 @@ def _drive(
             result.take_over(run.publishers)  # where outputs are opened anew
             if injector is not None:
                 injector.driver_turn(master.next_window - 1)
+        elif run.held_back is not None and not master.under_way:
+            run.wait_until_due(run.plan.logical.window_seconds)
         elif not (master.can_begin and run.commit_held()):
             run.turn(0)
     if deciders:

@@ -6,7 +6,7 @@ import inspect
 import json
 import logging
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import PurePath
 from typing import Any
@@ -41,6 +41,9 @@ class Outputs:
         """The outputs whose results last: the class of each publisher, and where it publishes."""
         self.makers: dict[str, str] = {}
         """The classes of the publishers among these that can be made of their state alone."""
+        self._bounded: Sequence[str] = ()
+        """The outputs that may hold windows back."""
+        self._said_full: str | None = None
         self._visible: dict[str, int] = {}
         self._published: list[OutputPublished] = []
         self._context: Callable[[str], PublisherContext] | None = None
@@ -55,10 +58,24 @@ class Outputs:
             for name, one in publishers.items()
             if name in self.places and _can_be_made(one)
         }
+        self._bounded = [
+            name for name, one in publishers.items() if type(one).full is not Publisher.full
+        ]
         self._partitions = {
             name: [one.id for one in plan.physical.operators if one.name == name and not one.unifier]
             for name in publishers
         }
+
+    @property
+    def full(self) -> str | None:
+        """Why no further window may begin, as a publisher says; None: one may. The log says when it changes."""
+        reasons = ((name, self.publishers[name].full) for name in self._bounded)
+        found = next((f"`{name}`: {reason}" for name, reason in reasons if reason is not None), None)
+        if (found is None) != (self._said_full is None):
+            text = "windows begin again" if found is None else f"no window begins: {found}"
+            _log.warning("%s", text, extra={"application": self.plan.logical.application})
+            self._said_full = found
+        return found
 
     @property
     def group_windows(self) -> bool:
@@ -139,7 +156,7 @@ class Outputs:
         return {
             logical.name: self.publishers[logical.name]
             for logical in plan.logical.operators
-            if logical.name in self.publishers and _same(operators[logical.name], logical.operator)
+            if logical.name in self.publishers and alike_on_driver(operators[logical.name], logical.operator)
         }
 
     def _open(self, name: str, publisher: Publisher, state: object, committed: int) -> None:
@@ -160,7 +177,7 @@ class Outputs:
         for name, publisher in self.publishers.items():
             values = [value for operator in self._partitions[name] for value in handed_over.get(operator, [])]
             state = self._call(name, "stage", window_id, publisher.stage, window_id, values)
-            self._call(name, "stage", window_id, _checked_state, state)
+            self._call(name, "stage", window_id, check_json, state)
             if state is not None:
                 states[name] = state
         taken = {one for name in self.publishers for one in self._partitions[name]}
@@ -235,10 +252,10 @@ class Outputs:
         self, name: str, callback: str, window_id: int, function: Callable[..., object], *arguments: object
     ) -> object:
         application = self.plan.logical.application
-        return call_publisher(application, name, callback, window_id, function, *arguments)
+        return call_on_driver(application, name, callback, window_id, function, *arguments)
 
 
-def call_publisher(
+def call_on_driver(
     application: str,
     operator: str,
     callback: str,
@@ -246,7 +263,7 @@ def call_publisher(
     function: Callable[..., Any],
     *arguments: object,
 ) -> Any:
-    """Call a publisher; its errors name the operator and the window."""
+    """Call the driver's half of an operator; its errors name the operator and the window."""
     try:
         return function(*arguments)
     except RidgelineError:
@@ -285,7 +302,7 @@ def _refuse_what_never_runs(name: str, publisher: Publisher) -> None:
             raise RidgelineError(msg)
 
 
-def _checked_state(state: object) -> None:
+def check_json(state: object) -> None:
     """Raise TypeError for a state that JSON cannot hold, or would change."""
     json.dumps(state)
     waiting = [state]
@@ -338,8 +355,8 @@ def _type_of(value: object) -> str:
     return str(value) if isinstance(value, PurePath) else type(value).__qualname__
 
 
-def _same(before: Operator, after: Operator) -> bool:
-    """True if two output operators publish alike: they are of one class, with the same properties."""
+def alike_on_driver(before: Operator, after: Operator) -> bool:
+    """True if the driver's halves of two operators are alike: one class, with the same properties."""
     return type(before) is type(after) and same_values(_properties(before), _properties(after))
 
 

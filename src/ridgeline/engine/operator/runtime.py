@@ -201,6 +201,7 @@ class OperatorRuntime:
         instance, parts, context = self.instance, self._parts, self.context
         context.window_id = request.window_id
         context.engine.window_time = request.time
+        context.offsets = request.offsets.get(context.name)
         turn = self._begin(request, batches, timeline)
         window = turn.report.window
         window.tuples_in = {port: sum(map(len, runs)) for port, runs in delivered(inputs).items()}

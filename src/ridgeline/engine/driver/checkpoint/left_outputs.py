@@ -16,7 +16,7 @@ from ridgeline.api.errors import CheckpointError, FencedError, RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.pickling import class_of
 from ridgeline.engine.driver.checkpoint.manifest import Left, Manifest
-from ridgeline.engine.driver.outputs import Outputs, call_publisher, is_unknown
+from ridgeline.engine.driver.outputs import Outputs, call_on_driver, is_unknown
 from ridgeline.plan.execution import Plan
 
 _FILES = "ridgeline.operators._file_publisher:FilePublisher"
@@ -220,7 +220,7 @@ class _Made:
 
     def _call(self, callback: str, function: Callable[..., Any], *arguments: object) -> Any:
         application, operator, window_id = self._where
-        return call_publisher(application, operator, callback, window_id, function, *arguments)
+        return call_on_driver(application, operator, callback, window_id, function, *arguments)
 
 
 def places_of(window: Manifest) -> Mapping[str, str]:

@@ -53,7 +53,8 @@ class Manifest:
     where, as `Outputs.places` says it; None in windows of versions that did not note it. `makers`: classes of
     publishers that can be made of their state alone, by operator, as `class_name` says it. `left`: what is to
     be taken back at places that the run has left, where it was rewound to this window. `schemas`: what the
-    states hold (`state_schemas`). `passed_over`: how many numbers of windows rewinds have left out so far.
+    states hold (`state_schemas`). `inputs`: where the inputs that have an `Enumerator` ended, by operator
+    name, as JSON. `passed_over`: how many numbers of windows rewinds have left out so far.
     """
 
     window_id: int
@@ -74,6 +75,7 @@ class Manifest:
     left: Sequence[Left] = ()
     schemas: Mapping[str, Any] = field(default_factory=dict)
     passed_over: int = 0
+    inputs: Mapping[str, object] = field(default_factory=dict)
 
     def picture(self) -> dict[str, Any]:
         """As JSON values. Versions are shared, not copied."""
@@ -92,6 +94,8 @@ class Manifest:
             kept["left"] = json.loads(json.dumps(self.left))
         if self.schemas:
             kept["schemas"] = self.schemas
+        if self.inputs:
+            kept["inputs"] = json.loads(json.dumps(self.inputs))
         if self.passed_over:
             kept["passed_over"] = self.passed_over
         return kept | {

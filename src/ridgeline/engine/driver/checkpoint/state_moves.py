@@ -36,7 +36,7 @@ _NUMBERS = count(1)
 class Beginning:
     """States and finished inputs, by physical id. `stems`: of the files that were written for states.
 
-    `publishers`: their states, by the names of operators in the plan. `other`: the window before was of
+    `publishers`, `inputs`: their states and offsets, by the names of operators in the plan. `other`: the window before was of
     another version of the application. `schemas`: what the states hold.
     """
 
@@ -47,6 +47,7 @@ class Beginning:
     publishers: Mapping[str, object] = field(default_factory=dict)
     other: bool = False
     schemas: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, object] = field(default_factory=dict)
 
 
 NOTHING = Beginning({})
@@ -148,7 +149,7 @@ def _divided(last: Manifest, renamed: Mapping[str, str]) -> dict[str, str]:
 def _check_dropped(plan: Plan, checkpoint: Checkpoint, last: Manifest, dropped: Collection[str]) -> None:
     """Raise CheckpointError if a state is to be dropped that nothing has."""
     bases = {_base(key) for key in last.states}
-    others = {_base(key) for key in last.finished} | {*last.publishers}
+    others = {_base(key) for key in last.finished} | {*last.publishers, *last.inputs}
     for base in bases:
         others |= {f"{base}.{state}" for state in held_states(last.schemas, base)}
         if not last.schemas:  # kept by an older version, which did not write down what states there are
@@ -246,13 +247,18 @@ def moved(
         give_up(checkpoint, stems)
         raise
     finished = _finished(last.finished, plan, found)
-    publishers = {
-        found.renamed.get(name, name): state
-        for name, state in last.publishers.items()
-        if not found.is_dropped(name)
-    }
+    publishers, inputs = (
+        {found.renamed.get(name, name): one for name, one in kept.items() if not found.is_dropped(name)}
+        for kept in (last.publishers, last.inputs)
+    )
     return Beginning(
-        states, finished, frozenset(changed), tuple(stems), publishers, schemas=conversions.schemas
+        states,
+        finished,
+        frozenset(changed),
+        tuple(stems),
+        publishers,
+        schemas=conversions.schemas,
+        inputs=inputs,
     )
 
 

@@ -23,6 +23,7 @@ from ridgeline.engine.driver.checkpoint.state_moves import (
 )
 from ridgeline.engine.driver.checkpoint.state_repair import StateRepair
 from ridgeline.engine.driver.execution import WindowExecutor
+from ridgeline.engine.driver.inputs import Inputs
 from ridgeline.engine.driver.outputs import Outputs
 from ridgeline.engine.driver.run.changes import ENDED, Asked, Changes, applied, refused
 from ridgeline.engine.driver.run.changing import ChangePlanner, PlannedChange, Switch
@@ -79,6 +80,7 @@ class LivePlan:
         checkpoint: Checkpoint,
         executor: WindowExecutor,
         clock: Clock,
+        inputs: Inputs,
         outputs: Outputs,
         reporter: Reporter,
         changes: Changes,
@@ -90,6 +92,7 @@ class LivePlan:
         self._checkpoint = checkpoint
         self._executor = executor
         self._clock = clock
+        self._inputs = inputs
         self._outputs = outputs
         self._reporter = reporter
         self._planner = planner
@@ -141,6 +144,7 @@ class LivePlan:
             process(repair)
         take_back_left(self.plan, last, publisher_context)
         self._outputs.open(publisher_context, self._begin.publishers, committed)
+        self._inputs.open(self._begin.inputs)
         process(recordings(committed))
         if last:
             self._outputs.publish_again(last.window_id, self._begin.publishers)
@@ -193,10 +197,12 @@ class LivePlan:
         try:
             if last is not None:
                 begin = moved(planned.plan, self._checkpoint, last, planned.transition.states)
+            self._inputs.prepare(planned.plan, begin.inputs)
             self._outputs.change(planned.plan, begin.publishers, committed, shown)
             self._executor.change(planned.plan)
         except Exception as error:  # noqa: BLE001  code of users may raise anything
             give_up(self._checkpoint, begin.stems)
+            self._inputs.abandon()
             self._executor.abandon()
             if self._outputs.plan is planned.plan:
                 self._executor.change(before)
@@ -215,6 +221,7 @@ class LivePlan:
         """Continue with a plan that the executor and the outputs have, and with these states."""
         before = self.master
         self.plan, self._begin = plan, begin
+        self._inputs.change()
         for follow in self._followers:
             follow(plan)
         self.repair = StateRepair(plan, self._checkpoint)
@@ -241,7 +248,9 @@ class LivePlan:
         shown = {} if last is None else last.publishers
         self._outputs.change(before, shown, self.master.committed, void=staged)
         states = staying(before)
-        self._take(before, NOTHING if last is None else moved(before, self._checkpoint, last, states))
+        begin = NOTHING if last is None else moved(before, self._checkpoint, last, states)
+        self._inputs.prepare(before, begin.inputs)
+        self._take(before, begin)
         self.refuse(switch.asked, f"its first window failed, so it was taken back: {failure}")
 
     def settle(self) -> None:

@@ -17,6 +17,7 @@ from ridgeline.engine.driver.checkpoint.kept_properties import NOTHING_KEPT
 from ridgeline.engine.driver.checkpoint.manifest import Manifest, SourceOffsets, digest
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.execution import WindowExecutor
+from ridgeline.engine.driver.inputs import Inputs
 from ridgeline.engine.driver.outputs import Outputs
 from ridgeline.engine.driver.run.changes import Changes
 from ridgeline.engine.driver.run.committing import CommitHere, Committer
@@ -57,6 +58,7 @@ from ridgeline.stram.control import (
     ControlEvent,
     ExecutorEvent,
     GiveUp,
+    InputAwake,
     Instruction,
     ManifestWritten,
     Publish,
@@ -128,8 +130,9 @@ class ApplicationRun:
         self._windows: dict[int, Window] = {}
         self._committer = committer or CommitHere()
         self._outputs = Outputs(plan, clock)
+        self._inputs = Inputs(plan, checkpoint.run_id, clock, checkpoint.check_owner, executor.wake)
         self._live = LivePlan(
-            plan, checkpoint, executor, clock, self._outputs, self._reporter, changes, planner
+            plan, checkpoint, executor, clock, self._inputs, self._outputs, self._reporter, changes, planner
         )
         self._requests = Requests(changes, self._live, self._reporter, self._process)
         self.recordings.on_failure = self._recording_failed
@@ -167,6 +170,11 @@ class ApplicationRun:
         return self._requests.stopping
 
     @property
+    def held_back(self) -> str | None:
+        """Why no window begins, where an output says that it is full."""
+        return self._outputs.full
+
+    @property
     def publishers(self) -> Mapping[str, Publisher]:
         """The publishers of output operators, by operator."""
         return self._outputs.publishers
@@ -198,6 +206,7 @@ class ApplicationRun:
             master.can_begin
             and not (self.paused or self.stopping)
             and not (master.under_way and self._live.due(master.next_window))
+            and self.held_back is None
         )
 
     def window(
@@ -234,8 +243,15 @@ class ApplicationRun:
             self.take_changes()
             if not self.master.under_way and (planned := self._live.due(window_id)):
                 self._live.switch(planned)
-            self._windows[window_id] = Window(source, offsets, due, Timeline(self._clock))
-        self._process(WindowDue(window_id, round(self._clock.wall() * 1_000_000)))
+            read = self._inputs.advance(window_id)
+            self._windows[window_id] = Window(source, offsets, due, Timeline(self._clock), read)
+        self._due(window_id)
+
+    def _due(self, window_id: int) -> None:
+        """Report that a window is due, unless it was committed before."""
+        window = self._windows.get(window_id)
+        read = {} if window is None else window.read
+        self._process(WindowDue(window_id, round(self._clock.wall() * 1_000_000), read))
 
     def turn(self, seconds: float) -> None:
         """Wait at most so long for what becomes of windows under way; commit and publish what is complete.
@@ -252,6 +268,8 @@ class ApplicationRun:
                 if window is not None:
                     window.returned = window.timeline.now()
                     self._reporter.reported(event.report)
+        if self._inputs.take_awake():
+            self._process(InputAwake())
         self._process(*events)
         self._reporter.report_taken(self._windows)
         self._reporter.look_at_clock()
@@ -369,6 +387,7 @@ class ApplicationRun:
                     self._unsettled = True
                     seen = self._outputs.take_published() if published == window_id else ()
                     self._reporter.window(published, window, seen)  # outputs show a commit's windows at once
+                self._inputs.committed(window_id, window.read)
                 self.recordings.publish(window_id)
                 self._live.settle()
                 self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
@@ -466,6 +485,7 @@ class ApplicationRun:
             makers=self._outputs.makers,
             schemas=record.schemas.picture,
             passed_over=self.plan.passed_over,
+            inputs={name: one.end for name, one in last.read.items() if one.end is not None},
         )
 
         def write() -> ManifestWritten:
@@ -481,7 +501,8 @@ class ApplicationRun:
         self._live.switch_back(failure, staged=staged)
         window_id = self.master.next_window
         self._windows = {window_id: self._windows[window_id]}
-        self._process(WindowDue(window_id, round(self._clock.wall() * 1_000_000)))
+        self._windows[window_id].read = self._inputs.advance(window_id)
+        self._due(window_id)
 
     def _recording_failed(self, recording: str, window_id: int) -> None:
         self._handle(RecordingFailed(recording, window_id))
@@ -528,6 +549,7 @@ class ApplicationRun:
             self.changes.close()
             self._live.changes.close()
             self._committer.close()
+            self._inputs.close()
             self._live.settle_at_end()
             self.compactions.close()
             for failure in self._executor.close():

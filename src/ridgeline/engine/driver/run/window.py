@@ -7,18 +7,20 @@ from typing import Any
 
 from ridgeline.api.clock import Timeline
 from ridgeline.engine.driver.checkpoint.manifest import SourceOffsets
+from ridgeline.engine.driver.inputs import Read
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.plan.protocol import WindowReport
 
 
 @dataclass(slots=True)
 class Window:
-    """A window under way: the trigger's input, and the times (wall clock)."""
+    """A window under way: the trigger's input, what inputs read in it, and the times (wall clock)."""
 
     source: Any
     offsets: SourceOffsets | None
     due: float | None
     timeline: Timeline
+    read: Read = field(default_factory=dict)
     began: float = field(init=False)
     planned: float = field(init=False)
     launched: float = 0.0

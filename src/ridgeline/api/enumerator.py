@@ -1,0 +1,97 @@
+"""The driver's half of an input operator: it says what each window reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ridgeline.api.clock import Clock
+
+
+class OffsetRange(NamedTuple):
+    """What a window reads of a source: what comes after `start`, up to and including `end`.
+
+    Both are what the input's `Enumerator` returned for a window, JSON values. `start`: for the window before,
+    None in the first one.
+    """
+
+    start: Any
+    end: Any
+
+
+@dataclass(frozen=True)
+class EnumeratorContext:
+    """What an enumerator may use.
+
+    Attributes:
+        application: The name of the application.
+        operator: The name of the input operator.
+        run_id: The same for all runs on one checkpoint.
+        clock: The source of all times.
+        wake: Says that there is something to read: the next window begins soon. From any thread.
+        check_owner: Raises FencedError if a later driver has opened the checkpoint.
+    """
+
+    application: str
+    operator: str
+    run_id: str
+    clock: Clock
+    wake: Callable[[], None]
+    check_owner: Callable[[], None]
+
+
+class Enumerator:
+    """Says on the driver what each window of an input operator reads, the same for all its partitions.
+
+    The operator returns one from `InputOperator.enumerator`. Before a window begins, `advance` says how far it
+    reads. All partitions find the range in `context.offsets`, in every attempt at the window. So they are
+    always at the same place of the source, and read a window that is replayed exactly as before. The window's
+    commit keeps its end, and a restart goes on from there. It is Spark's `latestOffset` of a micro-batch
+    source, and Flink's split enumerator (FLIP-27).
+
+    Its methods are never called concurrently.
+
+    Example:
+        >>> from ridgeline import Application, Enumerator, InputOperator, OutputPort
+        >>> from ridgeline.testing import CollectorSink, run_local
+        >>> class Two(Enumerator):
+        ...     def advance(self, window_id, start):
+        ...         return min(5, (start or 0) + 2)
+        >>> class Numbers(InputOperator):
+        ...     numbers = OutputPort(object)
+        ...
+        ...     def enumerator(self) -> Enumerator:
+        ...         return Two()
+        ...
+        ...     def emit_tuples(self) -> None:
+        ...         start, end = self.context.offsets
+        ...         for number in range(start or 0, end):
+        ...             if number % self.context.partitions == self.context.partition:
+        ...                 self.numbers.emit(number)
+        ...         if end == 5:
+        ...             self.finish()
+        >>> app = Application("numbers")
+        >>> source = app.add_operator("source", Numbers())
+        >>> sink = app.add_operator("sink", CollectorSink(object))
+        >>> app.add_stream("numbers", source.numbers, sink.input)
+        >>> run_local(app).collected("sink")
+        [0, 1, 2, 3, 4]
+    """
+
+    def open(self, context: EnumeratorContext, offset: Any) -> None:
+        """Start on a driver. `offset`: the end of the last committed window; None before the first."""
+
+    def advance(self, window_id: int, start: Any) -> Any:
+        """Return where the window that begins now ends. Must not wait.
+
+        `start`: what it returned for the window before, None at first. Returning `start` says that there is
+        nothing to read. The value is small, of JSON's types, and not None once it was another one.
+        """
+        raise NotImplementedError
+
+    def committed(self, window_id: int, offset: Any) -> None:
+        """All windows up to this one are committed, which ends at `offset`: the source may forget them."""
+
+    def close(self) -> None:
+        """Let go of connections and threads. Raises nothing."""

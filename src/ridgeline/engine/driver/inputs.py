@@ -1,0 +1,171 @@
+"""The driver's half of input operators: their enumerators, which say what each window reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.enumerator import Enumerator, EnumeratorContext, OffsetRange
+from ridgeline.api.errors import RidgelineError, shorten
+from ridgeline.api.operator import InputOperator
+from ridgeline.engine.driver.outputs import alike_on_driver, call_on_driver, check_json
+from ridgeline.plan.execution import Plan
+
+Read = Mapping[str, OffsetRange]
+"""What a window reads, by input operator."""
+
+
+class Inputs:
+    """All enumerators of an application, by operator. For one thread, but for `awake`.
+
+    What an enumerator raises ends the run: OperatorError that names the operator, or a RidgelineError as it
+    is.
+    """
+
+    def __init__(
+        self, plan: Plan, run_id: str, clock: Clock, check_owner: Callable[[], None], wake: Callable[[], None]
+    ) -> None:
+        """`wake`: lets the run look at `take_awake`; called from any thread."""
+        self.plan = plan
+        self._run_id = run_id
+        self._clock = clock
+        self._check_owner = check_owner
+        self._wake = wake
+        self._awake = False
+        self._enumerators = _enumerators(plan, {})
+        self._offsets: dict[str, Any] = {}
+        """The ends of the last window that has begun."""
+        self._following: tuple[Plan, dict[str, Enumerator], dict[str, Any]] | None = None
+        """The plan that is about to follow, its enumerators, and where they begin."""
+
+    def open(self, offsets: Mapping[str, object]) -> None:
+        """Open all enumerators where the last committed window ends."""
+        self._offsets = dict(offsets)
+        for name, enumerator in self._enumerators.items():
+            self._open(name, enumerator, self._offsets.get(name))
+
+    def advance(self, window_id: int) -> Read:
+        """What the window that begins now reads."""
+        if not self._enumerators:
+            return {}
+        read = {}
+        for name, enumerator in self._enumerators.items():
+            start = self._offsets.get(name)
+            end = self._call(name, "advance", window_id, enumerator.advance, window_id, start)
+            self._call(name, "advance", window_id, _check_offset, start, end)
+            read[name] = OffsetRange(start, end)
+        self._offsets = {name: one.end for name, one in read.items() if one.end is not None}
+        return read
+
+    def committed(self, window_id: int, read: Read) -> None:
+        """A window is committed that has read this, and all windows before it."""
+        for name, enumerator in self._enumerators.items():
+            if name in read:
+                self._call(name, "committed", window_id, enumerator.committed, window_id, read[name].end)
+
+    def take_awake(self) -> bool:
+        """Whether an enumerator has called `wake` since the last call."""
+        awake, self._awake = self._awake, False
+        return awake
+
+    def prepare(self, plan: Plan, offsets: Mapping[str, object]) -> None:
+        """Open the enumerators that another plan adds; no window is under way.
+
+        `offsets`: the ends as of the last committed window. `change` or `abandon` follows. Raises what `open`
+        of an enumerator does; nothing has changed then.
+        """
+        self.abandon()
+        found = _enumerators(plan, self._staying(plan))
+        opened: list[Enumerator] = []
+        try:
+            for name, enumerator in found.items():
+                if enumerator is not self._enumerators.get(name):
+                    opened.append(enumerator)
+                    self._open(name, enumerator, offsets.get(name))
+        except BaseException:
+            _close(opened)
+            raise
+        self._following = plan, found, dict(offsets)
+
+    def change(self) -> None:
+        """Read for the plan that was prepared from now on."""
+        if self._following is None:
+            return
+        before = self._enumerators
+        (self.plan, self._enumerators, self._offsets), self._following = self._following, None
+        _close(one for name, one in before.items() if one is not self._enumerators.get(name))
+
+    def abandon(self) -> None:
+        """The plan that was prepared does not follow."""
+        if self._following is not None:
+            _, found, _ = self._following
+            self._following = None
+            _close(one for name, one in found.items() if one is not self._enumerators.get(name))
+
+    def close(self) -> None:
+        """Close all enumerators."""
+        self.abandon()
+        _close(self._enumerators.values())
+
+    def _staying(self, plan: Plan) -> dict[str, Enumerator]:
+        """The enumerators of operators that are the same in another plan."""
+        operators = {logical.name: logical.operator for logical in self.plan.logical.operators}
+        return {
+            logical.name: self._enumerators[logical.name]
+            for logical in plan.logical.operators
+            if logical.name in self._enumerators
+            and alike_on_driver(operators[logical.name], logical.operator)
+        }
+
+    def _open(self, name: str, enumerator: Enumerator, offset: object) -> None:
+        context = EnumeratorContext(
+            application=self.plan.logical.application,
+            operator=name,
+            run_id=self._run_id,
+            clock=self._clock,
+            wake=self._on_wake,
+            check_owner=self._check_owner,
+        )
+        self._call(name, "open", -1, enumerator.open, context, offset)
+
+    def _on_wake(self) -> None:
+        self._awake = True
+        self._wake()
+
+    def _call(self, name: str, callback: str, window_id: int, function: Any, *arguments: object) -> Any:
+        return call_on_driver(
+            self.plan.logical.application, name, callback, window_id, function, *arguments
+        )
+
+
+def _enumerators(plan: Plan, stay: Mapping[str, Enumerator]) -> dict[str, Enumerator]:
+    """The enumerators of a plan: those that stay, and others that are not open yet."""
+    found = {}
+    for logical in plan.logical.operators:
+        if not isinstance(logical.operator, InputOperator):
+            continue
+        enumerator = stay.get(logical.name) or logical.operator.enumerator()
+        if enumerator is None:
+            continue
+        if not isinstance(enumerator, Enumerator):
+            what = f"operator `{logical.name}`: its method `enumerator` gave {shorten(enumerator)}"
+            msg = f"{what}, which is no `Enumerator`; return an instance of a class that derives from it"
+            raise RidgelineError(msg)
+        found[logical.name] = enumerator
+    return found
+
+
+def _check_offset(start: object, end: object) -> None:
+    """Raise TypeError for an offset that JSON cannot hold, ValueError for none after there was one."""
+    if end is None and start is not None:
+        msg = f"`advance` returned None after {shorten(start)}; return `start` if there is nothing to read"
+        raise ValueError(msg)
+    check_json(end)
+
+
+def _close(enumerators: Iterable[Enumerator]) -> None:
+    for enumerator in enumerators:
+        with suppress(Exception):
+            enumerator.close()
