@@ -15,6 +15,7 @@ from ridgeline.api.columns.schema_types import ArrowSchema, SchemaType
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.dead_letter import DeadLetter
+from ridgeline.api.enumerator import Enumerator, EnumeratorContext, OffsetRange
 from ridgeline.api.errors import (
     ChangeError,
     CheckpointError,
@@ -40,7 +41,6 @@ from ridgeline.api.partitioner import (
 )
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.ports import InputPort, Order, OutputPort
-from ridgeline.api.enumerator import Enumerator, EnumeratorContext, OffsetRange
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.state import KeyedState, ListState, State

@@ -44,8 +44,8 @@ class EnumeratorContext:
 class Enumerator:
     """Says on the driver what each window of an input operator reads, the same for all its partitions.
 
-    The operator returns one from `InputOperator.enumerator`. Before a window begins, `advance` says how far it
-    reads. All partitions find the range in `context.offsets`, in every attempt at the window. So they are
+    The operator returns one from `InputOperator.enumerator`. Before a window begins, `advance` says how far
+    it reads. All partitions find the range in `context.offsets`, in every attempt at the window. So they are
     always at the same place of the source, and read a window that is replayed exactly as before. The window's
     commit keeps its end, and a restart goes on from there. It is Spark's `latestOffset` of a micro-batch
     source, and Flink's split enumerator (FLIP-27).

@@ -10,6 +10,8 @@ from ridgeline.operators.file_output import FileOutput
 from ridgeline.operators.file_replay_input import FileReplayInput
 from ridgeline.operators.filter import Filter
 from ridgeline.operators.map import Map
+from ridgeline.operators.queue_input import QueueInput
+from ridgeline.operators.queue_output import QueueOutput
 from ridgeline.operators.random_event_generator import RandomEventGenerator, RandomInteger
 from ridgeline.operators.range_key_val import RangeKeyVal, RangeUnifier
 from ridgeline.operators.round_robin_hash_map import RoundRobinHashMap
@@ -33,6 +35,8 @@ __all__ = [
     "FileReplayInput",
     "Filter",
     "Map",
+    "QueueInput",
+    "QueueOutput",
     "RandomEventGenerator",
     "RandomInteger",
     "RangeKeyVal",

@@ -227,9 +227,7 @@ class Master:
             msg = f"window {window_id} cannot begin now; the next one is {self.next_window}"
             raise AssertionError(msg)
         self._time = max(self._time, time)
-        window = InFlightWindow(
-            window_id, self._time, self._attempts.pop(window_id, -1), offsets=offsets
-        )
+        window = InFlightWindow(window_id, self._time, self._attempts.pop(window_id, -1), offsets=offsets)
         self._windows.add(window)
         return self._begin(window)
 

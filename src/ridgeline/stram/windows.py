@@ -53,11 +53,11 @@ class IllegalTransitionError(RuntimeError):
 class InFlightWindow:
     """A window in flight, and its last attempt. Only its methods change its `phase`.
 
-    `time`, `offsets`: when it was due and what inputs read, the same for all attempts. `attempt`: the last one begun, -1 before the first.
-    `carries_states`: the request of that attempt named the states. `final`: the window is to run as the last.
-    `reason`: why the attempt before is void. `reports`: those of the attempt so far, by container.
-    `finished`: the inputs that finish in it. `delays`: a delay operator has tuples for the next window.
-    `empty`: nothing has moved as far as has been reported.
+    `time`, `offsets`: when it was due and what inputs read, the same for all attempts. `attempt`: the last
+    one begun, -1 before the first. `carries_states`: the request of that attempt named the states. `final`:
+    the window is to run as the last. `reason`: why the attempt before is void. `reports`: those of the
+    attempt so far, by container. `finished`: the inputs that finish in it. `delays`: a delay operator has
+    tuples for the next window. `empty`: nothing has moved as far as has been reported.
     """
 
     window_id: int

@@ -135,9 +135,7 @@ class Inputs:
         self._wake()
 
     def _call(self, name: str, callback: str, window_id: int, function: Any, *arguments: object) -> Any:
-        return call_on_driver(
-            self.plan.logical.application, name, callback, window_id, function, *arguments
-        )
+        return call_on_driver(self.plan.logical.application, name, callback, window_id, function, *arguments)
 
 
 def _enumerators(plan: Plan, stay: Mapping[str, Enumerator]) -> dict[str, Enumerator]:

@@ -58,9 +58,7 @@ class Outputs:
             for name, one in publishers.items()
             if name in self.places and _can_be_made(one)
         }
-        self._bounded = [
-            name for name, one in publishers.items() if type(one).full is not Publisher.full
-        ]
+        self._bounded = [name for name, one in publishers.items() if type(one).full is not Publisher.full]
         self._partitions = {
             name: [one.id for one in plan.physical.operators if one.name == name and not one.unifier]
             for name in publishers
@@ -68,7 +66,10 @@ class Outputs:
 
     @property
     def full(self) -> str | None:
-        """Why no further window may begin, as a publisher says; None: one may. The log says when it changes."""
+        """Why no further window may begin, as a publisher says; None: one may.
+
+        The log says when it changes.
+        """
         reasons = ((name, self.publishers[name].full) for name in self._bounded)
         found = next((f"`{name}`: {reason}" for name, reason in reasons if reason is not None), None)
         if (found is None) != (self._said_full is None):

@@ -36,8 +36,8 @@ _NUMBERS = count(1)
 class Beginning:
     """States and finished inputs, by physical id. `stems`: of the files that were written for states.
 
-    `publishers`, `inputs`: their states and offsets, by the names of operators in the plan. `other`: the window before was of
-    another version of the application. `schemas`: what the states hold.
+    `publishers`, `inputs`: their states and offsets, by the names of operators in the plan. `other`: the
+    window before was of another version of the application. `schemas`: what the states hold.
     """
 
     states: Mapping[int, StateVersion]

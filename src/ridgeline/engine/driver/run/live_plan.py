@@ -74,7 +74,7 @@ class LivePlan:
     changed, before the first window of it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917  what a plan has to do with
         self,
         plan: Plan,
         checkpoint: Checkpoint,

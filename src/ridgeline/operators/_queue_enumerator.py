@@ -1,0 +1,159 @@
+"""The driver's half of `QueueInput`: which entries a window reads, and how far the reader is."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import deque
+from typing import Any, NamedTuple
+
+from ridgeline.api.enumerator import Enumerator, EnumeratorContext
+from ridgeline.api.errors import RidgelineError
+from ridgeline.operators._queue_files import Entry, LogReader, LostError, QueueFolder, replace_file
+from ridgeline.operators._queue_publisher import listen
+from ridgeline.operators._window_output import safe_name
+
+_log = logging.getLogger(__name__)
+_LOOK_SECONDS = 0.01
+"""How often another process' entries are looked for."""
+_REGISTER_LOOKS = 20
+"""After so many looks the writer is told how far the reader is."""
+_WINDOW_ROWS = 1_000_000
+_WINDOW_BYTES = 64 * 2**20
+_AHEAD = 65_536
+"""The most entries that the driver holds in memory."""
+
+
+class Settings(NamedTuple):
+    """The properties of a `QueueInput`."""
+
+    path: str
+    begin: str
+    when_lost: str
+
+
+class QueueEnumerator(Enumerator):
+    """Reads the log on the driver. A window takes what is there, up to a million rows or 64 MiB.
+
+    The offset of a window: `next`, the first entry that it does not read; `first`, the first one that it
+    reads; `rows`, all rows that were read up to its end; `ahead`, the rows that were left in the queue when
+    it began; `ended`: the writer has finished, and all is read.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._folder = QueueFolder(settings.path)
+        self._waiting: deque[Entry] = deque()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._committed: int | None = None
+        self._said: int | None = None
+
+    def open(self, context: EnumeratorContext, offset: Any) -> None:
+        """Find the place in the log, and register as a reader. Raises RidgelineError if there is no queue."""
+        self._context = context
+        if not self._folder.description:
+            msg = (
+                f"`{context.operator}`: there is no queue in `{self._settings.path}`; start the application "
+            )
+            msg += "that writes to it (`QueueOutput`) first, or correct `path`"
+            raise RidgelineError(msg)
+        first = self._beginning() if offset is None else int(offset["next"])
+        self._reader = LogReader(self._folder, first)
+        self._name = f"{safe_name(context.application)}.{safe_name(context.operator)}-{context.run_id}"
+        self._committed = first
+        self._register()
+        self._end_listening = listen(self._settings.path, context.wake)
+        self._thread = threading.Thread(target=self._watch, name="ridgeline-queue", daemon=True)
+        self._thread.start()
+
+    def _beginning(self) -> int:
+        """Where a fresh run begins: with the oldest entry, or after the newest one."""
+        firsts = self._folder.logs()
+        if not firsts:
+            return 0
+        if self._settings.begin == "earliest":
+            return firsts[0]
+        reader = LogReader(self._folder, firsts[-1])
+        while reader.read():
+            pass
+        return reader.next
+
+    def advance(self, window_id: int, start: Any) -> Any:
+        """The entries that are there, as many as a window may have."""
+        before = start or {"next": self._reader.next, "rows": 0, "ahead": 0, "ended": False}
+        self._read_more()
+        read: list[Entry] = []
+        rows = size = 0
+        while self._waiting and rows < _WINDOW_ROWS and size < _WINDOW_BYTES:
+            entry = self._waiting.popleft()
+            read.append(entry)
+            rows += sum(part.rows for part in entry.parts)
+            size += entry.size
+            if entry.end:
+                break
+        ahead = self._waiting[-1].total - read[-1].total if self._waiting and read else 0
+        if not read:
+            return start if start is None or not start["ahead"] else {**start, "ahead": 0}
+        return {
+            "next": read[-1].number + 1,
+            "rows": before["rows"] + rows,
+            "ahead": ahead,
+            "ended": read[-1].end and not self._waiting,
+            "first": read[0].number,
+        }
+
+    def _read_more(self) -> None:
+        try:
+            while len(self._waiting) < _AHEAD and (entries := self._reader.read()):
+                self._waiting.extend(entries)
+        except LostError as lost:
+            if self._settings.when_lost == "fail" or lost.first is None:
+                raise
+            text = "queue `%s`: entries %d to %d were dropped before `%s` has read them; it passes them over"
+            _log.warning(text, self._settings.path, lost.number, lost.first - 1, self._context.operator)
+            self._reader = LogReader(self._folder, lost.first)
+
+    def committed(self, window_id: int, offset: Any) -> None:
+        """Note how far the reader is; the thread tells the writer."""
+        if offset is not None:
+            self._committed = offset["next"]
+
+    def close(self) -> None:
+        """Tell the writer, and stop looking."""
+        self._stop.set()
+        if self._thread is not None:
+            self._end_listening()
+            self._thread.join()
+            self._thread = None
+            self._register()
+
+    def _watch(self) -> None:
+        """Look for entries of another process, and tell the writer how far the reader is."""
+        looks = 0
+        seen: Any = None
+        while not self._stop.wait(_LOOK_SECONDS):
+            looks += 1
+            try:
+                if (found := self._newest()) != seen:
+                    seen = found
+                    self._context.wake()
+                if looks % _REGISTER_LOOKS == 0:
+                    self._register()
+            except OSError as error:
+                _log.warning("queue `%s`: %s", self._settings.path, error)
+                self._stop.wait(1.0)
+
+    def _newest(self) -> tuple[int, int] | None:
+        """The last file of the log and its size."""
+        firsts = self._folder.logs()
+        return (firsts[-1], self._folder.log_file(firsts[-1]).stat().st_size) if firsts else None
+
+    def _register(self) -> None:
+        """Write how far the reader has committed, if that has changed."""
+        if self._committed != self._said:
+            said = self._committed
+            text = json.dumps({"next": said, "application": self._context.application})
+            replace_file(self._folder.readers / f"{self._name}.json", text)
+            self._said = said

@@ -1,0 +1,397 @@
+"""The files of a durable queue: rows in segments, and a log of the committed windows that names them.
+
+| file | what is in it |
+|---|---|
+| `queue.json` | who writes, and the schema of the rows |
+| `segments/p<partition>-<random>.segment` | rows of windows, each an Arrow stream; one instance appends |
+| `log/<number>.jsonl` | entries from this number on, a line each, appended once their windows are committed |
+| `readers/<name>.json` | how far a reader has committed |
+
+An entry is written after the commit of its window. So all that stands in the log is committed, and readers
+look at nothing else. Its line ends with a line feed: what has none is still being written. Numbers have no
+gaps.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import pyarrow as pa
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.files import sync_folder
+
+ROLL_ENTRIES = 4096
+"""A file of the log has at most so many entries: what is dropped is dropped by the file."""
+SEGMENT_BYTES = 64 * 2**20
+"""A segment is not appended to once it has so many."""
+
+
+class Part(NamedTuple):
+    """The rows that one partition of the writer has for a window: a piece of a segment."""
+
+    partition: int
+    segment: str
+    offset: int
+    size: int
+    rows: int
+    crc32: int
+
+
+class Entry(NamedTuple):
+    """The rows of one committed window. `time`: when it was committed, seconds since 1970.
+
+    `total`: the rows of the queue up to the end of this entry. `end`: the writer's inputs have finished.
+    """
+
+    number: int
+    window: int
+    time: float
+    total: int
+    parts: tuple[Part, ...]
+    end: bool
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> Entry:
+        """From the list that JSON makes of it. Raises TypeError or ValueError."""
+        number, window, time, total, parts, end = values
+        return cls(number, window, time, total, tuple(Part(*part) for part in parts), end)
+
+    @property
+    def size(self) -> int:
+        """The bytes of its rows."""
+        return sum(part.size for part in self.parts)
+
+
+class QueueFolder:
+    """Where a queue's files lie."""
+
+    def __init__(self, path: str) -> None:
+        self.root = Path(path)
+        self.log = self.root / "log"
+        self.segments = self.root / "segments"
+        self.readers = self.root / "readers"
+
+    def make(self) -> None:
+        """Make the folders; their names outlive a power cut. Raises OSError."""
+        for folder in (self.log, self.segments, self.readers):
+            folder.mkdir(parents=True, exist_ok=True)
+        sync_folder(str(self.root))
+        sync_folder(str(self.root.parent))
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What `queue.json` says; empty if there is none. Raises OSError, ValueError."""
+        try:
+            found: dict[str, Any] = json.loads((self.root / "queue.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        return found
+
+    def describe(self, description: dict[str, Any]) -> None:
+        """Write `queue.json`. Raises OSError."""
+        replace_file(self.root / "queue.json", json.dumps(description), sync=True)
+
+    def logs(self) -> list[int]:
+        """The first numbers of the log's files, ascending."""
+        return sorted(int(path.stem) for path in self.log.glob("*.jsonl"))
+
+    def log_file(self, first: int) -> Path:
+        """The file of the log that begins with this entry."""
+        return self.log / f"{first:012d}.jsonl"
+
+
+def replace_file(path: Path, text: str, *, sync: bool = False) -> None:
+    """Write a small file as a whole. `sync`: it outlives a power cut. Raises OSError."""
+    beside = path.with_suffix(f".{os.getpid()}.tmp")
+    with beside.open("w", encoding="utf-8") as file:
+        file.write(text)
+        if sync:
+            file.flush()
+            os.fsync(file.fileno())
+    beside.replace(path)
+    if sync:
+        sync_folder(str(path.parent))
+
+
+class LogReader:
+    """Reads the entries of a log in order, as they are written."""
+
+    def __init__(self, folder: QueueFolder, number: int) -> None:
+        """`number`: of the first entry to read."""
+        self.next = number
+        self._folder = folder
+        self._first: int | None = None
+        """The file that it is in, by its first entry."""
+        self._place = 0
+        self._skipped = 0
+        """The number of the entry at `_place`."""
+
+    def read(self, limit: int = ROLL_ENTRIES) -> list[Entry]:
+        """The next entries that are there, at most so many.
+
+        Raises LostError if the next one was dropped, RidgelineError for a damaged line, OSError.
+        """
+        found: list[Entry] = []
+        while len(found) < limit:
+            first = self._find() if self._first is None else self._first
+            if first is None:
+                break
+            more = self._read_file(first, limit - len(found))
+            found += more
+            if not more and not self._follow(first):
+                break
+        return found
+
+    def _find(self) -> int | None:
+        """Find the file with the next entry; None if there is none yet."""
+        firsts = self._folder.logs()
+        if not firsts:
+            return None
+        if firsts[0] > self.next:
+            raise LostError(self._folder.root, self.next, firsts[0])
+        self._first = max(first for first in firsts if first <= self.next)
+        self._place, self._skipped = 0, self._first
+        return self._first
+
+    def _follow(self, first: int) -> bool:
+        """Go on after the end of a file; False if nothing follows yet."""
+        if self._first is None:  # it was dropped
+            return True
+        if first == self.next or not self._folder.log_file(self.next).exists():
+            return False
+        self._first, self._place, self._skipped = self.next, 0, self.next
+        return True
+
+    def _read_file(self, first: int, limit: int) -> list[Entry]:
+        path = self._folder.log_file(first)
+        found: list[Entry] = []
+        try:
+            with path.open("rb") as file:
+                file.seek(self._place)
+                while len(found) < limit and (line := file.readline()).endswith(b"\n"):
+                    self._place += len(line)
+                    self._skipped += 1
+                    if self._skipped > self.next:
+                        found.append(self._entry(path, line))
+                        self.next += 1
+        except FileNotFoundError:  # dropped: another one may have the next entry
+            self._first = None
+            return []
+        return found
+
+    def _entry(self, path: Path, line: bytes) -> Entry:
+        try:
+            entry = Entry.of(json.loads(line))
+        except (TypeError, ValueError) as error:
+            raise damaged(path, f"line of entry {self.next} is no entry ({error})") from None
+        if entry.number != self.next:
+            raise damaged(path, f"entry {entry.number} stands where entry {self.next} should")
+        return entry
+
+
+class LostError(RidgelineError):
+    """Entries were dropped before this reader has read them. `first`: the oldest that is there, if any."""
+
+    def __init__(self, root: Path, number: int, first: int | None) -> None:
+        there = "none is there" if first is None else f"the oldest that is there is entry {first}"
+        super().__init__(
+            f"queue `{root}` has no entry {number} any more, {there}: it was dropped, since it was not read "
+            "in time (`keep`, `keep_bytes`); to go on with the oldest one, set `when_lost` to `skip`"
+        )
+        self.number, self.first = number, first
+
+
+def damaged(path: Path, what: str) -> RidgelineError:
+    """The error for a file of a queue that is not as it was written."""
+    return RidgelineError(f"`{path}` is damaged: {what}; restore the queue's folder from a copy")
+
+
+class LogWriter:
+    """Appends entries to a log. One process at a time."""
+
+    def __init__(self, folder: QueueFolder) -> None:
+        """Read what is there, and cut off a line that a crash left. Raises OSError, RidgelineError."""
+        self._folder = folder
+        self.files: dict[int, LogFile] = {}
+        """All files, by the number of their first entry, ascending."""
+        self.next = 0
+        self.total = 0
+        firsts = folder.logs()
+        if firsts:
+            self.next = firsts[0]
+            self._cut(firsts[-1])
+            reader = LogReader(folder, firsts[0])
+            while entries := reader.read():
+                self._note(entries, firsts)
+        self._unsynced: set[Path] = set()
+
+    def _cut(self, first: int) -> None:
+        path = self._folder.log_file(first)
+        data = path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            os.truncate(path, whole)
+
+    def _note(self, entries: Iterable[Entry], firsts: Sequence[int] = ()) -> None:
+        for entry in entries:
+            if entry.number in firsts or not self.files:
+                self.files[entry.number] = LogFile(entry.number)
+            self.files[max(self.files)].add(entry)
+            self.next, self.total = entry.number + 1, entry.total
+
+    def append(self, entries: Sequence[Entry], roll_bytes: int, roll_seconds: float) -> None:
+        """Write entries that are not there yet, without a sync.
+
+        A file ends once it has `ROLL_ENTRIES` entries, or its rows so many bytes, or spans so much time.
+        Raises OSError.
+        """
+        new = [entry for entry in entries if entry.number >= self.next]
+        for entry in new:
+            if entry.number != self.next:
+                msg = f"entry {entry.number} cannot follow entry {self.next - 1}"
+                raise AssertionError(msg)
+            last = self.files[max(self.files)] if self.files else None
+            rolls = last is None or last.is_full(entry, roll_bytes, roll_seconds)
+            first = entry.number if last is None or rolls else last.first
+            path = self._folder.log_file(first)
+            with path.open("ab") as file:
+                file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+            self._unsynced.add(path)
+            self._note([entry], [first])
+
+    def sync(self) -> None:
+        """Let all that was appended outlive a power cut. Raises OSError."""
+        if not self._unsynced:
+            return
+        for path in self._unsynced:
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+        sync_folder(str(self._folder.log))
+        self._unsynced.clear()
+
+    @property
+    def size(self) -> int:
+        """The bytes of all rows."""
+        return sum(one.size for one in self.files.values())
+
+    def drop(self, first: int) -> None:
+        """Remove a file of the log, the oldest one, and the segments that no other names. Raises OSError."""
+        dropped = self.files.pop(first)
+        self._unsynced.discard(self._folder.log_file(first))
+        self._folder.log_file(first).unlink(missing_ok=True)
+        for segment in dropped.segments - self.segments:
+            (self._folder.segments / segment).unlink(missing_ok=True)
+
+    @property
+    def segments(self) -> set[str]:
+        """All segments that an entry names."""
+        return set().union(*(one.segments for one in self.files.values()))
+
+
+class LogFile:
+    """What is known of one file of the log."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.next = first
+        self.size = 0
+        self.began = self.ended = 0.0
+        self.segments: set[str] = set()
+
+    def add(self, entry: Entry) -> None:
+        """It has one more entry."""
+        if self.next == self.first:
+            self.began = entry.time
+        self.next, self.ended = entry.number + 1, entry.time
+        self.size += entry.size
+        self.segments.update(part.segment for part in entry.parts)
+
+    def is_full(self, entry: Entry, size: int, seconds: float) -> bool:
+        """Whether another file begins with this entry."""
+        return (
+            self.next - self.first >= ROLL_ENTRIES or self.size >= size or entry.time - self.began >= seconds
+        )
+
+
+class SegmentWriter:
+    """Appends the rows of windows to segments of its own. For one partition."""
+
+    def __init__(self, folder: QueueFolder, partition: int) -> None:
+        self._folder = folder
+        self._partition = partition
+        self._name = ""
+        self._file: BinaryIO | None = None
+        self._size = 0
+
+    def _open(self) -> BinaryIO:
+        """The segment to append to; another one once it is large. Raises OSError."""
+        if self._file is not None and self._size >= SEGMENT_BYTES:
+            self.close()
+        if self._file is None:
+            self._name, self._size = f"p{self._partition}-{uuid.uuid4().hex}.segment", 0
+            self._file = (self._folder.segments / self._name).open("xb")
+            sync_folder(str(self._folder.segments))
+        return self._file
+
+    def write(self, batches: Sequence[pa.RecordBatch]) -> Part:
+        """Write the rows of a window, at least one batch; returns once they are durable. Raises OSError."""
+        file = self._open()
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batches[0].schema) as stream:
+            for batch in batches:
+                stream.write_batch(batch)
+        data = sink.getvalue()
+        offset = self._size
+        file.seek(offset)  # what a failed write has left is written over
+        file.write(data)
+        file.flush()
+        os.fdatasync(file.fileno())
+        self._size += data.size
+        rows = sum(batch.num_rows for batch in batches)
+        return Part(self._partition, self._name, offset, data.size, rows, zlib.crc32(data))
+
+    def close(self) -> None:
+        """Close the file; the next window begins another one."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
+
+
+class SegmentReader:
+    """Reads rows from segments; keeps the last files open."""
+
+    _MOST = 16
+
+    def __init__(self, folder: QueueFolder) -> None:
+        self._folder = folder
+        self._files: dict[str, pa.MemoryMappedFile] = {}
+
+    def read(self, part: Part) -> Iterator[pa.RecordBatch]:
+        """The batches of a part, mapped from the file. Raises RidgelineError if it is damaged, OSError."""
+        path = self._folder.segments / part.segment
+        file = self._files.pop(part.segment, None)
+        if file is None or file.size() < part.offset + part.size:
+            file = pa.memory_map(str(path))
+            if file.size() < part.offset + part.size:
+                raise damaged(path, f"it has {file.size()} bytes, {part.offset + part.size} are named")
+        self._files[part.segment] = file
+        while len(self._files) > self._MOST:
+            self._files.pop(next(iter(self._files))).close()
+        file.seek(part.offset)
+        data = file.read_buffer(part.size)
+        if zlib.crc32(data) != part.crc32:
+            raise damaged(path, f"the checksum of {part.size} bytes at {part.offset} is another one")
+        yield from pa.ipc.open_stream(data)
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()

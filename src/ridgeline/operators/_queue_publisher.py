@@ -1,0 +1,311 @@
+"""The driver's half of `QueueOutput`: appends committed windows to the queue's log, and drops old ones.
+
+Exactly once rests on the order of operations. A container has its rows on the disk before it reports. The
+commit keeps the entries of its windows (`stage`). Only after it they are appended to the log, without a sync:
+the state keeps each entry until the log was synced since, so `open` can append what a power cut has taken.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.operators._queue_files import Entry, LogWriter, Part, QueueFolder
+from ridgeline.operators._window_output import write_failure
+
+_log = logging.getLogger(__name__)
+_SYNC_ENTRIES = 32
+_SYNC_SECONDS = 1.0
+_LOOK_SECONDS = 0.2
+"""How often the readers' positions are read."""
+_FILES = 16
+"""About so many files of the log share `keep` and `keep_bytes`: the least that is dropped is a share."""
+_LISTENERS: dict[str, set[Callable[[], None]]] = {}
+_LOCK = threading.Lock()
+
+
+def listen(path: str, wake: Callable[[], None]) -> Callable[[], None]:
+    """Have `wake` called when this process appends to a queue; returns what ends that."""
+    with _LOCK:
+        _LISTENERS.setdefault(path, set()).add(wake)
+
+    def end() -> None:
+        with _LOCK:
+            _LISTENERS.get(path, set()).discard(wake)
+
+    return end
+
+
+def _tell(path: str) -> None:
+    with _LOCK:
+        found = tuple(_LISTENERS.get(path, ()))
+    for wake in found:
+        wake()
+
+
+class Settings(NamedTuple):
+    """The properties of a `QueueOutput`; `keep` in seconds."""
+
+    path: str
+    keep: float
+    keep_bytes: int
+    when_full: str
+
+
+class Written(NamedTuple):
+    """What a partition hands over: the rows of a window and their schema; or that its input has ended.
+
+    `ended`: the partition whose input has, and how many there are.
+    """
+
+    part: Part | None = None
+    schema: str = ""
+    ended: tuple[int, int] | None = None
+
+
+class ReaderPosition(NamedTuple):
+    """How far a reader has committed: up to, and without, the entry `next`."""
+
+    name: str
+    next: int
+
+
+class QueuePublisher(Publisher):
+    """Appends the windows of a `QueueOutput` to the queue's log."""
+
+    groups_windows = True
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._folder = QueueFolder(settings.path)
+
+    def place(self) -> str:
+        """The folder."""
+        return f"queue {self._settings.path}"
+
+    def open(self, context: PublisherContext, state: Any) -> None:
+        """Bring the log to the last committed window. Raises RidgelineError if it is of another run."""
+        self._context = context
+        self._full: str | None = None
+        self._looked = self._synced_at = context.clock.monotonic()
+        try:
+            self._folder.make()
+            self._description = self._folder.description
+            context.check_owner()
+            self._log = LogWriter(self._folder)
+            if state is None or state["path"] != self._settings.path:
+                self._begin()
+            else:
+                self._resume(state)
+            self._remove_strays()
+        except OSError as error:
+            raise self._failure(error) from error
+        self._look()
+
+    def _begin(self) -> None:
+        """Go on after what others have written, as the one who writes from now on."""
+        self._staged: list[Entry] = []
+        self._recent: list[Entry] = []
+        self._ended: set[int] = set()
+        self._take_over()
+
+    def _take_over(self) -> None:
+        self._description |= {
+            "format": 1,
+            "application": self._context.application,
+            "operator": self._context.operator,
+            "run_id": self._context.run_id,
+        }
+        self._folder.describe(self._description)
+
+    def _resume(self, state: Any) -> None:
+        self._check_writer()
+        self._staged = []
+        self._recent = [Entry.of(entry) for entry in state["entries"]]
+        self._ended = set(state["ended"])
+        missing = [entry for entry in self._recent if entry.number >= self._log.next]
+        if self._log.next > state["next"] or (missing and missing[0].number != self._log.next):
+            there = f"its log ends with entry {self._log.next - 1}"
+            msg = f"queue `{self._settings.path}`: {there}, the checkpoint with entry {state['next'] - 1}; "
+            msg += "one of them is an older copy: restore both from copies of the same time"
+            raise RidgelineError(msg)
+        self._append(missing)
+
+    def _check_writer(self) -> None:
+        """Raise RidgelineError if another run writes to the queue now."""
+        found = self._folder.description
+        if found.get("run_id") != self._context.run_id or found.get("operator") != self._context.operator:
+            who = f"`{found.get('operator')}` of `{found.get('application')}`" if found else "nobody"
+            msg = f"`{self._context.operator}` does not write to queue `{self._settings.path}` any more: "
+            msg += f"{who} does; give each writer a `path` of its own"
+            raise RidgelineError(msg)
+
+    def _remove_strays(self) -> None:
+        """Remove segments that no entry names: of attempts that were void."""
+        named = self._log.segments | {part.segment for entry in self._recent for part in entry.parts}
+        for path in self._folder.segments.iterdir():
+            if path.name not in named:
+                self._context.check_owner()
+                path.unlink(missing_ok=True)
+
+    def stage(self, window_id: int, values: Sequence[Any]) -> Any:
+        """Make the entry of a window. Raises RidgelineError for rows of another schema than the queue's."""
+        written: Sequence[Written] = values
+        self._check_schema(written)
+        self._staged = [entry for entry in self._staged if entry.window < window_id]
+        parts = tuple(one.part for one in written if one.part is not None)
+        self._ended |= {one.ended[0] for one in written if one.ended is not None}
+        ends = any(one.ended is not None and len(self._ended) >= one.ended[1] for one in written)
+        last = self._staged[-1] if self._staged else None
+        number, total = (self._log.next, self._log.total) if last is None else (last.number + 1, last.total)
+        if parts or ends:
+            rows = sum(part.rows for part in parts)
+            now = self._context.clock.wall()
+            self._staged.append(Entry(number, window_id, now, total + rows, parts, ends))
+            number += 1
+        try:
+            self._sync_if_due()
+        except OSError as error:
+            raise self._failure(error) from error
+        return {
+            "path": self._settings.path,
+            "next": number,
+            "ended": sorted(self._ended),
+            "entries": [*self._recent, *self._staged],
+        }
+
+    def _check_schema(self, written: Sequence[Written]) -> None:
+        for schema in {one.schema for one in written if one.schema}:
+            known = self._description.get("schema")
+            if known is not None and known != schema:
+                what = f"`{self._context.operator}` writes other columns than queue"
+                msg = f"{what} `{self._settings.path}` has; "
+                msg += "give it another `path`, or its rows the columns of before"
+                raise RidgelineError(msg)
+            if known is None:
+                self._description["schema"] = schema
+                self._folder.describe(self._description)
+
+    def _sync_if_due(self) -> None:
+        now = self._context.clock.monotonic()
+        if self._recent and (len(self._recent) >= _SYNC_ENTRIES or now - self._synced_at >= _SYNC_SECONDS):
+            self._log.sync()
+            self._recent, self._synced_at = [], now
+
+    def publish(self, window_id: int) -> None:
+        """Append what was staged up to this window."""
+        due = [entry for entry in self._staged if entry.window <= window_id]
+        if due:
+            self._staged = [entry for entry in self._staged if entry.window > window_id]
+            self._append(due)
+            self._recent += due
+            _tell(self._settings.path)
+        if self._context.clock.monotonic() - self._looked >= _LOOK_SECONDS:
+            self._look()
+
+    def _append(self, entries: Sequence[Entry]) -> None:
+        settings = self._settings
+        try:
+            self._log.append(entries, settings.keep_bytes // _FILES, settings.keep / _FILES)
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def rewind(self, window_id: int, state: Any, at: int) -> Any:
+        """Refuse to take entries back: readers may have them. Raises RidgelineError."""
+        if state is not None and state["next"] == self._log.next:
+            return {**state, "entries": [*self._recent]}
+        given = self._log.next - (0 if state is None else state["next"])
+        msg = f"`{self._context.operator}`: {given} entries of queue `{self._settings.path}` were given to "
+        msg += f"readers after window {window_id}, and would be given twice; rewind to a later window"
+        raise RidgelineError(msg)
+
+    # Readers, and what is dropped ---------------------------------------------------------------------------
+
+    def idle(self) -> None:
+        """Drop what is older than it must be."""
+        self._look()
+
+    @property
+    def full(self) -> str | None:
+        """Why no window may begin: a reader has not read what would have to be dropped."""
+        if self._full is not None and self._context.clock.monotonic() - self._looked >= _LOOK_SECONDS:
+            self._look()
+        return self._full
+
+    def _look(self) -> None:
+        """Look how far the readers are, and drop what nobody needs any more."""
+        self._looked = self._context.clock.monotonic()
+        try:
+            self._check_writer()
+            self._full = self._drop(self._readers())
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def _readers(self) -> list[ReaderPosition]:
+        """All readers that have registered, the slowest first."""
+        found = []
+        for path in self._folder.readers.glob("*.json"):
+            try:
+                found.append(ReaderPosition(path.stem, int(json.loads(path.read_text("utf-8"))["next"])))
+            except FileNotFoundError:
+                continue
+            except (ValueError, LookupError, TypeError) as error:
+                _log.warning("queue `%s`: `%s` is damaged (%s)", self._settings.path, path, error)
+                found.append(ReaderPosition(path.stem, 0))
+        return sorted(found, key=lambda one: one.next)
+
+    def _drop(self, readers: Sequence[ReaderPosition]) -> str | None:
+        """Drop what is too old or too much. Returns why that is not possible, if it is not."""
+        settings, now = self._settings, self._context.clock.wall()
+        while self._log.files:
+            first, oldest = next(iter(self._log.files.items()))
+            too_old, too_much = now - oldest.ended > settings.keep, self._log.size > settings.keep_bytes
+            slowest = readers[0] if readers else None
+            unread = slowest is not None and slowest.next < oldest.next
+            if unread and settings.when_full == "wait":
+                assert slowest is not None  # noqa: S101  as `unread` says
+                late = self._late(slowest, now)
+                if late > settings.keep or too_much:
+                    return self._reason(slowest, late)
+                return None
+            if not (too_old or too_much) or len(self._log.files) == 1:  # the last one keeps the count
+                return None
+            if oldest.next > self._log.next - len(self._recent):
+                return None  # the state still names its entries
+            if unread:
+                assert slowest is not None  # noqa: S101  as `unread` says
+                text = "queue `%s`: entries %d to %d are dropped, reader `%s` has not read them"
+                _log.warning(text, settings.path, max(first, slowest.next), oldest.next - 1, slowest.name)
+            self._context.check_owner()
+            self._log.drop(first)
+        return None
+
+    def _late(self, reader: ReaderPosition, now: float) -> float:
+        """Seconds since the oldest file was begun that a reader has not read."""
+        began = [one.began for one in self._log.files.values() if one.next > reader.next]
+        return max(0.0, now - began[0]) if began else 0.0
+
+    def _reason(self, reader: ReaderPosition, late: float) -> str:
+        settings = self._settings
+        path = Path(settings.path) / "readers" / f"{reader.name}.json"
+        return (
+            f"queue `{settings.path}` is full: reader `{reader.name}` has {self._log.next - reader.next} "
+            f"entries before it, {late:.0f} s of them; start it, raise `keep` or `keep_bytes`, "
+            f"or remove `{path}` if it is gone for good"
+        )
+
+    def close(self) -> None:
+        """Sync the log."""
+        try:
+            self._log.sync()
+        except OSError as error:
+            raise self._failure(error) from error
+
+    def _failure(self, error: OSError) -> RidgelineError:
+        return write_failure(self._context.operator, self._settings.path, error)

@@ -1,0 +1,161 @@
+"""Read a durable queue that another application writes."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from pathlib import Path
+from typing import Any, Generic, Literal
+
+import pyarrow as pa
+from typing_extensions import TypeVar
+
+from ridgeline.api.columns.schema_types import SchemaType
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.ports import OutputPort
+from ridgeline.api.push_input import PushInput
+from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.files import is_local, local_path
+from ridgeline.operators._queue_enumerator import QueueEnumerator, Settings
+from ridgeline.operators._queue_files import Entry, LogReader, QueueFolder, SegmentReader
+
+T = TypeVar("T", default=Any)
+
+
+class _Place:
+    """Where a partition is in the queue's files. `attempt`: the one that has emitted last."""
+
+    def __init__(self, folder: QueueFolder) -> None:
+        self._folder = folder
+        self._log = LogReader(folder, 0)
+        self.segments = SegmentReader(folder)
+        self.attempt: tuple[int, str] | None = None
+
+    def entries(self, first: int, end: int) -> list[Entry]:
+        """The entries from `first` up to, and without, `end`. Raises RidgelineError if they are not there."""
+        if self._log.next != first:
+            self._log = LogReader(self._folder, first)
+        found: list[Entry] = []
+        while self._log.next < end:
+            if not (more := self._log.read(end - self._log.next)):
+                msg = f"queue `{self._folder.root}`: entry {self._log.next} is not there, though the driver "
+                msg += "has read it; `path` must be a folder that all hosts share"
+                raise RidgelineError(msg)
+            found += more
+        return found
+
+
+class QueueInput(PushInput, Generic[T]):
+    """Emit the rows of a durable queue (see `QueueOutput`), in order, each exactly once.
+
+    `path` is the queue's folder. `schema`: the type of the rows; without it they have the queue's columns, if
+    the queue has been written to. A fresh run begins with the oldest row that is there, with
+    `begin="latest"` after the newest one. Rows that were dropped before they were read end the run with an
+    error. With `when_lost="skip"` it goes on with the oldest ones that are there, and the log says so.
+
+    What partition `i` of the writer wrote is read by partition `i` modulo their number here. All partitions
+    are at the same window of the writer. So tuples of a key stay in order, whatever the numbers of partitions
+    are on both sides, and when they change. A window takes whole windows of the writer, as many as are there,
+    up to a million rows or 64 MiB.
+
+    `timestamp` names the column that holds the records' times, a `datetime`. `lateness` ("5s", or seconds)
+    promises that no record is older by more than the newest before it: watermarks follow from it. A partition
+    without a record for `idle_after` holds no watermark up. It finishes with the last row once the writer's
+    inputs have finished.
+    """
+
+    progress_unit = "tuples"
+    output = OutputPort[T](Any)
+
+    path: str | Path
+    schema: SchemaType[T] | None = None
+    begin: Literal["earliest", "latest"] = "earliest"
+    when_lost: Literal["fail", "skip"] = "fail"
+    timestamp: str | None = None
+    lateness: float | str | None = None
+    idle_after: float | str | None = None
+
+    def __post_init__(self) -> None:
+        """Give the output port its schema: the one that is given, or the queue's."""
+        if "path" not in vars(self):
+            return
+        schema: Any = self.schema if self.schema is not None else self._schema_of_queue()
+        if schema is not None:
+            self.declare_schema("output", schema)
+
+    def _schema_of_queue(self) -> pa.Schema | None:
+        """The columns of the rows; None if there are none yet."""
+        with contextlib.suppress(OSError, ValueError):
+            text = QueueFolder(local_path(str(self.path))).description.get("schema")
+            if text:
+                return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+        return None
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse times that are none, a `path` that is not on a disk, and a queue of unknown columns."""
+        faults = duration_faults(self, "lateness", "idle_after")
+        if self.lateness is not None and self.timestamp is None:
+            faults.append(
+                ("lateness", self.lateness, "needs `timestamp`, the column with the records' times")
+            )
+        if not is_local(str(self.path)):
+            faults.append(("path", self.path, "must be a folder on a disk that all hosts share"))
+        elif self.schema is None and self._schema_of_queue() is None:
+            rule = "is not known, since nothing was written to the queue yet; give the type of its rows"
+            faults.append(("schema", None, rule))
+        return faults
+
+    def settle_properties(self) -> None:
+        """Make a relative path absolute."""
+        self.path = local_path(str(self.path))
+
+    def timestamp_of(self, port: str) -> str | None:
+        """The column that `timestamp` names."""
+        return self.timestamp
+
+    def lateness_of(self, port: str) -> float | None:
+        """The `lateness` in seconds."""
+        return None if self.lateness is None else parse_duration(self.lateness)
+
+    def idle_seconds(self) -> float | None:
+        """`idle_after` in seconds."""
+        return None if self.idle_after is None else parse_duration(self.idle_after)
+
+    def enumerator(self) -> QueueEnumerator:
+        """The part that runs on the driver."""
+        return QueueEnumerator(Settings(str(self.path), self.begin, self.when_lost))
+
+    def setup(self, context: OperatorContext) -> None:
+        """Files are opened when rows are read."""
+        self._place = _Place(QueueFolder(str(self.path)))
+
+    def teardown(self) -> None:
+        """Close the files."""
+        self._place.segments.close()
+
+    def emit_tuples(self) -> None:
+        """Emit this partition's share of the entries that the window reads.
+
+        Raises RidgelineError for a damaged file.
+        """
+        attempt, offsets = (self.context.window_id, self.context.container_attempt), self.context.offsets
+        if attempt == self._place.attempt or offsets is None or offsets.end is None:
+            return
+        self._place.attempt = attempt
+        if offsets.start is not None and offsets.end["next"] == offsets.start["next"]:
+            return
+        for entry in self._place.entries(offsets.end["first"], offsets.end["next"]):
+            for part in entry.parts:
+                if part.partition % self.context.partitions == self.context.partition:
+                    for batch in self._place.segments.read(part):
+                        self.output.emit_batch(batch)
+        if offsets.end["ended"]:
+            self.finish()
+
+    def progress(self) -> tuple[float, float | None] | None:
+        """Tuples, this partition's share of them."""
+        if self.context.offsets is None or self.context.offsets.end is None:
+            return None
+        end = self.context.offsets.end
+        return end["rows"] / self.context.partitions, end["ahead"] / self.context.partitions

@@ -1,0 +1,103 @@
+"""Write a stream into a durable queue."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+from pydantic import Field
+
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.files import is_local, local_path
+from ridgeline.operators._queue_files import QueueFolder, SegmentWriter
+from ridgeline.operators._queue_publisher import QueuePublisher, Settings, Written
+from ridgeline.operators._window_output import WindowOutput, write_failure
+
+
+class QueueOutput(WindowOutput):
+    """Write the stream into a durable queue, from which other applications read it, each exactly once.
+
+    `path` is a folder of the queue's own, on a disk that all hosts share: a path (relative: to the folder in
+    which the command runs). `QueueInput` of another application reads it, at its own pace, window by window
+    once they are committed here. A reader that is slow, that fails or is stopped does not hold this
+    application up until the queue is full.
+
+    Rows stay for `keep` (seconds, or "1h") and up to `keep_bytes`, whether they were read or not. What is
+    beyond that is dropped, if all readers have read it. If one has not, `when_full` decides: `wait` lets no
+    window begin until it has (back pressure, which the log and `ridgeline status` say), `drop` drops it. A
+    reader is known from its first start on, and for good: who reads no more is forgotten by removing its
+    file from the folder `readers`.
+
+    A run on a fresh checkpoint goes on after what is in the queue. One application writes at a time.
+
+    Example:
+        >>> import tempfile
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import QueueInput, QueueOutput
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> app = Application("exchange")
+        >>> prices = app.add_operator("prices", ListInput(Price, [("IBM", 12.3), ("SAP", 101.25)]))
+        >>> queue = app.add_operator("queue", QueueOutput(path=f"{folder.name}/prices"))
+        >>> app.add_stream("prices", prices.output, queue.input)
+        >>> run = run_local(app)
+        >>> other = Application("board")
+        >>> prices = other.add_operator("prices", QueueInput(path=f"{folder.name}/prices", schema=Price))
+        >>> board = other.add_operator("board", CollectorSink(Price))
+        >>> other.add_stream("prices", prices.output, board.input)
+        >>> run_local(other).collected("board")
+        [Price(symbol='IBM', price=12.3), Price(symbol='SAP', price=101.25)]
+        >>> folder.cleanup()
+    """
+
+    path: str | Path
+    keep: float | str = "1h"
+    keep_bytes: int = Field(default=2**30, gt=0)
+    when_full: Literal["wait", "drop"] = "wait"
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse a `keep` that is no time, and a `path` that is not on a disk."""
+        faults = duration_faults(self, "keep")
+        if not is_local(str(self.path)):
+            rule = "must be a folder on a disk that all hosts share: a queue appends to its files"
+            faults.append(("path", self.path, rule))
+        return faults
+
+    def settle_properties(self) -> None:
+        """Make a relative path absolute."""
+        self.path = local_path(str(self.path))
+
+    def setup(self, context: OperatorContext) -> None:
+        """A segment is opened when there are rows."""
+        self._segment = SegmentWriter(QueueFolder(str(self.path)), context.partition)
+
+    def teardown(self) -> None:
+        """Close the segment."""
+        self._segment.close()
+
+    def write(self, rows: pa.Table) -> None:
+        """Append the window's rows to a segment, and hand their place over.
+
+        Raises RidgelineError if the file system refuses.
+        """
+        try:
+            part = self._segment.write(rows.to_batches())
+        except OSError as error:
+            raise write_failure(self.context.name, str(self.path), error) from error
+        self.context.hand_over(Written(part, base64.b64encode(rows.schema.serialize()).decode()))
+
+    def end_of_input(self) -> None:
+        """Readers finish once they have read all."""
+        self.context.hand_over(Written(ended=(self.context.partition, self.context.partitions)))
+
+    def publisher(self) -> QueuePublisher:
+        """The part that runs on the driver."""
+        keep: Any = self.keep
+        return QueuePublisher(Settings(str(self.path), parse_duration(keep), self.keep_bytes, self.when_full))
