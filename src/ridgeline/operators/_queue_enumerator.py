@@ -82,7 +82,7 @@ class QueueEnumerator(Enumerator):
 
     def advance(self, window_id: int, start: Any) -> Any:
         """The entries that are there, as many as a window may have."""
-        before = start or {"next": self._reader.next, "rows": 0, "ahead": 0, "ended": False}
+        first = self._reader.next
         self._read_more()
         read: list[Entry] = []
         rows = size = 0
@@ -94,11 +94,13 @@ class QueueEnumerator(Enumerator):
             if entry.end:
                 break
         ahead = self._waiting[-1].total - read[-1].total if self._waiting and read else 0
+        if not read and start is None:  # a restart begins at the same place, also at the latest one
+            return {"next": first, "rows": 0, "ahead": 0, "ended": False, "first": first}
         if not read:
-            return start if start is None or not start["ahead"] else {**start, "ahead": 0}
+            return {**start, "ahead": 0} if start["ahead"] else start
         return {
             "next": read[-1].number + 1,
-            "rows": before["rows"] + rows,
+            "rows": rows + (0 if start is None else start["rows"]),
             "ahead": ahead,
             "ended": read[-1].end and not self._waiting,
             "first": read[0].number,

@@ -20,7 +20,7 @@ import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -327,16 +327,21 @@ class SegmentWriter:
         self._folder = folder
         self._partition = partition
         self._name = ""
-        self._file: BinaryIO | None = None
+        self._file: int | None = None
+        """The descriptor. No file object: one that is lost with its container would warn."""
         self._size = 0
 
-    def _open(self) -> BinaryIO:
+    def __del__(self) -> None:
+        self.close()
+
+    def _open(self) -> int:
         """The segment to append to; another one once it is large. Raises OSError."""
         if self._file is not None and self._size >= SEGMENT_BYTES:
             self.close()
         if self._file is None:
             self._name, self._size = f"p{self._partition}-{uuid.uuid4().hex}.segment", 0
-            self._file = (self._folder.segments / self._name).open("xb")
+            path = self._folder.segments / self._name
+            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
             sync_folder(str(self._folder.segments))
         return self._file
 
@@ -349,10 +354,10 @@ class SegmentWriter:
                 stream.write_batch(batch)
         data = sink.getvalue()
         offset = self._size
-        file.seek(offset)  # what a failed write has left is written over
-        file.write(data)
-        file.flush()
-        os.fdatasync(file.fileno())
+        left = memoryview(data)
+        while left:  # at `offset`: what a failed write has left is written over
+            left = left[os.pwrite(file, left, offset + data.size - len(left)) :]
+        os.fdatasync(file)
         self._size += data.size
         rows = sum(batch.num_rows for batch in batches)
         return Part(self._partition, self._name, offset, data.size, rows, zlib.crc32(data))
@@ -361,7 +366,7 @@ class SegmentWriter:
         """Close the file; the next window begins another one."""
         file, self._file = self._file, None
         if file is not None:
-            file.close()
+            os.close(file)
 
 
 class SegmentReader:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from ridgeline.api.context import OperatorContext
+from ridgeline.api.ports import InputPort
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.operators._queue_files import QueueFolder, SegmentWriter
@@ -30,6 +31,9 @@ class QueueOutput(WindowOutput):
     window begin until it has (back pressure, which the log and `ridgeline status` say), `drop` drops it. A
     reader is known from its first start on, and for good: who reads no more is forgotten by removing its
     file from the folder `readers`.
+
+    It has the partitions of the operator upstream, each with a segment of its own. So the tuples of each
+    partition stay in order, and with them those of a key by which that operator is partitioned.
 
     A run on a fresh checkpoint goes on after what is in the queue. One application writes at a time.
 
@@ -57,10 +61,17 @@ class QueueOutput(WindowOutput):
         >>> folder.cleanup()
     """
 
+    input = InputPort(Any, parallel=True)
+
     path: str | Path
     keep: float | str = "1h"
     keep_bytes: int = Field(default=2**30, gt=0)
     when_full: Literal["wait", "drop"] = "wait"
+
+    @input.process_batch
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Keep the rows until the window ends. Raises RidgelineError for a stream of `object`."""
+        super().take(batch)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a `keep` that is no time, and a `path` that is not on a disk."""

@@ -1,0 +1,415 @@
+"""Durable queues: what one application writes, others read, each tuple once, whatever fails on either side."""
+
+import json
+import threading
+from collections import defaultdict
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, InputPort, KeyedState, Operator, OperatorError, OutputPort, RidgelineError
+from ridgeline.operators import QueueInput, QueueOutput
+from ridgeline.testing import END_WINDOW, CollectorSink, Fault, Faults, ListInput, SteppingClock, run_local
+
+
+class Order(NamedTuple):
+    customer: int
+    number: int
+
+
+class PassOn(Operator):
+    """Divides the orders by customer, so that partitions of the queue have customers of their own."""
+
+    orders = InputPort(Order, key="customer")
+    passed = OutputPort(Order)
+
+    @orders.process
+    def on(self, order):
+        self.passed.emit(order)
+
+
+class Number(Operator):
+    """Fails if an order of a customer comes twice, is missing, or comes out of order."""
+
+    orders = InputPort(Order, key="customer")
+    numbered = OutputPort(Order)
+    last = KeyedState(int, default=-1)
+
+    @orders.process
+    def check(self, order):
+        expected = self.last[order.customer] + 1
+        if order.number != expected:
+            msg = f"customer {order.customer}: order {order.number} came, {expected} was due"
+            raise ValueError(msg)
+        self.last[order.customer] = order.number
+        self.numbered.emit(order)
+
+
+def orders(windows, a_window=20, customers=7):
+    """Orders of all windows, numbered by customer."""
+    counts = defaultdict(int)
+    found = []
+    for number in range(windows * a_window):
+        customer = number * number % customers
+        found.append(Order(customer, counts[customer]))
+        counts[customer] += 1
+    return found
+
+
+def in_windows(rows, a_window=20):
+    lists = []
+    for start in range(0, len(rows), a_window):
+        lists += [*rows[start : start + a_window], END_WINDOW]
+    return lists
+
+
+def writer(path, rows, partitions=1, **properties):
+    app = Application("shop")
+    source = app.add_operator("source", ListInput(Order, in_windows(rows)))
+    divide = app.add_operator("divide", PassOn(), partitions=partitions)
+    queue = app.add_operator("queue", QueueOutput(path=path, **properties))
+    app.add_stream("orders", source.output, divide.orders)
+    app.add_stream("divided", divide.passed, queue.input)
+    return app
+
+
+def reader(path, partitions=1, name="board", **properties):
+    app = Application(name)
+    queue = app.add_operator(
+        "queue", QueueInput(path=path, schema=Order, **properties), partitions=partitions
+    )
+    check = app.add_operator("check", Number(), partitions=2)
+    sink = app.add_operator("sink", CollectorSink(Order))
+    app.add_stream("orders", queue.output, check.orders)
+    app.add_stream("numbered", check.numbered, sink.input)
+    return app
+
+
+def read_all(path, folder, partitions=1, **properties):
+    return run_local(reader(path, partitions, **properties), checkpoint=folder).collected("sink")
+
+
+@pytest.mark.parametrize("written_by", [1, 2, 3, 5])
+@pytest.mark.parametrize("read_by", [1, 2, 5])
+def test_every_tuple_once_and_in_the_order_of_its_key(tmp_path, written_by, read_by):
+    rows = orders(6)
+    run_local(writer(tmp_path / "queue", rows, written_by))
+
+    assert sorted(read_all(tmp_path / "queue", tmp_path / "reader", read_by)) == sorted(rows)
+
+
+def test_two_readers_have_it_all(tmp_path):
+    rows = orders(4)
+    run_local(writer(tmp_path / "queue", rows))
+
+    for name in ("one", "two"):
+        run = run_local(reader(tmp_path / "queue", name=name), checkpoint=tmp_path / name)
+        assert sorted(run.collected("sink")) == sorted(rows)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32))
+def test_stops_kills_and_other_partitions_on_both_sides(tmp_path, seed):
+    random = Random(seed)  # noqa: S311  no secret
+    folder = tmp_path / f"{seed}"
+    rows = orders(12)
+    found, ended = [], False
+    while not ended:
+        kinds = ("exception", "kill", "repeat", "restart")
+        faults = Faults(seed=random.randrange(2**32), rate=0.05, kinds=kinds)
+        written = run_local(
+            writer(folder / "queue", rows, random.choice([1, 2, 3])),
+            checkpoint=folder / "writer",
+            windows=random.randrange(1, 6),
+            faults=faults,
+            interleave=random.choice([None, random.randrange(1000)]),
+        )
+        faults = Faults(seed=random.randrange(2**32), rate=0.05, kinds=kinds)
+        read = run_local(
+            reader(folder / "queue", random.choice([1, 2, 3])),
+            checkpoint=folder / "reader",
+            windows=random.randrange(1, 6),
+            faults=faults,
+            interleave=random.choice([None, random.randrange(1000)]),
+        )
+        found += read.collected("sink")
+        ended = len(found) >= len(rows)
+
+    assert sorted(found) == sorted(rows)
+
+
+# What dies where --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", ["before", "half", "after"])
+def test_a_driver_that_dies_around_the_publication(tmp_path, monkeypatch, moment):
+    from ridgeline.operators._queue_files import LogWriter  # noqa: PLC0415  to be broken
+
+    rows, append = orders(6), LogWriter.append
+    deaths = iter([False, True, False, False, True] + [False] * 100)
+
+    def dying(self, entries, *limits):
+        dies = next(deaths) if entries else False
+        if dies and moment == "before":
+            raise KeyboardInterrupt
+        append(self, entries, *limits)
+        if dies and moment == "half":
+            path = max(self._folder.log.iterdir())
+            path.write_bytes(path.read_bytes()[:-9])
+        if dies:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(LogWriter, "append", dying)
+    died = 0
+    while True:
+        try:
+            run_local(writer(tmp_path / "queue", rows, 2), checkpoint=tmp_path / "writer")
+            break
+        except KeyboardInterrupt:
+            died += 1
+
+    assert died == 2
+    assert sorted(read_all(tmp_path / "queue", tmp_path / "reader")) == sorted(rows)
+
+
+def test_a_power_cut_that_takes_what_the_log_had_not_synced(tmp_path):
+    rows = orders(6)
+    app = writer(tmp_path / "queue", rows)
+    run_local(app, checkpoint=tmp_path / "writer", windows=3)
+    [log] = (tmp_path / "queue/log").iterdir()
+    whole = log.read_bytes()
+    run_local(app, checkpoint=tmp_path / "writer", windows=2)
+    log.write_bytes(whole)  # a sync is due after a second, or 32 windows
+
+    run_local(app, checkpoint=tmp_path / "writer")
+
+    assert sorted(read_all(tmp_path / "queue", tmp_path / "reader")) == sorted(rows)
+
+
+# The end of the writer's inputs -----------------------------------------------------------------------------
+
+
+def test_a_reader_goes_on_until_the_writer_has_finished(tmp_path):
+    rows = orders(6)
+    run_local(writer(tmp_path / "queue", rows, 2), checkpoint=tmp_path / "writer", windows=2)
+    before = run_local(reader(tmp_path / "queue"), checkpoint=tmp_path / "reader", windows=3)
+    run_local(writer(tmp_path / "queue", rows, 2), checkpoint=tmp_path / "writer")
+    after = run_local(reader(tmp_path / "queue"), checkpoint=tmp_path / "reader")
+
+    assert len(before.collected("sink")) == 40
+    assert sorted(before.collected("sink") + after.collected("sink")) == sorted(rows)
+
+
+def test_a_reader_takes_what_comes_while_it_runs(tmp_path):
+    rows = orders(6)
+    run_local(writer(tmp_path / "queue", rows), checkpoint=tmp_path / "writer", windows=1)
+    found = []
+    beside = threading.Thread(target=lambda: found.extend(read_all(tmp_path / "queue", tmp_path / "reader")))
+    beside.start()
+    run_local(writer(tmp_path / "queue", rows), checkpoint=tmp_path / "writer")
+    beside.join(60)
+
+    assert sorted(found) == sorted(rows)
+
+
+# Where a reader begins, and what it has lost ----------------------------------------------------------------
+
+
+def test_begin_with_the_latest(tmp_path):
+    rows = orders(6, customers=1)
+    run_local(writer(tmp_path / "queue", rows), checkpoint=tmp_path / "writer", windows=3)
+    app = Application("late")
+    queue = app.add_operator("queue", QueueInput(path=tmp_path / "queue", schema=Order, begin="latest"))
+    sink = app.add_operator("sink", CollectorSink(Order))
+    app.add_stream("orders", queue.output, sink.input)
+    run_local(app, checkpoint=tmp_path / "late", windows=1)
+    run_local(writer(tmp_path / "queue", rows), checkpoint=tmp_path / "writer")
+
+    assert run_local(app, checkpoint=tmp_path / "late").collected("sink") == rows[60:]
+
+
+def drop_old(tmp_path, rows, **properties):
+    """A queue whose first half is dropped, since nobody reads it."""
+    clock = SteppingClock()
+    app = writer(tmp_path / "queue", rows, keep="40s", **properties)
+    run_local(app, checkpoint=tmp_path / "writer", windows=40, clock=clock)
+    clock.advance(100)
+    run_local(app, checkpoint=tmp_path / "writer", windows=40, clock=clock)
+
+
+def test_what_nobody_reads_is_dropped(tmp_path):
+    rows = orders(200, customers=1)
+    drop_old(tmp_path, rows)
+
+    with pytest.raises(OperatorError, match="customer 0: order [0-9]+ came, 0 was due"):
+        read_all(tmp_path / "queue", tmp_path / "reader")
+    sizes = [path.stat().st_size for path in (tmp_path / "queue/segments").iterdir()]
+    assert len(sizes) == 1
+
+
+def test_a_reader_that_was_away_too_long_is_told(tmp_path):
+    rows = orders(200, customers=1)
+    app = writer(tmp_path / "queue", rows, keep="40s", when_full="drop")
+    clock = SteppingClock()
+    run_local(app, checkpoint=tmp_path / "writer", windows=3, clock=clock)
+    run_local(reader(tmp_path / "queue"), checkpoint=tmp_path / "reader", windows=2)
+    run_local(app, checkpoint=tmp_path / "writer", windows=40, clock=clock)
+    clock.advance(100)
+    run_local(app, checkpoint=tmp_path / "writer", windows=40, clock=clock)
+
+    with pytest.raises(RidgelineError, match=r"has no entry 3 any more.*set `when_lost` to `skip`"):
+        run_local(reader(tmp_path / "queue"), checkpoint=tmp_path / "reader", windows=2)
+
+
+# A queue that is full ---------------------------------------------------------------------------------------
+
+
+def test_back_pressure_and_then_on(tmp_path, caplog):
+    rows = orders(60)
+    path, clock = tmp_path / "queue", SteppingClock()
+    app = writer(path, rows, keep="10s")
+    run_local(app, checkpoint=tmp_path / "writer", windows=3, clock=clock)
+    run_local(reader(path), checkpoint=tmp_path / "reader", windows=1)
+    blocked = threading.Thread(target=lambda: run_local(app, checkpoint=tmp_path / "writer", clock=clock))
+    blocked.start()
+    while "no window begins" not in caplog.text:
+        blocked.join(0.01)
+    found = read_all(path, tmp_path / "reader")
+    blocked.join(60)
+
+    assert not blocked.is_alive()
+    assert "is full: reader `board.queue-" in caplog.text
+    assert "windows begin again" in caplog.text
+    assert sorted(found)[-1] == sorted(rows)[-1]
+
+
+# Damage, and what is refused --------------------------------------------------------------------------------
+
+
+def test_a_damaged_segment_is_named(tmp_path):
+    run_local(writer(tmp_path / "queue", orders(2)))
+    [segment] = (tmp_path / "queue/segments").iterdir()
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 1
+    segment.write_bytes(data)
+
+    with pytest.raises(OperatorError, match=f"`queue`.*`{segment}` is damaged: the checksum"):
+        read_all(tmp_path / "queue", tmp_path / "reader")
+
+
+def test_a_segment_that_was_cut_is_named(tmp_path):
+    run_local(writer(tmp_path / "queue", orders(2)))
+    [segment] = (tmp_path / "queue/segments").iterdir()
+    segment.write_bytes(segment.read_bytes()[:-1])
+
+    with pytest.raises(OperatorError, match="is damaged: it has [0-9]+ bytes, [0-9]+ are named"):
+        read_all(tmp_path / "queue", tmp_path / "reader")
+
+
+@pytest.mark.parametrize("damage", [b"{}\n", b"not json\n", b"[7,7,0.0,0,[],false]\n"])
+def test_a_damaged_log_is_named(tmp_path, damage):
+    run_local(writer(tmp_path / "queue", orders(2)))
+    [log] = (tmp_path / "queue/log").iterdir()
+    log.write_bytes(damage + log.read_bytes())
+
+    with pytest.raises(RidgelineError, match=f"`{log}` is damaged: "):
+        read_all(tmp_path / "queue", tmp_path / "reader")
+
+
+def test_an_older_copy_of_the_checkpoint_is_refused(tmp_path):
+    app = writer(tmp_path / "queue", orders(6))
+    run_local(app, checkpoint=tmp_path / "writer", windows=2)
+    copy(tmp_path / "writer", tmp_path / "copy")
+    run_local(app, checkpoint=tmp_path / "writer", windows=2)
+
+    with pytest.raises(RidgelineError, match="its log ends with entry 3, the checkpoint with entry 1"):
+        run_local(app, checkpoint=tmp_path / "copy")
+
+
+def copy(source: Path, target: Path) -> None:
+    import shutil  # noqa: PLC0415
+
+    shutil.copytree(source, target)
+
+
+def test_other_columns_are_refused(tmp_path):
+    class Other(NamedTuple):
+        text: str
+
+    run_local(writer(tmp_path / "queue", orders(2)))
+    app = Application("other")
+    source = app.add_operator("source", ListInput(Other, [("a",)]))
+    queue = app.add_operator("queue", QueueOutput(path=tmp_path / "queue"))
+    app.add_stream("texts", source.output, queue.input)
+
+    with pytest.raises(RidgelineError, match="`queue` writes other columns than queue"):
+        run_local(app)
+
+
+def test_a_second_writer_stops_the_first(tmp_path):
+    app = writer(tmp_path / "queue", orders(6))
+    run_local(app, checkpoint=tmp_path / "writer", windows=2)
+    run_local(writer(tmp_path / "queue", orders(2)))
+
+    with pytest.raises(RidgelineError, match="does not write to queue .* any more: `queue` of `shop` does"):
+        run_local(app, checkpoint=tmp_path / "writer")
+
+
+def test_no_queue_there(tmp_path):
+    with pytest.raises(RidgelineError, match=r"there is no queue in .*; start the application that writes"):
+        run_local(reader(tmp_path / "nothing"))
+
+
+def test_a_queue_of_unknown_columns(tmp_path):
+    app = Application("board")
+    queue = app.add_operator("queue", QueueInput(path=tmp_path / "nothing"))
+    sink = app.add_operator("sink", CollectorSink(object))
+    app.add_stream("orders", queue.output, sink.input)
+
+    with pytest.raises(
+        RidgelineError, match="nothing was written to the queue yet; give the type of its rows"
+    ):
+        run_local(app)
+
+
+def test_the_columns_of_the_queue(tmp_path):
+    rows = orders(2)
+    run_local(writer(tmp_path / "queue", rows))
+    app = Application("board")
+    queue = app.add_operator("queue", QueueInput(path=tmp_path / "queue"))
+    sink = app.add_operator("sink", CollectorSink(queue.output.schema.type))
+    app.add_stream("orders", queue.output, sink.input)
+
+    assert run_local(app).collected("sink") == [row._asdict() for row in rows]
+
+
+def test_a_rewind_past_what_readers_may_have_is_refused(tmp_path):
+    app = writer(tmp_path / "queue", orders(6))
+    run_local(app, checkpoint=tmp_path / "writer", windows=4)
+
+    with pytest.raises(RidgelineError, match="1 entries of queue .* were given to readers after window 2"):
+        run_local(app, checkpoint=tmp_path / "writer", from_window=2)
+
+
+def test_a_reader_that_is_rewound_reads_again(tmp_path):
+    rows = orders(6, customers=1)
+    path = tmp_path / "queue"
+    run_local(writer(path, rows), checkpoint=tmp_path / "writer", windows=2)
+    first = run_local(reader(path), checkpoint=tmp_path / "reader", windows=1).collected("sink")
+    run_local(writer(path, rows), checkpoint=tmp_path / "writer")
+    run_local(reader(path), checkpoint=tmp_path / "reader", windows=1)
+    again = run_local(reader(path), checkpoint=tmp_path / "reader", from_window=0).collected("sink")
+
+    assert first + again == rows
+
+
+def test_the_backlog_in_tuples(tmp_path):
+    rows = orders(6)
+    run_local(writer(tmp_path / "queue", rows))
+    status = run_local(reader(tmp_path / "queue")).watch.progress()
+
+    assert json.dumps(status).count('"tuples"') >= 1
