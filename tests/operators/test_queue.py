@@ -1,9 +1,9 @@
-"""Durable queues: what one application writes, others read, each tuple once, whatever fails on either side."""
+"""Durable queues: what one application writes, others read, each tuple once, whatever fails."""
 
 import json
+import shutil
 import threading
 from collections import defaultdict
-from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from ridgeline import Application, InputPort, KeyedState, Operator, OperatorError, OutputPort, RidgelineError
 from ridgeline.operators import QueueInput, QueueOutput
-from ridgeline.testing import END_WINDOW, CollectorSink, Fault, Faults, ListInput, SteppingClock, run_local
+from ridgeline.operators._queue_files import LogWriter
+from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, SteppingClock, run_local
 
 
 class Order(NamedTuple):
@@ -114,14 +115,14 @@ def test_two_readers_have_it_all(tmp_path):
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_stops_kills_and_other_partitions_on_both_sides(tmp_path, seed):
-    random = Random(seed)  # noqa: S311  no secret
+    random = Random(seed)
     folder = tmp_path / f"{seed}"
     rows = orders(12)
     found, ended = [], False
     while not ended:
         kinds = ("exception", "kill", "repeat", "restart")
         faults = Faults(seed=random.randrange(2**32), rate=0.05, kinds=kinds)
-        written = run_local(
+        run_local(
             writer(folder / "queue", rows, random.choice([1, 2, 3])),
             checkpoint=folder / "writer",
             windows=random.randrange(1, 6),
@@ -147,7 +148,6 @@ def test_stops_kills_and_other_partitions_on_both_sides(tmp_path, seed):
 
 @pytest.mark.parametrize("moment", ["before", "half", "after"])
 def test_a_driver_that_dies_around_the_publication(tmp_path, monkeypatch, moment):
-    from ridgeline.operators._queue_files import LogWriter  # noqa: PLC0415  to be broken
 
     rows, append = orders(6), LogWriter.append
     deaths = iter([False, True, False, False, True] + [False] * 100)
@@ -245,7 +245,7 @@ def test_what_nobody_reads_is_dropped(tmp_path):
     rows = orders(200, customers=1)
     drop_old(tmp_path, rows)
 
-    with pytest.raises(OperatorError, match="customer 0: order [0-9]+ came, 0 was due"):
+    with pytest.raises(OperatorError, match=r"customer 0: order [0-9]+ came, 0 was due"):
         read_all(tmp_path / "queue", tmp_path / "reader")
     sizes = [path.stat().st_size for path in (tmp_path / "queue/segments").iterdir()]
     assert len(sizes) == 1
@@ -284,7 +284,7 @@ def test_back_pressure_and_then_on(tmp_path, caplog):
     assert not blocked.is_alive()
     assert "is full: reader `board.queue-" in caplog.text
     assert "windows begin again" in caplog.text
-    assert sorted(found)[-1] == sorted(rows)[-1]
+    assert max(found) == max(rows)
 
 
 # Damage, and what is refused --------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ def test_a_segment_that_was_cut_is_named(tmp_path):
     [segment] = (tmp_path / "queue/segments").iterdir()
     segment.write_bytes(segment.read_bytes()[:-1])
 
-    with pytest.raises(OperatorError, match="is damaged: it has [0-9]+ bytes, [0-9]+ are named"):
+    with pytest.raises(OperatorError, match=r"is damaged: it has [0-9]+ bytes, [0-9]+ are named"):
         read_all(tmp_path / "queue", tmp_path / "reader")
 
 
@@ -323,17 +323,11 @@ def test_a_damaged_log_is_named(tmp_path, damage):
 def test_an_older_copy_of_the_checkpoint_is_refused(tmp_path):
     app = writer(tmp_path / "queue", orders(6))
     run_local(app, checkpoint=tmp_path / "writer", windows=2)
-    copy(tmp_path / "writer", tmp_path / "copy")
+    shutil.copytree(tmp_path / "writer", tmp_path / "copy")
     run_local(app, checkpoint=tmp_path / "writer", windows=2)
 
     with pytest.raises(RidgelineError, match="its log ends with entry 3, the checkpoint with entry 1"):
         run_local(app, checkpoint=tmp_path / "copy")
-
-
-def copy(source: Path, target: Path) -> None:
-    import shutil  # noqa: PLC0415
-
-    shutil.copytree(source, target)
 
 
 def test_other_columns_are_refused(tmp_path):
@@ -355,7 +349,7 @@ def test_a_second_writer_stops_the_first(tmp_path):
     run_local(app, checkpoint=tmp_path / "writer", windows=2)
     run_local(writer(tmp_path / "queue", orders(2)))
 
-    with pytest.raises(RidgelineError, match="does not write to queue .* any more: `queue` of `shop` does"):
+    with pytest.raises(RidgelineError, match=r"does not write to queue .* any more: `queue` of `shop` does"):
         run_local(app, checkpoint=tmp_path / "writer")
 
 
@@ -391,7 +385,7 @@ def test_a_rewind_past_what_readers_may_have_is_refused(tmp_path):
     app = writer(tmp_path / "queue", orders(6))
     run_local(app, checkpoint=tmp_path / "writer", windows=4)
 
-    with pytest.raises(RidgelineError, match="1 entries of queue .* were given to readers after window 2"):
+    with pytest.raises(RidgelineError, match=r"1 entries of queue .* were given to readers after window 2"):
         run_local(app, checkpoint=tmp_path / "writer", from_window=2)
 
 

@@ -63,6 +63,28 @@ class QueueInput(PushInput, Generic[T]):
     promises that no record is older by more than the newest before it: watermarks follow from it. A partition
     without a record for `idle_after` holds no watermark up. It finishes with the last row once the writer's
     inputs have finished.
+
+    Example:
+        >>> import tempfile
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import QueueInput, QueueOutput
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Order(NamedTuple):
+        ...     customer: str
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> app = Application("shop")
+        >>> orders = app.add_operator("orders", ListInput(Order, [("Ann",), ("Bob",)]))
+        >>> queue = app.add_operator("queue", QueueOutput(path=f"{folder.name}/orders"))
+        >>> app.add_stream("orders", orders.output, queue.input)
+        >>> run = run_local(app)
+        >>> other = Application("mail")
+        >>> orders = other.add_operator("orders", QueueInput(path=f"{folder.name}/orders", schema=Order))
+        >>> mail = other.add_operator("mail", CollectorSink(Order))
+        >>> other.add_stream("orders", orders.output, mail.input)
+        >>> run_local(other).collected("mail")
+        [Order(customer='Ann'), Order(customer='Bob')]
+        >>> folder.cleanup()
     """
 
     progress_unit = "tuples"

@@ -70,7 +70,7 @@ class PlanRecord:
 class LivePlan:
     """The plan of a run, with the master that decides about its windows. One thread at a time.
 
-    `record`: what commits write of the plan. `planned_event`: makes the event to report when the plan has
+    `inputs`: what each window reads. `record`: what commits write of the plan. `planned_event`: makes the event to report when the plan has
     changed, before the first window of it.
     """
 
@@ -92,7 +92,7 @@ class LivePlan:
         self._checkpoint = checkpoint
         self._executor = executor
         self._clock = clock
-        self._inputs = inputs
+        self.inputs = inputs
         self._outputs = outputs
         self._reporter = reporter
         self._planner = planner
@@ -144,7 +144,7 @@ class LivePlan:
             process(repair)
         take_back_left(self.plan, last, publisher_context)
         self._outputs.open(publisher_context, self._begin.publishers, committed)
-        self._inputs.open(self._begin.inputs)
+        self.inputs.open(self._begin.inputs)
         process(recordings(committed))
         if last:
             self._outputs.publish_again(last.window_id, self._begin.publishers)
@@ -197,12 +197,12 @@ class LivePlan:
         try:
             if last is not None:
                 begin = moved(planned.plan, self._checkpoint, last, planned.transition.states)
-            self._inputs.prepare(planned.plan, begin.inputs)
+            self.inputs.prepare(planned.plan, begin.inputs)
             self._outputs.change(planned.plan, begin.publishers, committed, shown)
             self._executor.change(planned.plan)
         except Exception as error:  # noqa: BLE001  code of users may raise anything
             give_up(self._checkpoint, begin.stems)
-            self._inputs.abandon()
+            self.inputs.abandon()
             self._executor.abandon()
             if self._outputs.plan is planned.plan:
                 self._executor.change(before)
@@ -221,7 +221,7 @@ class LivePlan:
         """Continue with a plan that the executor and the outputs have, and with these states."""
         before = self.master
         self.plan, self._begin = plan, begin
-        self._inputs.change()
+        self.inputs.change()
         for follow in self._followers:
             follow(plan)
         self.repair = StateRepair(plan, self._checkpoint)
@@ -249,7 +249,7 @@ class LivePlan:
         self._outputs.change(before, shown, self.master.committed, void=staged)
         states = staying(before)
         begin = NOTHING if last is None else moved(before, self._checkpoint, last, states)
-        self._inputs.prepare(before, begin.inputs)
+        self.inputs.prepare(before, begin.inputs)
         self._take(before, begin)
         self.refuse(switch.asked, f"its first window failed, so it was taken back: {failure}")
 

@@ -130,9 +130,9 @@ class ApplicationRun:
         self._windows: dict[int, Window] = {}
         self._committer = committer or CommitHere()
         self._outputs = Outputs(plan, clock)
-        self._inputs = Inputs(plan, checkpoint.run_id, clock, checkpoint.check_owner, executor.wake)
+        inputs = Inputs(plan, checkpoint.run_id, clock, checkpoint.check_owner, executor.wake)
         self._live = LivePlan(
-            plan, checkpoint, executor, clock, self._inputs, self._outputs, self._reporter, changes, planner
+            plan, checkpoint, executor, clock, inputs, self._outputs, self._reporter, changes, planner
         )
         self._requests = Requests(changes, self._live, self._reporter, self._process)
         self.recordings.on_failure = self._recording_failed
@@ -243,7 +243,7 @@ class ApplicationRun:
             self.take_changes()
             if not self.master.under_way and (planned := self._live.due(window_id)):
                 self._live.switch(planned)
-            read = self._inputs.advance(window_id)
+            read = self._live.inputs.advance(window_id)
             self._windows[window_id] = Window(source, offsets, due, Timeline(self._clock), read)
         self._due(window_id)
 
@@ -268,7 +268,7 @@ class ApplicationRun:
                 if window is not None:
                     window.returned = window.timeline.now()
                     self._reporter.reported(event.report)
-        if self._inputs.take_awake():
+        if self._live.inputs.take_awake():
             self._process(InputAwake())
         self._process(*events)
         self._reporter.report_taken(self._windows)
@@ -387,7 +387,7 @@ class ApplicationRun:
                     self._unsettled = True
                     seen = self._outputs.take_published() if published == window_id else ()
                     self._reporter.window(published, window, seen)  # outputs show a commit's windows at once
-                self._inputs.committed(window_id, window.read)
+                self._live.inputs.committed(window_id, window.read)
                 self.recordings.publish(window_id)
                 self._live.settle()
                 self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
@@ -501,7 +501,7 @@ class ApplicationRun:
         self._live.switch_back(failure, staged=staged)
         window_id = self.master.next_window
         self._windows = {window_id: self._windows[window_id]}
-        self._windows[window_id].read = self._inputs.advance(window_id)
+        self._windows[window_id].read = self._live.inputs.advance(window_id)
         self._due(window_id)
 
     def _recording_failed(self, recording: str, window_id: int) -> None:
@@ -549,7 +549,7 @@ class ApplicationRun:
             self.changes.close()
             self._live.changes.close()
             self._committer.close()
-            self._inputs.close()
+            self._live.inputs.close()
             self._live.settle_at_end()
             self.compactions.close()
             for failure in self._executor.close():

@@ -1,0 +1,104 @@
+"""Kill both sides of a durable queue, drivers and slots, over and over: each row arrives once, in order."""
+
+import json
+import os
+import random
+import signal
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from support.crash.processes import committed
+from support.paths import SUPPORT
+
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
+
+KILLS = 12
+WINDOWS, A_WINDOW, KEYS = 1000, 50, 16
+APPLICATION = SUPPORT / "crash" / "queued.py"
+
+
+def slots_of(driver):
+    """The workers of a run: Python processes whose parent is a daemon of Spark's."""
+    found = []
+    for pid in driver.members():
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_text()
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            above = Path(f"/proc/{parent}/cmdline").read_text()
+        except OSError:
+            continue
+        if "spark.daemon" in command and "spark.daemon" in above:
+            found.append(pid)
+    return found
+
+
+def rows_of(folder):
+    return Counter(
+        (row["key"], row["number"])
+        for path in folder.glob("*.jsonl")
+        for row in map(json.loads, path.read_text().splitlines())
+    )
+
+
+@pytest.mark.guide("002", "Buffer Server")
+def test_both_sides_killed(start, wait_until, tmp_path):
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    queue, output = tmp_path / "queue", tmp_path / "output"
+
+    def begin(role):
+        folder = tmp_path / role
+        more = ("-D", f"rows.windows={WINDOWS}") if role == "writer" else ("--output", output)
+        return start(
+            APPLICATION,
+            *("--role", role, "--queue", queue, *more, "--partitions", str(chance.choice([1, 2, 3]))),
+            *(
+                "--checkpoint",
+                folder,
+                "--master",
+                "local[2]",
+                "--quiet",
+                "--attribute",
+                "queue.recovery_attempts=100",
+            ),
+            log=f"{role}.log",
+        )
+
+    running = {"writer": begin("writer")}
+    wait_until(lambda: committed(tmp_path / "writer") >= 0, "the first window of the writer")
+    running["reader"] = begin("reader")
+    killed = Counter()
+    for kill in range(KILLS):
+        role = chance.choice(sorted(running))
+        driver, before = running[role], committed(tmp_path / role)
+        wait_until(
+            lambda role=role, driver=driver, before=before: (
+                committed(tmp_path / role) > before + 2 or driver.exit_code is not None
+            ),
+            f"windows of the {role}",
+        )
+        if driver.exit_code is not None:
+            assert driver.exit_code == 0, driver.text
+            break
+        moment = time.monotonic() + chance.uniform(0.0, 0.3)
+        wait_until(lambda moment=moment: time.monotonic() > moment, "the moment", every=0.001)
+        slots = slots_of(driver)
+        if slots and kill % 3 == 2:
+            os.kill(chance.choice(slots), signal.SIGKILL)
+            killed[role, "slot"] += 1
+        else:
+            driver.kill()
+            running[role] = begin(role)
+            killed[role, "driver"] += 1
+    print(f"killed: {killed}")
+
+    for role in ("writer", "reader"):
+        assert running[role].wait() == 0, running[role].text
+    found = rows_of(output)
+    assert len(found) == WINDOWS * A_WINDOW
+    assert set(found.values()) == {1}
+    assert set(found) == {(number % KEYS, number // KEYS) for number in range(WINDOWS * A_WINDOW)}
