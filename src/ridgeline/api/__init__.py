@@ -10,11 +10,11 @@ from ridgeline.api.cells.timer_cell import KeyTimers
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.codec import StreamCodec, stable_hash
 from ridgeline.api.columns.dataframes import ArrowStream
+from ridgeline.api.columns.dead_letter import DeadLetter
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.schema_types import ArrowSchema, SchemaType
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.dead_letter import DeadLetter
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext, OffsetRange
 from ridgeline.api.errors import (
     ChangeError,

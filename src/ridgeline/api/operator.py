@@ -16,10 +16,10 @@ from typing_extensions import TypeVar
 
 from ridgeline.api.cells.list_state import ListState
 from ridgeline.api.cells.per_instance import OWN, PerInstance, make_own
+from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
+from ridgeline.api.columns.dead_letter import DeadLetter
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.dead_letter import NAME as DEAD_LETTERS
-from ridgeline.api.dead_letter import DeadLetter
 from ridgeline.api.enumerator import Enumerator
 from ridgeline.api.errors import StateError, did_you_mean, shorten
 from ridgeline.api.metric import Metric, MetricOptions, declared_metrics

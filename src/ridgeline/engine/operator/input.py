@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.columns.tuples import Tuples
-from ridgeline.api.dead_letter import NAME as DEAD_LETTERS
 from ridgeline.api.operator import InputOperator, SparkSource, has_finished, mark_finished
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.push_input import PushInput

@@ -25,8 +25,6 @@ from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.cells.keyed_table import NumberTable
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
-from ridgeline.api.dead_letter import NAME as DEAD_LETTERS
-from ridgeline.api.dead_letter import DeadLetter
 from ridgeline.api.errors import OperatorError, SchemaError, described, shorten
 from ridgeline.api.operator import operator_type
 from ridgeline.api.points import OutputPoint

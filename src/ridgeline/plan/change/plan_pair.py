@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.application import Application
-from ridgeline.api.dead_letter import NAME
+from ridgeline.api.columns.dead_letter import NAME
 from ridgeline.api.errors import Fault
 from ridgeline.api.operator import operator_type
 from ridgeline.api.partitioner import Partitioner

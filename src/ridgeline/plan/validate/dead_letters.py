@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from ridgeline.api.application import Application
 from ridgeline.api.attributes import OnError
-from ridgeline.api.dead_letter import NAME
+from ridgeline.api.columns.dead_letter import NAME
 from ridgeline.api.support.attribute import Scope
 from ridgeline.plan.build.partitioning import parallel_ports
 from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by_unifier
