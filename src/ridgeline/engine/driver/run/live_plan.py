@@ -70,8 +70,8 @@ class PlanRecord:
 class LivePlan:
     """The plan of a run, with the master that decides about its windows. One thread at a time.
 
-    `inputs`: what each window reads. `record`: what commits write of the plan. `planned_event`: makes the event to report when the plan has
-    changed, before the first window of it.
+    `inputs`: what each window reads. `record`: what commits write of the plan. `planned_event`: makes the
+    event to report when the plan has changed, before the first window of it.
     """
 
     def __init__(  # noqa: PLR0913, PLR0917  what a plan has to do with
