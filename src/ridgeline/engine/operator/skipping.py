@@ -23,6 +23,8 @@ from ridgeline.api.cells.cell import is_mutable
 from ridgeline.api.cells.keyed_overlay import Overlay
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.cells.keyed_table import NumberTable
+from ridgeline.api.columns.dead_letter import NAME as DEAD_LETTERS
+from ridgeline.api.columns.dead_letter import DeadLetter
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import OperatorError, SchemaError, described, shorten
