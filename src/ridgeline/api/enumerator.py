@@ -10,10 +10,10 @@ from ridgeline.api.clock import Clock
 
 
 class OffsetRange(NamedTuple):
-    """What a window reads of a source: what comes after `start`, up to and including `end`.
+    """The part of a source that a window reads: after `start`, up to and including `end`.
 
-    Both are what the input's `Enumerator` returned for a window, JSON values. `start`: for the window before,
-    None in the first one.
+    Both are JSON values that the input's `Enumerator` returned: `start` for the window before (None in the
+    first one), `end` for this one.
     """
 
     start: Any
@@ -22,7 +22,7 @@ class OffsetRange(NamedTuple):
 
 @dataclass(frozen=True)
 class EnumeratorContext:
-    """What an enumerator may use.
+    """The surroundings of an enumerator.
 
     Attributes:
         application: The name of the application.
@@ -47,7 +47,7 @@ class Enumerator:
     The operator returns one from `InputOperator.enumerator`. Before a window begins, `advance` says how far
     it reads. All partitions find the range in `context.offsets`, in every attempt at the window. So they are
     always at the same place of the source, and read a window that is replayed exactly as before. The window's
-    commit keeps its end, and a restart goes on from there. It is Spark's `latestOffset` of a micro-batch
+    commit keeps its end, and a restart continues from there. It is Spark's `latestOffset` of a micro-batch
     source, and Flink's split enumerator (FLIP-27).
 
     Its methods are never called concurrently.

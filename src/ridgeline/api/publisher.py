@@ -163,7 +163,7 @@ class Publisher:
     def full(self) -> str | None:
         """Why no further window may begin, for people; None: one may. Asked often, so answer at once.
 
-        Windows under way go on. It is back pressure from an output whose readers do not keep up.
+        Windows under way continue. It is back pressure from an output whose readers do not keep up.
         """
         return None
 

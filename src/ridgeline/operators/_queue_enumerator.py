@@ -18,7 +18,7 @@ _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.01
 """How often another process' entries are looked for."""
 _REGISTER_LOOKS = 20
-"""After so many looks the writer is told how far the reader is."""
+"""The position is registered once in this number of looks."""
 _WINDOW_ROWS = 1_000_000
 _WINDOW_BYTES = 64 * 2**20
 _AHEAD = 65_536
@@ -36,9 +36,9 @@ class Settings(NamedTuple):
 class QueueEnumerator(Enumerator):
     """Reads the log on the driver. A window takes what is there, up to a million rows or 64 MiB.
 
-    The offset of a window: `next`, the first entry that it does not read; `first`, the first one that it
-    reads; `rows`, all rows that were read up to its end; `ahead`, the rows that were left in the queue when
-    it began; `ended`: the writer has finished, and all is read.
+    The offset of a window has five values. `first`: the first entry that it reads. `next`: the first one that
+    it does not. `rows`: all rows that were read up to its end. `ahead`: the rows that were left in the queue
+    when it began. `ended`: the writer has finished, and all is read.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -118,12 +118,12 @@ class QueueEnumerator(Enumerator):
             self._reader = LogReader(self._folder, lost.first)
 
     def committed(self, window_id: int, offset: Any) -> None:
-        """Note how far the reader is; the thread tells the writer."""
+        """Note the position; the thread registers it."""
         if offset is not None:
             self._committed = offset["next"]
 
     def close(self) -> None:
-        """Tell the writer, and stop looking."""
+        """Register the position, and stop looking."""
         self._stop.set()
         if self._thread is not None:
             self._end_listening()
@@ -132,7 +132,7 @@ class QueueEnumerator(Enumerator):
             self._register()
 
     def _watch(self) -> None:
-        """Look for entries of another process, and tell the writer how far the reader is."""
+        """Look for entries of another process, and register the position."""
         looks = 0
         seen: Any = None
         while not self._stop.wait(_LOOK_SECONDS):

@@ -87,7 +87,7 @@ class QueueFolder:
 
     @property
     def description(self) -> dict[str, Any]:
-        """What `queue.json` says; empty if there is none. Raises OSError, ValueError."""
+        """The content of `queue.json`; empty if there is none. Raises OSError, ValueError."""
         try:
             found: dict[str, Any] = json.loads((self.root / "queue.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -161,7 +161,7 @@ class LogReader:
         return self._first
 
     def _follow(self, first: int) -> bool:
-        """Go on after the end of a file; False if nothing follows yet."""
+        """Take the file after this one, whose end was read; False if there is none yet."""
         if self._first is None:  # it was dropped
             return True
         if first == self.next or not self._folder.log_file(self.next).exists():
@@ -170,6 +170,7 @@ class LogReader:
         return True
 
     def _read_file(self, first: int, limit: int) -> list[Entry]:
+        """Read on in a file. Called by `read`."""
         path = self._folder.log_file(first)
         found: list[Entry] = []
         try:
@@ -296,7 +297,7 @@ class LogWriter:
 
 
 class LogFile:
-    """What is known of one file of the log."""
+    """Summary of one file of the log."""
 
     def __init__(self, first: int) -> None:
         self.first = first

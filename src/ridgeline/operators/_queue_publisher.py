@@ -1,8 +1,8 @@
 """The driver's half of `QueueOutput`: appends committed windows to the queue's log, and drops old ones.
 
 Exactly once rests on the order of operations. A container has its rows on the disk before it reports. The
-commit keeps the entries of its windows (`stage`). Only after it they are appended to the log, without a sync:
-the state keeps each entry until the log was synced since, so `open` can append what a power cut has taken.
+commit keeps the entries of its windows (`stage`). Only after it they are appended to the log, without a sync.
+The state keeps each entry until the log is synced. So `open` can append entries that a power cut has taken.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Settings(NamedTuple):
 
 
 class Written(NamedTuple):
-    """What a partition hands over: the rows of a window and their schema; or that its input has ended.
+    """One value that a partition hands over: rows of a window and their schema, or the end of its input.
 
     `ended`: the partition whose input has, and how many there are.
     """
@@ -109,7 +109,7 @@ class QueuePublisher(Publisher):
         self._look()
 
     def _begin(self) -> None:
-        """Go on after what others have written, as the one who writes from now on."""
+        """Become the writer, after the entries that are there."""
         self._staged: list[Entry] = []
         self._recent: list[Entry] = []
         self._ended: set[int] = set()
@@ -125,6 +125,7 @@ class QueuePublisher(Publisher):
         self._folder.describe(self._description)
 
     def _resume(self, state: Any) -> None:
+        """Append the entries of the last commit that are not in the log. Called by `open`."""
         self._check_writer()
         self._staged = []
         self._recent = [Entry.of(entry) for entry in state["entries"]]
@@ -228,7 +229,7 @@ class QueuePublisher(Publisher):
     # Readers, and what is dropped ---------------------------------------------------------------------------
 
     def idle(self) -> None:
-        """Drop what is older than it must be."""
+        """Drop old entries."""
         self._look()
 
     @property
@@ -239,7 +240,7 @@ class QueuePublisher(Publisher):
         return self._full
 
     def _look(self) -> None:
-        """Look how far the readers are, and drop what nobody needs any more."""
+        """Read the positions of the readers, and drop old entries."""
         self._looked = self._context.clock.monotonic()
         try:
             self._check_writer()

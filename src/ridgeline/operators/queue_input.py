@@ -52,9 +52,9 @@ class QueueInput(PushInput, Generic[T]):
     `path` is the queue's folder. `schema`: the type of the rows; without it they have the queue's columns, if
     the queue has been written to. A fresh run begins with the oldest row that is there, with
     `begin="latest"` after the newest one. Rows that were dropped before they were read end the run with an
-    error. With `when_lost="skip"` it goes on with the oldest ones that are there, and the log says so.
+    error. With `when_lost="skip"` it continues with the oldest ones that are there, and the log says so.
 
-    What partition `i` of the writer wrote is read by partition `i` modulo their number here. All partitions
+    Partition `i` of the writer is read by partition `i` modulo their number here. All partitions
     are at the same window of the writer. So tuples of a key stay in order, whatever the numbers of partitions
     are on both sides, and when they change. A window takes whole windows of the writer, as many as are there,
     up to a million rows or 64 MiB.

@@ -21,21 +21,21 @@ from ridgeline.operators._window_output import WindowOutput, write_failure
 class QueueOutput(WindowOutput):
     """Write the stream into a durable queue, from which other applications read it, each exactly once.
 
-    `path` is a folder of the queue's own, on a disk that all hosts share: a path (relative: to the folder in
-    which the command runs). `QueueInput` of another application reads it, at its own pace, window by window
+    `path` is a folder of the queue's own, on a disk that all hosts share. A relative one is below the folder
+    in which the command runs. `QueueInput` of another application reads it, at its own pace, window by window
     once they are committed here. A reader that is slow, that fails or is stopped does not hold this
     application up until the queue is full.
 
-    Rows stay for `keep` (seconds, or "1h") and up to `keep_bytes`, whether they were read or not. What is
-    beyond that is dropped, if all readers have read it. If one has not, `when_full` decides: `wait` lets no
-    window begin until it has (back pressure, which the log and `ridgeline status` say), `drop` drops it. A
-    reader is known from its first start on, and for good: who reads no more is forgotten by removing its
-    file from the folder `readers`.
+    Rows stay for `keep` (seconds, or "1h") and up to `keep_bytes`, whether they were read or not. Beyond
+    that they are dropped, if all readers have read them. If one has not, `when_full` decides. `wait` lets no
+    window begin until it has: back pressure, of which a line of the log says the reason. `drop` drops them.
+    A reader is known from its first start on. Remove its file from the folder `readers` if it is gone for
+    good.
 
     It has the partitions of the operator upstream, each with a segment of its own. So the tuples of each
     partition stay in order, and with them those of a key by which that operator is partitioned.
 
-    A run on a fresh checkpoint goes on after what is in the queue. One application writes at a time.
+    A run on a fresh checkpoint appends to the rows in the queue. One application writes at a time.
 
     Example:
         >>> import tempfile

@@ -14,14 +14,14 @@ from ridgeline.engine.driver.outputs import alike_on_driver, call_on_driver, che
 from ridgeline.plan.execution import Plan
 
 Read = Mapping[str, OffsetRange]
-"""What a window reads, by input operator."""
+"""The ranges that a window reads, by input operator."""
 
 
 class Inputs:
     """All enumerators of an application, by operator. For one thread, but for `awake`.
 
-    What an enumerator raises ends the run: OperatorError that names the operator, or a RidgelineError as it
-    is.
+    An exception of an enumerator ends the run: OperatorError that names the operator, or a RidgelineError as
+    it is.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Inputs:
             self._open(name, enumerator, self._offsets.get(name))
 
     def advance(self, window_id: int) -> Read:
-        """What the window that begins now reads."""
+        """The ranges that the window reads which begins now."""
         if not self._enumerators:
             return {}
         read = {}
