@@ -382,12 +382,12 @@ class ApplicationRun:
                 for published in (*before, window_id):
                     self._executor.committed(published, self.master.states)
                     window = self._windows.pop(published)
+                    self._live.inputs.committed(published, window.read)
                     self.samples.take(window.reports)
                     self.keys.take(window.reports)
                     self._unsettled = True
                     seen = self._outputs.take_published() if published == window_id else ()
                     self._reporter.window(published, window, seen)  # outputs show a commit's windows at once
-                self._live.inputs.committed(window_id, window.read)
                 self.recordings.publish(window_id)
                 self._live.settle()
                 self.checkpoint.purge(self.plan.logical.attributes["windows_kept"])
