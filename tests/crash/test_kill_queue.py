@@ -43,7 +43,7 @@ def rows_of(folder):
     )
 
 
-@pytest.mark.guide("002", "Buffer Server")
+@pytest.mark.guide("002", "Exactly Once")
 def test_both_sides_killed(start, wait_until, tmp_path):
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")

@@ -14,6 +14,12 @@ class OffsetRange(NamedTuple):
 
     Both are JSON values that the input's `Enumerator` returned: `start` for the window before (None in the
     first one), `end` for this one.
+
+    Example:
+        >>> from ridgeline import OffsetRange
+        >>> start, end = OffsetRange(start=None, end=2)
+        >>> list(range(start or 0, end))
+        [0, 1]
     """
 
     start: Any
@@ -31,6 +37,12 @@ class EnumeratorContext:
         clock: The source of all times.
         wake: Says that there is something to read: the next window begins soon. From any thread.
         check_owner: Raises FencedError if a later driver has opened the checkpoint.
+
+    Example:
+        >>> from ridgeline import Enumerator, EnumeratorContext
+        >>> class Named(Enumerator):
+        ...     def open(self, context: EnumeratorContext, offset: int | None) -> None:
+        ...         self.reader = f"{context.application}-{context.run_id}"
     """
 
     application: str
