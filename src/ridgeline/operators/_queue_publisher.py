@@ -42,7 +42,7 @@ def listen(path: str, wake: Callable[[], None]) -> Callable[[], None]:
     return end
 
 
-def _tell(path: str) -> None:
+def _notify(path: str) -> None:
     with _LOCK:
         found = tuple(_LISTENERS.get(path, ()))
     for wake in found:
@@ -206,7 +206,7 @@ class QueuePublisher(Publisher):
             self._staged = [entry for entry in self._staged if entry.window > window_id]
             self._append(due)
             self._recent += due
-            _tell(self._settings.path)
+            _notify(self._settings.path)
         if self._context.clock.monotonic() - self._looked >= _LOOK_SECONDS:
             self._look()
 
