@@ -41,7 +41,7 @@ OUR_NAMES = re.compile(
     r"(^|_)(told|tells?|hears?|heard|anew|goes_on|go_on|nobody|somebody|whoever|so_long|so_many|vain|dealt)(_|$)"
 )
 """Such words in names of functions, classes, arguments, variables and attributes."""
-MOST_NAMES = 12
+MOST_NAMES = 8
 """How many names have one. Public names stay, such as `Policy.told`."""
 MADE = {"attributes.md", "cli.md", "guides.md", "metrics.md", "operators.md", "reference.md"}
 PATTERNS = {

@@ -65,7 +65,7 @@ class CriticalPathPolicy(SteeringPolicy):
     keep: tuple[str, ...] = ()
     _tried: _Try | None = PrivateAttr(default=None)
     _tried_note: str = PrivateAttr(default="")
-    _vain: dict[tuple[str, int], float] = PrivateAttr(default_factory=dict)
+    _unhelpful: dict[tuple[str, int], float] = PrivateAttr(default_factory=dict)
     _needed: dict[str, tuple[int, float]] = PrivateAttr(default_factory=dict)
     _needed_at: dict[str, float] = PrivateAttr(default_factory=dict)
     _asked: dict[str, int] = PrivateAttr(default_factory=dict)
@@ -99,7 +99,7 @@ class CriticalPathPolicy(SteeringPolicy):
     def _remember_refused(self, figures: ApplicationFigures) -> None:
         for name, number in self._asked.items():
             if name in figures.operators and figures.operators[name].partitions != number:
-                self._vain[name, number] = _load(figures, name)
+                self._unhelpful[name, number] = _load(figures, name)
                 self._tried = None
         self._asked = {}
 
@@ -134,7 +134,7 @@ class CriticalPathPolicy(SteeringPolicy):
         gained = tried.latency - latency
         if gained >= 0.25 * tried.gain:
             return None
-        self._vain[tried.operator, tried.after] = tried.load
+        self._unhelpful[tried.operator, tried.after] = tried.load
         if behind(figures) or predicted_busy(figures.operators[tried.operator], tried.before) > self.busy:
             return None
         note = (
@@ -265,7 +265,7 @@ class CriticalPathPolicy(SteeringPolicy):
         return None
 
     def _was_unhelpful(self, figures: ApplicationFigures, name: str, number: int) -> bool:
-        load = self._vain.get((name, number))
+        load = self._unhelpful.get((name, number))
         return load is not None and _alike(_load(figures, name), load)
 
     def _change(

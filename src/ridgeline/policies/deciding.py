@@ -180,10 +180,10 @@ class Deciders:
                 made.undoes,
             )
         )
-        told = getattr(made.decider.one, "told", None)
-        if told is not None and state != ASKED:
+        receive = getattr(made.decider.one, "told", None)
+        if receive is not None and state != ASKED:
             try:
-                told(decision, state)
+                receive(decision, state)
             except Exception as error:  # noqa: BLE001  code of users may raise anything
                 self._fault(made.decider, error)
 

@@ -145,10 +145,10 @@ def assert_recovers(  # noqa: PLR0913  the surroundings of a run
         faults = Faults(seed, rate=rate, kinds=kinds, quiet=True)
         if found := difference(faults, seed):
             fewest, found = _fewest(faults.struck, found, lambda few, seed=seed: difference(few, seed))
-            told = "\n".join(f"  {fault.told}" for fault in fewest)
+            after = "\n".join(f"  {fault.told}" for fault in fewest)
             only_these = Faults(only=map(str, fewest))
             again = f"run_local(app, interleave={seed if in_flight else None}, faults={only_these!r})"
-            msg = f"`{app.name}` gives other results under faults:\n{found}\nafter:\n{told}\nagain: {again}"
+            msg = f"`{app.name}` gives other results under faults:\n{found}\nafter:\n{after}\nagain: {again}"
             raise AssertionError(msg)
 
 

@@ -12,7 +12,7 @@ from ridgeline.api.errors import RidgelineError, did_you_mean
 
 Kind = Literal["exception", "kill", "repeat", "delay", "clock", "restart"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-_TELLS = {
+_EFFECTS = {
     "exception": "an exception is raised",
     "kill": "the container is killed",
     "repeat": "the attempt is void once it has ended",
@@ -61,7 +61,7 @@ class Fault:
     @property
     def told(self) -> str:
         """The fault and its effect, as text."""
-        what = f"{_TELLS[self.kind]}{f' by {self.seconds:g} s' if self.seconds else ''}"
+        what = f"{_EFFECTS[self.kind]}{f' by {self.seconds:g} s' if self.seconds else ''}"
         return f"fault `{self}`: {what}"
 
     @classmethod
