@@ -119,6 +119,7 @@ class Connection:
                 frames.extend(self._decoder.feed(scratch[:count]))
             elif (frame := self._decoder.filled(count)) is not None:
                 frames.append(frame)
+            # Less than there is room for: the socket is empty, so one more call would only say that.
             if count < into.nbytes and into is scratch and self.stream.drained():
                 return
             budget -= count

@@ -38,6 +38,7 @@ class Outbox:
             waiting = bool(self._pieces)
             self._pieces.extend(pieces)
             self.queued_bytes += sum(piece.nbytes for piece in pieces)
+            # Else the polling thread writes, once the socket takes more.
             if not waiting:
                 self._write()
             return True

@@ -39,6 +39,7 @@ class Poller:
     def forget(self, file: HasDescriptor | None) -> None:
         """Wait for it no more, if that is so. To be called before it is closed."""
         if file is not None:
+            # KeyError: it was not watched. ValueError: it is closed already.
             with contextlib.suppress(KeyError, ValueError):
                 self._selector.unregister(file)
 

@@ -349,6 +349,7 @@ class Sockets:
 
     def _accept(self, listener: Listener) -> None:
         """Take new connections. Where there are too many strangers, the oldest goes."""
+        # A few at once, so that open connections are served in between.
         for _ in range(_ACCEPTED_AT_ONCE):
             if self._refusals.too_fast:
                 self._reception.pause()

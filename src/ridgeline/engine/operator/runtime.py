@@ -205,6 +205,7 @@ class OperatorRuntime:
         turn = self._begin(request, batches, timeline)
         window = turn.report.window
         window.tuples_in = {port: sum(map(len, runs)) for port, runs in delivered(inputs).items()}
+        # Its tuples become objects that live until the end of the window: there is no garbage among them.
         collect_after(sum(n for port, n in window.tuples_in.items() if not instance.handlers[port][0]))
         context.engine.take_handed_over()  # what a failed attempt left
         try:

@@ -83,6 +83,7 @@ class Attempts:
         if window_id < self._least or number <= self._over.get(window_id, -1):
             return None
         attempts = self._known.setdefault(window_id, {})
+        # Blocks may come before STRAM's message: each sender has its own connection.
         if number not in attempts:
             attempts[number] = Attempt(window_id, number)
         return attempts[number]

@@ -278,6 +278,7 @@ class Slot:
         self._begun[self._count] = (attempt, run)
         attempt.missing, attempt.unfed = self._wiring.inputs.sizes.copy(), self._wiring.outputs.sizes.copy()
         attempt.came = [self.busy.arrival()] * len(attempt.missing)
+        # Ends of producers may have come before the message of STRAM.
         for producer in attempt.ended:
             for group in self._wiring.inputs.of.get(producer, ()):
                 attempt.missing[group] -= 1
@@ -328,6 +329,7 @@ class Slot:
             return
         while self._ready:
             entry = heapq.heappop(self._ready)
+            # Entries of windows that are doomed stay in the heap until they are reached.
             if entry.window_id < self._doomed:
                 self._run(entry, *self._begun[entry.position])
                 return

@@ -115,6 +115,7 @@ def serve_while_reached(task: SlotTask, task_attempt: int, listen: Listen) -> No
         finally:
             network.close()
         if loop.got_message:
+            # Counted from the last time that STRAM was reached.
             give_up_at = CLOCK.monotonic() + task.redial_seconds
         cut_off = loop.lost_stram is not None and loop.lost_stram.reason in (
             _CUT if loop.got_message else _UNREACHED
@@ -182,6 +183,7 @@ class Containers:
         self._send_heartbeats(message.heartbeat_seconds)
         plan = (message.checkpoint, message.plan.name, message.run_id)
         replaced = self._hosted is not None
+        # The checkpoint and the run must be the same; the file of the plan may be another one.
         if self._hosted is None or self._plan is None or plan[::2] != self._plan[::2]:
             self._tear_down(None)
             specs = self._read(message)

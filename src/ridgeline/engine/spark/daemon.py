@@ -170,6 +170,7 @@ def main() -> None:
     os.register_at_fork(after_in_child=partial(signal.signal, signal.SIGTERM, signal.SIG_DFL))
     gc.collect()
     seed_after_fork()
+    # After all imports: the collector does not touch frozen objects, so that workers share their memory.
     gc.freeze()
     gc.set_threshold(10_000)
     try:

@@ -161,6 +161,7 @@ def take_back(
     keyed = {name: _KeyedBefore(keys) for name, keys in touched.keys.items()}
     values: dict[str, Any] = {}
     for name in reversed([name for name in version if not state_files.is_segment(name)]):
+        # Which keys have changed is needed of the whole application window, values only until all are found.
         in_window = state_files.window_of(name) >= application_window
         if not in_window and touched.values <= values.keys() and all(one.found for one in keyed.values()):
             break

@@ -44,6 +44,7 @@ def restore(
         segments = {
             name: files.open(name, epoch) for name in state_files.segments_of(wanted)
         }  # before the same ones are released
+        # The same state, compacted meanwhile: its values stay, only the files are others.
         same = held and wanted and state_files.covered(held[-1]) == state_files.covered(wanted[-1])
         for cell in cells.values():
             cell.rebind_files() if same else cell.reset()

@@ -107,6 +107,7 @@ class Compactor:
             with contextlib.suppress(OSError):  # it died at once: the answer is missing
                 self._file = self._plan()  # held: its file stays
                 _send(self._process.stdin, (self._uri, self._file, self._run_id, files.s3_settings()))
+            # `close` has found no process to kill if it was called during the start.
             if self._closed:
                 self._kill()
         return self._process

@@ -233,6 +233,7 @@ class Journal:
         picture["states"] = states = _renamed(manifest.states, known, names)
         change = difference(self._picture or {"states": {}}, picture)
         added = _added_files(change)
+        # Where files cannot be appended to each record is a file, and a picture in each would be too much.
         whole = self._picture is None or (begins and (self.appends or self._records >= PICTURE_RECORDS))
         content: dict[str, Any] = {"picture": picture} if whole else {"change": change}
         if begins:

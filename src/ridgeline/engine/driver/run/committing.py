@@ -110,4 +110,5 @@ class CommitBeside:
                 self._result = commit()
             except BaseException as error:  # noqa: BLE001  raised by `finished`
                 self._result = error
+            # After the result is there: the thread that wakes looks for it.
             self._wake()

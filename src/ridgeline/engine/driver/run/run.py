@@ -239,6 +239,7 @@ class ApplicationRun:
         """
         if not self._reporter.begun:
             self._start()
+        # Spark repeats its last micro-batch after a restart: that window is committed already.
         if window_id > self.master.committed:
             self.take_changes()
             if not self.master.under_way and (planned := self._live.due(window_id)):

@@ -108,6 +108,7 @@ class SlotExecutor:
         self._spreading = Spreading(clock)
         self._spare = SpareSlot(plan, clock, self._warn)
         self._changing: SlotChanging | None = None
+        # Last: the thread of its watchdog calls `_process_of` at once.
         self._health = SlotHealth(
             platform, self._contents, heartbeats, clock, observe, self._process_of, self._end_stuck
         )

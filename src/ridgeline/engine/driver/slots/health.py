@@ -112,6 +112,7 @@ class SlotHealth:
         self.heartbeats = heartbeats
         self.reach = Reach(platform.silent_seconds, clock, observe)
         hangs = Hangs(contents.plan, contents.run_id, process_of)
+        # Last: its thread calls `_workers` at once.
         self.watchdog = Watchdog(hangs, self._workers, end_stuck, clock)
 
     def _workers(self) -> Sequence[Worker]:

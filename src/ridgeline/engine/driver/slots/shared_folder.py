@@ -184,6 +184,7 @@ class BlockSharing:
     def committed(self, window_id: int) -> None:
         """Remove the blocks of windows up to this one, soon."""
         if self._left >= 0 and self._folder is not None:
+            # In a thread: windows would wait while large files are removed.
             self._cleaner.submit(self._folder.clean, window_id)
             if window_id >= self._left:
                 self._left = -1
