@@ -190,7 +190,7 @@ def _checked(edit: str, key: str, kind: str, value: Any) -> Any:
         if isinstance(texts, (list, tuple)) and texts and all(isinstance(one, str) for one in texts):
             return tuple(texts)
     elif base == "int":
-        if isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(value, int) and not isinstance(value, bool):  # True is an int to Python
             return value
     elif isinstance(value, {"str": str, "bool": bool}.get(base, Mapping)):
         return value

@@ -100,14 +100,14 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[D
     """
     draft, faults = Draft(str(app.name)), Faults()
     read_deciders(draft, faults, app)
-    given = of_modules(app, given)
+    given = of_modules(app, given)  # before modules are expanded, after which they are not there to be set
     expanded = expand(faults, app, given.properties, given.attributes)
     draft.modules = list(dict.fromkeys(expanded.modules.values()))
     app = flatten(draft, faults, app, expanded)
     if rewrite is not None:
         app = rewrite(draft, app)
     given = replace(given, properties=expanded.properties, attributes=expanded.attributes)
-    written = {str(added.name) for added in app.operators}
+    written = {str(added.name) for added in app.operators}  # a promise may be of one that edits remove
     app, overrides = make_edits(draft, faults, app, given)
     read_application(draft, faults, app, overrides)
     draft.owners = read_operators(draft, faults, app, overrides)

@@ -70,7 +70,7 @@ def _sorted(logical: LogicalPlan, physical: PhysicalPlan) -> _Parts:
         sinks = fed[operator.id]
         if not operator.unifier:
             partitions[operator.name].append(operator.id)
-        elif operator.slider:
+        elif operator.slider:  # before the next cases: it is a unifier too
             sliders[before[operator.id][0]].append(operator.id)
         elif len(sinks) == 1 and not any(physical.operator(sink).unifier for sink in sinks):
             finals[next(iter(sinks))].append(operator.id)

@@ -99,7 +99,7 @@ class _Builder:
                 slides = _slides(output) and not merges_of(type(operator.operator))
                 output.partitions.append(self.slider(output, head, partition) if slides else head)
         for output in self.outputs.get(operator.name, []):
-            self.cascade(output)
+            self.cascade(output)  # once all partitions are there, which it merges
 
     def unify(
         self, output: _Output, operator: LogicalOperator, port: str, divided: tuple[Partition, ...]

@@ -133,6 +133,8 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
 def _code(code: CodeType, depth: int) -> Iterator[str]:
     """Instructions, global names and constants of code; not its own name, its variables and its place."""
     yield code.co_code.hex()
+    # names of what it calls count: to rename a function that the key of a library operator calls is to divide
+    # otherwise, for checkpoints (see `operators/key_value.py`)
     yield from code.co_names
     for one in code.co_consts:
         yield from _texts(one, depth + 1)

@@ -53,7 +53,7 @@ class Editor:
         its stream away.
         """
         self.app.streams = [one for one in self.app.streams if one.sinks or one.name not in self.full]
-        self._forget_left()
+        self._forget_left()  # takes ends of streams along, which the next line compares
         self.draft.excused -= self._fed - self._ends()
         for module in self.draft.modules:
             known = {id(added.operator) for added in self.app.operators}

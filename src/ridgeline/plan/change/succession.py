@@ -141,6 +141,7 @@ def _container_ids(
     )
     found: dict[int, int] = {}
     taken: set[int] = set()
+    # of pairs with as many operators the one with lower ids, so that a restart finds the same ids
     for (box_id, before), _ in sorted(shared.items(), key=lambda pair: (-pair[1], pair[0])):
         if box_id not in found and before not in taken:
             found[box_id] = before

@@ -72,7 +72,7 @@ def _set_property(editor: Editor, edit: SetProperty) -> None:
     given = editor.overrides.properties.setdefault(edit.operator, {})
     for name in [name for name in given if name.startswith(f"{edit.property}.")]:
         del given[name]  # what was set of an entry, before the whole
-    given.pop(edit.property, None)  # the last one that is set comes last
+    given.pop(edit.property, None)  # it is set after entries of it that were given before, so it moves last
     given[edit.property] = value
 
 

@@ -83,6 +83,7 @@ class _Expander:
         self.names(scope)
         modules = list(scope.app.modules)
         for position, added in enumerate([*scope.app.operators, None]):
+            # a module stands among the operators where it was added: ids and states follow that order
             for module in [module for module in modules if module.position == position]:
                 self.module(scope, module, defaults, above)
             if added is not None:
@@ -239,7 +240,9 @@ class _Expander:
         finally:
             outside = any(len(added) > count for added, count in zip(lists, before, strict=True))
             for added, count in zip(lists, before, strict=True):
-                del added[count:]
+                del added[
+                    count:
+                ]  # `populate` is called at each planning: the author's application stays as it is
         if outside:
             what = f"`{module.kind}.populate` added to the application, not to the `app` that it is given"
             self.faults.add(module.name, what, "call `add_operator` and the like of that `app`")

@@ -97,7 +97,7 @@ class _Reader:
             what = f"`*{event.anchor}` stands for nothing, or for what it is part of"
             raise _error(event, what, f"put `&{event.anchor}` before it")
         value, size, levels = self._anchors[event.anchor]
-        self._count += size - 1
+        self._count += size - 1  # aliases of aliases would else make gigabytes of a few lines
         if self._count > MOST_VALUES:
             what = f"the document has more than {MOST_VALUES:,} values with its aliases written out"
             raise _error(event, what, "write it smaller")
