@@ -23,6 +23,7 @@ from ridgeline.plan.edits import (
 )
 from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import WINDOW, Overrides, key_splitter, read_overrides
+from ridgeline.plan.spec.writer import operator_spec
 from ridgeline.plan.validate.properties import set_properties
 
 _NOTHING: Mapping[str, Any] = {}
@@ -237,6 +238,4 @@ def spec_of_operator(
          'properties': {'path': 'audit', 'format': 'jsonl'},
          'attributes': {'partitions': 2}}
     """
-    from ridgeline.plan.spec.writer import operator_spec  # which imports the validation
-
     return operator_spec(name, operator, attributes)
