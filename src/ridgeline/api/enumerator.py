@@ -37,6 +37,7 @@ class EnumeratorContext:
         clock: The source of all times.
         wake: Says that there is something to read: the next window begins soon. From any thread.
         check_owner: Raises FencedError if a later driver has opened the checkpoint.
+        warn: Shows a text to the user: on the terminal, in the log, as an event. In the thread of windows.
 
     Example:
         >>> from ridgeline import Enumerator, EnumeratorContext
@@ -51,6 +52,7 @@ class EnumeratorContext:
     clock: Clock
     wake: Callable[[], None]
     check_owner: Callable[[], None]
+    warn: Callable[[str], None]
 
 
 class Enumerator:

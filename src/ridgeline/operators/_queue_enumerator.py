@@ -19,6 +19,8 @@ _LOOK_SECONDS = 0.01
 """How often another process' entries are looked for."""
 _REGISTER_LOOKS = 20
 """The position is registered once in this number of looks."""
+_SEEN_SECONDS = 10.0
+"""The registration says at least so often that the reader is alive."""
 _WINDOW_ROWS = 1_000_000
 _WINDOW_BYTES = 64 * 2**20
 _AHEAD = 65_536
@@ -48,7 +50,8 @@ class QueueEnumerator(Enumerator):
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._committed: int | None = None
-        self._said: int | None = None
+        self._registered: tuple[int, float] | None = None
+        """The position and the time that the registration says."""
 
     def open(self, context: EnumeratorContext, offset: Any) -> None:
         """Find the place in the log, and register as a reader. Raises RidgelineError if there is no queue."""
@@ -63,10 +66,20 @@ class QueueEnumerator(Enumerator):
         self._reader = LogReader(self._folder, first)
         self._name = f"{safe_name(context.application)}.{safe_name(context.operator)}-{context.run_id}"
         self._committed = first
+        self._mention_other_runs()
         self._register()
         self._end_listening = listen(self._settings.path, context.wake)
         self._thread = threading.Thread(target=self._watch, name="ridgeline-queue", daemon=True)
         self._thread.start()
+
+    def _mention_other_runs(self) -> None:
+        """Say in the log that the queue keeps rows for other runs of this operator, too."""
+        own = self._name.removesuffix(self._context.run_id)
+        others = [path for path in self._folder.readers.glob("*.json") if path.stem != self._name]
+        for path in others:
+            if path.stem.startswith(own) and "-" not in path.stem.removeprefix(own):
+                what = f"queue `{self._settings.path}` also keeps rows for another run"
+                self._context.warn(f"{what} of `{self._context.operator}`; if that is gone, remove `{path}`")
 
     def _beginning(self) -> int:
         """Where a fresh run begins: with the oldest entry, or after the newest one."""
@@ -113,8 +126,8 @@ class QueueEnumerator(Enumerator):
         except LostError as lost:
             if self._settings.when_lost == "fail" or lost.first is None:
                 raise
-            text = "queue `%s`: entries %d to %d were dropped before `%s` has read them; it passes them over"
-            _log.warning(text, self._settings.path, lost.number, lost.first - 1, self._context.operator)
+            what = f"queue `{self._settings.path}`: entries {lost.number} to {lost.first - 1} were dropped"
+            self._context.warn(f"{what} before `{self._context.operator}` has read them; they are left out")
             self._reader = LogReader(self._folder, lost.first)
 
     def committed(self, window_id: int, offset: Any) -> None:
@@ -153,9 +166,11 @@ class QueueEnumerator(Enumerator):
         return (firsts[-1], self._folder.log_file(firsts[-1]).stat().st_size) if firsts else None
 
     def _register(self) -> None:
-        """Write how far the reader has committed, if that has changed."""
-        if self._committed != self._said:
-            said = self._committed
-            text = json.dumps({"next": said, "application": self._context.application})
+        """Write how far the reader has committed, if that has changed, and that it is alive."""
+        position, now = self._committed, self._context.clock.wall()
+        assert position is not None  # noqa: S101  `open` has set it
+        before = self._registered
+        if before is None or before[0] != position or now - before[1] >= _SEEN_SECONDS:
+            text = json.dumps({"next": position, "seen": now})
             replace_file(self._folder.readers / f"{self._name}.json", text)
-            self._said = said
+            self._registered = position, now

@@ -8,18 +8,18 @@ The state keeps each entry until the log is synced. So `open` can append entries
 from __future__ import annotations
 
 import json
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from rich.text import Text
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.operators._queue_files import Entry, LogWriter, Part, QueueFolder
 from ridgeline.operators._window_output import write_failure
 
-_log = logging.getLogger(__name__)
 _SYNC_ENTRIES = 32
 _SYNC_SECONDS = 1.0
 _LOOK_SECONDS = 0.2
@@ -70,10 +70,11 @@ class Written(NamedTuple):
 
 
 class ReaderPosition(NamedTuple):
-    """How far a reader has committed: up to, and without, the entry `next`."""
+    """How far a reader has committed: up to, and without, the entry `next`. `seen`: when it was alive."""
 
     name: str
     next: int
+    seen: float
 
 
 class QueuePublisher(Publisher):
@@ -253,12 +254,13 @@ class QueuePublisher(Publisher):
         found = []
         for path in self._folder.readers.glob("*.json"):
             try:
-                found.append(ReaderPosition(path.stem, int(json.loads(path.read_text("utf-8"))["next"])))
+                said = json.loads(path.read_text("utf-8"))
+                found.append(ReaderPosition(path.stem, int(said["next"]), float(said["seen"])))
             except FileNotFoundError:
                 continue
             except (ValueError, LookupError, TypeError) as error:
-                _log.warning("queue `%s`: `%s` is damaged (%s)", self._settings.path, path, error)
-                found.append(ReaderPosition(path.stem, 0))
+                self._warn(f"queue `{self._settings.path}`: `{path}` is damaged ({error})")
+                found.append(ReaderPosition(path.stem, 0, 0.0))
         return sorted(found, key=lambda one: one.next)
 
     def _drop(self, readers: Sequence[ReaderPosition]) -> str | None:
@@ -281,8 +283,8 @@ class QueuePublisher(Publisher):
                 return None  # the state still names its entries
             if unread:
                 assert slowest is not None  # noqa: S101  as `unread` says
-                text = "queue `%s`: entries %d to %d are dropped, reader `%s` has not read them"
-                _log.warning(text, settings.path, max(first, slowest.next), oldest.next - 1, slowest.name)
+                lost = f"entries {max(first, slowest.next)} to {oldest.next - 1} are dropped"
+                self._warn(f"queue `{settings.path}`: {lost}, reader `{slowest.name}` has not read them")
             self._context.check_owner()
             self._log.drop(first)
         return None
@@ -294,11 +296,12 @@ class QueuePublisher(Publisher):
 
     def _reason(self, reader: ReaderPosition, late: float) -> str:
         settings = self._settings
+        seen = max(0.0, self._context.clock.wall() - reader.seen)
         path = Path(settings.path) / "readers" / f"{reader.name}.json"
         return (
             f"queue `{settings.path}` is full: reader `{reader.name}` has {self._log.next - reader.next} "
-            f"entries before it, {late:.0f} s of them; start it, raise `keep` or `keep_bytes`, "
-            f"or remove `{path}` if it is gone for good"
+            f"entries before it, {late:.0f} s of them, and was alive {seen:.0f} s ago; start it, raise "
+            f"`keep` or `keep_bytes`, or remove `{path}` if it is gone for good"
         )
 
     def close(self) -> None:
@@ -307,6 +310,9 @@ class QueuePublisher(Publisher):
             self._log.sync()
         except OSError as error:
             raise self._failure(error) from error
+
+    def _warn(self, text: str) -> None:
+        self._context.console.print(Text(text, "yellow"), soft_wrap=True)
 
     def _failure(self, error: OSError) -> RidgelineError:
         return write_failure(self._context.operator, self._settings.path, error)

@@ -25,14 +25,21 @@ class Inputs:
     """
 
     def __init__(
-        self, plan: Plan, run_id: str, clock: Clock, check_owner: Callable[[], None], wake: Callable[[], None]
+        self,
+        plan: Plan,
+        run_id: str,
+        clock: Clock,
+        check_owner: Callable[[], None],
+        wake: Callable[[], None],
+        warn: Callable[[str], None],
     ) -> None:
-        """`wake`: lets the run look at `take_awake`; called from any thread."""
+        """`wake`: lets the run look at `take_awake`; from any thread. `warn`: takes a text for people."""
         self.plan = plan
         self._run_id = run_id
         self._clock = clock
         self._check_owner = check_owner
         self._wake = wake
+        self._warn = warn
         self._awake = False
         self._enumerators = _enumerators(plan, {})
         self._offsets: dict[str, Any] = {}
@@ -127,6 +134,7 @@ class Inputs:
             clock=self._clock,
             wake=self._on_wake,
             check_owner=self._check_owner,
+            warn=self._warn,
         )
         self._call(name, "open", -1, enumerator.open, context, offset)
 

@@ -44,6 +44,8 @@ class Outputs:
         self._bounded: Sequence[str] = ()
         """The outputs that may hold windows back."""
         self._said_full: str | None = None
+        self.warn: Callable[[str], None] = _log.warning
+        """Takes a text for people."""
         self._visible: dict[str, int] = {}
         self._published: list[OutputPublished] = []
         self._context: Callable[[str], PublisherContext] | None = None
@@ -68,13 +70,12 @@ class Outputs:
     def full(self) -> str | None:
         """Why no further window may begin, as a publisher says; None: one may.
 
-        The log says when it changes.
+        `warn` is called when it changes.
         """
         reasons = ((name, self.publishers[name].full) for name in self._bounded)
         found = next((f"`{name}`: {reason}" for name, reason in reasons if reason is not None), None)
         if (found is None) != (self._said_full is None):
-            text = "windows begin again" if found is None else f"no window begins: {found}"
-            _log.warning("%s", text, extra={"application": self.plan.logical.application})
+            self.warn("windows begin again" if found is None else f"no window begins: {found}")
             self._said_full = found
         return found
 

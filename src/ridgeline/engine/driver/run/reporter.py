@@ -87,6 +87,10 @@ class Reporter:
         """A change was asked for, or has come to its end."""
         self.report(changed_event(asked, self._clock.wall(), self._plan.version, held_seconds))
 
+    def warn_now(self, text: str) -> None:
+        """Warn of something that concerns the application as a whole, also before the first window."""
+        self.report(StateWarning(self._clock.wall(), -1, text))
+
     def warn(self, operator: int, text: str) -> None:
         """A fault in the checkpoint was put right. `operator`: physical id of the one concerned.
 

@@ -130,7 +130,10 @@ class ApplicationRun:
         self._windows: dict[int, Window] = {}
         self._committer = committer or CommitHere()
         self._outputs = Outputs(plan, clock)
-        inputs = Inputs(plan, checkpoint.run_id, clock, checkpoint.check_owner, executor.wake)
+        self._outputs.warn = self._reporter.warn_now
+        inputs = Inputs(
+            plan, checkpoint.run_id, clock, checkpoint.check_owner, executor.wake, self._reporter.warn_now
+        )
         self._live = LivePlan(
             plan, checkpoint, executor, clock, inputs, self._outputs, self._reporter, changes, planner
         )
