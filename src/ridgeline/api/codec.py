@@ -107,6 +107,7 @@ def stable_hash(value: Any) -> int:  # noqa: PLR0911  one return per kind of val
 
 def _float_bits(values: npt.NDArray[np.float64]) -> Hashes:
     """The 64 bits of each value that `stable_hash` mixes: of the integer that it equals, else its own."""
+    # NaNs have many bit patterns, but are one key
     values = np.where(np.isnan(values), NAN, values)
     whole = np.trunc(values) == values
     if not whole.any():
@@ -115,6 +116,7 @@ def _float_bits(values: npt.NDArray[np.float64]) -> Hashes:
     bits = np.where(
         whole & small, np.where(small, values, 0.0).astype(np.int64).view(np.uint64), values.view(np.uint64)
     )
+    # floats beyond int64 equal Python ints, whose low 64 bits count
     for position in np.flatnonzero(whole & ~small & np.isfinite(values)).tolist():
         bits[position] = int(values[position]) & _MASK64
     return bits
@@ -132,6 +134,7 @@ def hash_column(column: pa.Array) -> Hashes:
         or pa.types.is_large_binary(kind)
     ):
         encoded = column.dictionary_encode()
+        # each distinct text is hashed once, as keys repeat
         words = encoded.dictionary.cast(pa.large_binary()).to_pylist()
         table = np.append(_mix(np.fromiter(map(zlib.crc32, words), np.uint64, len(words))), np.uint64(0))
         hashes: Hashes = table[encoded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)]

@@ -186,6 +186,7 @@ class StickyPartitioner(Partitioner):
         if self.ports:
             chosen = [port for port in connected if port.name in self.ports]
         else:
+            # one port only: two that are divided round robin would pair tuples at random
             chosen = [port for port in connected if port.keyed] or connected[:1]
         in_turn = frozenset(port.name for port in chosen if not port.keyed)
         return [
@@ -233,6 +234,7 @@ class RoundRobinPartitioner(Partitioner):
     def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> list[Partition]:
         """Divide the first connected port among all partitions."""
         connected = [port.name for port in ports if port.connected][:1]
+        # equal partitions: who gets which tuple is decided by turn, not by partition
         return [Partition({}, frozenset(connected)) for _ in range(count)]
 
 

@@ -63,6 +63,7 @@ def maker(kind: pa.DataType) -> Make:  # noqa: PLR0911  one family of types afte
     if types.is_integer(kind):
         return _leaf(kind, _INTEGERS, _whole)
     if types.is_floating(kind):
+        # by way of 64 bits: `narrow_floats` says what may be rounded, Arrow would round anything
         wide = _leaf(pa.float64(), _FLOATS, _float)
         return wide if kind == pa.float64() else lambda values: narrow_floats(wide(values), kind)
     if types.is_decimal(kind):
@@ -114,12 +115,14 @@ def _leaf(
         made = [None if value is None else _converted(value, convert) for value in values]
         if converted is None:
             return pa.array(made, kind)
+        # as integers first: `datetime` has no nanoseconds
         return pa.array(made, converted).cast(kind)
 
     return make
 
 
 def _converted(value: Any, convert: Callable[[Any], object]) -> object:
+    # users pass cells of Arrow columns on
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     return None if value is None or type(value).__name__ in _MISSING else convert(value)

@@ -78,6 +78,7 @@ def mask(name: str, value: object) -> Any:  # noqa: PLR0911  a case each
     >>> mask("fs.s3a.access.key", "AKIA"), mask("partition_key", "symbol"), mask("max_tokens", 100)
     ('***', 'symbol', 100)
     """
+    # whatever its name is: the author has declared it a secret
     if isinstance(value, _SECRET_TYPES):
         return MASK
     if isinstance(value, dict):
@@ -87,6 +88,7 @@ def mask(name: str, value: object) -> Any:  # noqa: PLR0911  a case each
         }
     if type(value) in {list, tuple, set, frozenset}:
         return _parts(name, value)
+    # an unset secret is shown as such: that explains many a failure
     if value is None or isinstance(value, bool) or value in ("", b""):
         return value
     if is_secret(name):
@@ -174,6 +176,7 @@ def mask_text(text: str) -> str:
     >>> mask_text("Authorization: Basic YW5uOng=")
     'Authorization: ***'
     """
+    # what spans lines first: a pattern for one line would hide a part of it only
     text = _PEM.sub(rf"\1{MASK}\2", text)
     text = _HEADER.sub(rf"\1\2\3{MASK}", text)
     text = _spans_hidden(text, _URL_USER, _password_in_url)
