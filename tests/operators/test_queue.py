@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ridgeline import Application, InputPort, KeyedState, Operator, OperatorError, OutputPort, RidgelineError
 from ridgeline.operators import QueueInput, QueueOutput
 from ridgeline.operators._queue_files import LogWriter
+from ridgeline.plan.edits import RenameOperator, Repartition, SetProperty
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, SteppingClock, run_local
 
 
@@ -407,3 +408,48 @@ def test_the_backlog_in_tuples(tmp_path):
     status = run_local(reader(tmp_path / "queue")).watch.progress()
 
     assert json.dumps(status).count('"tuples"') >= 1
+
+
+# Changes while it runs ------------------------------------------------------------------------------------
+
+
+def test_partitions_properties_and_names_change_while_both_run(tmp_path):
+    rows, path = orders(12), tmp_path / "queue"
+    written = run_local(
+        writer(path, rows),
+        checkpoint=tmp_path / "writer",
+        windows=8,
+        changes={
+            2: [Repartition("divide", 3)],
+            4: [SetProperty("queue", "keep", "2h")],
+            6: [RenameOperator("queue", "published")],
+        },
+    )
+    read = run_local(
+        reader(path),
+        checkpoint=tmp_path / "reader",
+        windows=4,
+        changes={1: [Repartition("queue", 3)], 2: [RenameOperator("queue", "orders")]},
+    )
+    run_local(writer(path, rows), checkpoint=tmp_path / "writer")
+    last = run_local(reader(path), checkpoint=tmp_path / "reader")
+
+    for run in (written, read):
+        assert [change.state for change in run.changes] == ["APPLIED"] * len(run.changes)
+    assert sorted(read.collected("sink") + last.collected("sink")) == sorted(rows)
+    [registered] = (path / "readers").iterdir()
+    assert registered.name.startswith("board.orders-")
+
+
+def test_renamed_between_two_runs(tmp_path):
+    rows, path = orders(6), tmp_path / "queue"
+    run_local(writer(path, rows), checkpoint=tmp_path / "writer", windows=3)
+    app = Application("shop")
+    source = app.add_operator("source", ListInput(Order, in_windows(rows)))
+    divide = app.add_operator("divide", PassOn())
+    queue = app.add_operator("published", QueueOutput(path=path))
+    app.add_stream("orders", source.output, divide.orders)
+    app.add_stream("divided", divide.passed, queue.input)
+    run_local(app, checkpoint=tmp_path / "writer", rename={"queue": "published"})
+
+    assert sorted(read_all(path, tmp_path / "reader")) == sorted(rows)

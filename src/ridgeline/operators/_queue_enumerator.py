@@ -38,9 +38,10 @@ class Settings(NamedTuple):
 class QueueEnumerator(Enumerator):
     """Reads the log on the driver. A window takes what is there, up to a million rows or 64 MiB.
 
-    The offset of a window has five values. `first`: the first entry that it reads. `next`: the first one that
-    it does not. `rows`: all rows that were read up to its end. `ahead`: the rows that were left in the queue
-    when it began. `ended`: the writer has finished, and all is read.
+    The offset of a window has six values. `reader`: the name of the registration. `first`: the first entry
+    that it reads. `next`: the first one that it does not. `rows`: all rows that were read up to its end.
+    `ahead`: the rows that were left in the queue when it began. `ended`: the writer has finished, and all is
+    read.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -66,11 +67,17 @@ class QueueEnumerator(Enumerator):
         self._reader = LogReader(self._folder, first)
         self._name = f"{safe_name(context.application)}.{safe_name(context.operator)}-{context.run_id}"
         self._committed = first
+        self._forget_former_name(offset)
         self._mention_other_runs()
         self._register()
         self._end_listening = listen(self._settings.path, context.wake)
         self._thread = threading.Thread(target=self._watch, name="ridgeline-queue", daemon=True)
         self._thread.start()
+
+    def _forget_former_name(self, offset: Any) -> None:
+        """Remove the registration that this reader had before it was renamed."""
+        if offset is not None and offset["reader"] != self._name:
+            (self._folder.readers / f"{offset['reader']}.json").unlink(missing_ok=True)
 
     def _mention_other_runs(self) -> None:
         """Say in the log that the queue keeps rows for other runs of this operator, too."""
@@ -108,15 +115,21 @@ class QueueEnumerator(Enumerator):
                 break
         ahead = self._waiting[-1].total - read[-1].total if self._waiting and read else 0
         if not read and start is None:  # a restart begins at the same place, also at the latest one
-            return {"next": first, "rows": 0, "ahead": 0, "ended": False, "first": first}
+            return self._offset(first, first)
         if not read:
             return {**start, "ahead": 0} if start["ahead"] else start
+        rows += 0 if start is None else start["rows"]
+        ended = read[-1].end and not self._waiting
+        return self._offset(read[0].number, read[-1].number + 1, rows, ahead, ended=ended)
+
+    def _offset(self, first: int, end: int, rows: int = 0, ahead: int = 0, *, ended: bool = False) -> Any:
         return {
-            "next": read[-1].number + 1,
-            "rows": rows + (0 if start is None else start["rows"]),
+            "reader": self._name,
+            "first": first,
+            "next": end,
+            "rows": rows,
             "ahead": ahead,
-            "ended": read[-1].end and not self._waiting,
-            "first": read[0].number,
+            "ended": ended,
         }
 
     def _read_more(self) -> None:

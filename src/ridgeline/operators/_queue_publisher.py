@@ -127,7 +127,9 @@ class QueuePublisher(Publisher):
 
     def _resume(self, state: Any) -> None:
         """Append the entries of the last commit that are not in the log. Called by `open`."""
-        self._check_writer()
+        self._check_writer(state["operator"])
+        if state["operator"] != self._context.operator:  # it was renamed
+            self._take_over()
         self._staged = []
         self._recent = [Entry.of(entry) for entry in state["entries"]]
         self._ended = set(state["ended"])
@@ -139,10 +141,10 @@ class QueuePublisher(Publisher):
             raise RidgelineError(msg)
         self._append(missing)
 
-    def _check_writer(self) -> None:
-        """Raise RidgelineError if another run writes to the queue now."""
+    def _check_writer(self, operator: str) -> None:
+        """Raise RidgelineError if another run or operator writes to the queue now."""
         found = self._folder.description
-        if found.get("run_id") != self._context.run_id or found.get("operator") != self._context.operator:
+        if found.get("run_id") != self._context.run_id or found.get("operator") != operator:
             who = f"`{found.get('operator')}` of `{found.get('application')}`" if found else "nobody"
             msg = f"`{self._context.operator}` does not write to queue `{self._settings.path}` any more: "
             msg += f"{who} does; give each writer a `path` of its own"
@@ -177,6 +179,7 @@ class QueuePublisher(Publisher):
             raise self._failure(error) from error
         return {
             "path": self._settings.path,
+            "operator": self._context.operator,
             "next": number,
             "ended": sorted(self._ended),
             "entries": [*self._recent, *self._staged],
@@ -244,7 +247,7 @@ class QueuePublisher(Publisher):
         """Read the positions of the readers, and drop old entries."""
         self._looked = self._context.clock.monotonic()
         try:
-            self._check_writer()
+            self._check_writer(self._context.operator)
             self._full = self._drop(self._readers())
         except OSError as error:
             raise self._failure(error) from error
