@@ -110,6 +110,10 @@ class SimulatedNetwork:
     def hang_up(self, peer: Peer) -> None:
         """The slot is gone."""
 
+    def silent_seconds(self, _peer: Peer) -> float:
+        """All answer at once."""
+        return 0.0
+
     def close(self, seconds: float = 1.0) -> None:
         """Nothing is left open."""
 
@@ -171,6 +175,7 @@ class SimulatedSlots:
 
     listen = Listen()
     patience_seconds = 20.0
+    silent_seconds = 15.0
     given = ()
 
     def __init__(self, plan: Plan, places: int, moves: Callable[[int], bool]) -> None:
@@ -187,13 +192,28 @@ class SimulatedSlots:
     def release(self, _places: int | None = None) -> None:
         """Nothing was taken."""
 
-    def present(self) -> int:
+    def wanted(self, containers: int) -> int:
+        """As many as there are."""
+        return min(containers, self._places)
+
+    def claim_more(self, _places: int, _without: object = ()) -> int:
+        """There are no more."""
+        return 0
+
+    def most(self) -> int:
+        """All."""
+        return self._places
+
+    def present(self, _without: object = ()) -> int:
         """All are there."""
         return self._places
 
-    def offers(self) -> Mapping[str, Any]:
+    def capacities(self) -> Mapping[str, Any]:
         """There are no hosts to choose from."""
         return {}
+
+    def check_alive(self) -> None:
+        """They live as long as the driver."""
 
     def open_network(self, _secret: bytes) -> SimulatedNetwork:
         """STRAM's end."""
@@ -252,10 +272,17 @@ class _Jobs:
 
 
 class _NoSharing:
-    in_use = False
-
-    def place(self, _attempt: int, _hosts: object) -> None:
+    def place(self, _window_id: int, _attempt: int, _hosts: object) -> None:
         return None
+
+    def reported(self, _window_id: int, _bytes_out: int) -> None:
+        pass
+
+    def void(self) -> None:
+        pass
+
+    def committed(self, _window_id: int) -> None:
+        pass
 
     def close(self) -> None:
         pass
