@@ -18,7 +18,7 @@ class BalancedPartitioner(Partitioner):
     """Sticky by key on all keyed ports, cell by cell: a cell has the tuples with one `hash & (2**bits - 1)`.
 
     `owners`: the partition of each cell. `shared`: cells that several partitions share, each with these; its
-    tuples are dealt out among them. `balance` makes one of measured loads. With another number of partitions
+    tuples are divided among them. `balance` makes one of measured loads. With another number of partitions
     than `owners` names it moves as few cells as it can, so that all have as many.
 
     Example:

@@ -21,7 +21,7 @@ _UNSAID = (
 class PartitionKeys:
     """The keys of one partition on one port: it receives the tuples with `hash & mask` in `keys`.
 
-    Those in `shared` are dealt out among all partitions that share them.
+    Those in `shared` are divided evenly among all partitions that share them.
 
     Example:
         >>> from ridgeline import PartitionKeys, stable_hash
