@@ -364,14 +364,12 @@ class _Arrivals:
         """
         times, found = self._times, self._times.containers[container]
         source, position = self._topology.by_id[upstream].container, times.operators[upstream].ended
-        pieces: list[tuple[float, float]] = []
         sent = min(times.containers[source].ended, found.ready) if source in times.containers else position
-        for sibling in self._topology.containers[source]:
-            turn = times.operators.get(sibling)
-            if turn is not None and turn.ended > position:
-                pieces.append((position, min(turn.began, sent)))
-                position = turn.ended
-        pieces.append((position, sent))
+        members = self._topology.containers[source]
+        after = (times.operators.get(one) for one in members[members.index(upstream) + 1 :])
+        siblings = sum(max(0.0, turn.ended - turn.began) for turn in after if turn is not None)
+        # The turns of siblings as a sum, as in `_arrivals`: else both would differ where a clock is off.
+        pieces = [(position, sent - min(siblings, max(0.0, sent - position)))]
         position = max(sent, self._last_of(container))
         for began, ended in found.busy_times:
             pieces.append((position, began))
