@@ -106,6 +106,8 @@ ELSEWHERE = {
     "FileOutput": "operators/test_partitions.py::test_written_rows_do_not_depend_on_partitions",
     "FileReplayInput": "operators/test_file_replay_input.py::test_any_split_into_windows_and_partitions_"
     "gives_all_rows_once_and_in_order",
+    "QueueInput": "operators/test_queue.py::test_every_tuple_once_and_in_the_order_of_its_key",
+    "QueueOutput": "operators/test_queue.py::test_every_tuple_once_and_in_the_order_of_its_key",
     "RandomEventGenerator": "operators/test_random_event_generator.py::test_the_sequence_is_the_same_for_any_"
     "number_of_partitions",
     "RoundRobinHashMap": "operators/test_round_robin_hash_map.py::test_each_partition_groups_the_values_that_"

@@ -406,7 +406,7 @@ def test_values_carried_by_partitions_become_one_group(tmp_path: Path) -> None:
 INPUTS = {"FileReplayInput", "RandomEventGenerator", "SparkInput"}  # what they hold is the same in all
 ELSEWHERE = {"Delay", "RoundRobinHashMap", "Sampler"}
 ALONE = {"SqlQuery"}  # has one partition only
-AT_BORDERS = {"FileOutput", "SparkOutput"}  # nothing is held between application windows
+AT_BORDERS = {"FileOutput", "QueueOutput", "SparkOutput"}  # nothing is held between application windows
 
 
 def test_each_operator_of_the_library_that_holds_state_has_a_case() -> None:
