@@ -4,14 +4,25 @@ import json
 import shutil
 import threading
 from collections import defaultdict
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
-from ridgeline import Application, InputPort, KeyedState, Operator, OperatorError, OutputPort, RidgelineError
+from ridgeline import (
+    Application,
+    InputPort,
+    KeyedState,
+    Operator,
+    OperatorError,
+    OutputPort,
+    PublisherContext,
+    RidgelineError,
+)
 from ridgeline.operators import QueueInput, QueueOutput
 from ridgeline.operators._queue_files import LogWriter
 from ridgeline.plan.edits import RenameOperator, Repartition, SetProperty
@@ -35,7 +46,9 @@ class PassOn(Operator):
 
 
 class Number(Operator):
-    """Fails if an order of a customer comes twice, is missing, or comes out of order."""
+    """Fails if an order of a customer comes twice, is missing, or comes out of order; or if `broken`."""
+
+    broken: bool = False
 
     orders = InputPort(Order, key="customer")
     numbered = OutputPort(Order)
@@ -43,6 +56,9 @@ class Number(Operator):
 
     @orders.process
     def check(self, order):
+        if self.broken:
+            msg = "as the test asked"
+            raise ValueError(msg)
         expected = self.last[order.customer] + 1
         if order.number != expected:
             msg = f"customer {order.customer}: order {order.number} came, {expected} was due"
@@ -113,7 +129,7 @@ def test_two_readers_have_it_all(tmp_path):
         assert sorted(run.collected("sink")) == sorted(rows)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_stops_kills_and_other_partitions_on_both_sides(tmp_path, seed):
     random = Random(seed)
@@ -453,3 +469,41 @@ def test_renamed_between_two_runs(tmp_path):
     run_local(app, checkpoint=tmp_path / "writer", rename={"queue": "published"})
 
     assert sorted(read_all(path, tmp_path / "reader")) == sorted(rows)
+
+
+def test_a_change_of_the_reader_that_is_taken_back_loses_nothing(tmp_path):
+    rows, path = orders(12), tmp_path / "queue"
+    run_local(writer(path, rows), checkpoint=tmp_path / "writer", windows=4)
+    app = reader(path)
+    first = run_local(app, checkpoint=tmp_path / "reader", windows=1)
+    run_local(writer(path, rows), checkpoint=tmp_path / "writer")
+    changes = {1: [SetProperty("check", "broken", True)]}
+    rest = run_local(app, checkpoint=tmp_path / "reader", changes=changes)
+
+    [change] = rest.changes
+    assert change.state == "REFUSED"
+    assert sorted(first.collected("sink") + rest.collected("sink")) == sorted(rows)
+
+
+def test_a_publisher_that_is_opened_again_leaves_the_segments_of_living_containers(tmp_path):
+    run_local(writer(tmp_path / "queue", orders(2)), checkpoint=tmp_path / "writer", windows=1)
+    of_container = tmp_path / "queue/segments/p0-new.segment"
+    description = json.loads((tmp_path / "queue/queue.json").read_text())
+    context = PublisherContext(
+        application="shop",
+        operator="queue",
+        run_id=description["run_id"],
+        clock=SteppingClock(),
+        console=Console(),
+        staging="",
+        spark=lambda: None,
+        epoch=description["epoch"],
+        check_owner=lambda: None,
+    )
+    of_container.touch()
+    publisher = QueueOutput(path=str(tmp_path / "queue")).publisher()
+    publisher.open(context, None)
+    assert of_container.exists()
+
+    publisher.open(replace(context, epoch=context.epoch + 1), None)
+    assert not of_container.exists()

@@ -64,7 +64,7 @@ class QueueEnumerator(Enumerator):
             msg += "that writes to it (`QueueOutput`) first, or correct `path`"
             raise RidgelineError(msg)
         first = self._beginning() if offset is None else int(offset["next"])
-        self._reader = LogReader(self._folder, first)
+        self._reader, self._position = LogReader(self._folder, first), first
         self._name = f"{safe_name(context.application)}.{safe_name(context.operator)}-{context.run_id}"
         self._committed = first
         self._forget_former_name(offset)
@@ -102,7 +102,10 @@ class QueueEnumerator(Enumerator):
 
     def advance(self, window_id: int, start: Any) -> Any:
         """The entries that are there, as many as a window may have."""
-        first = self._reader.next
+        first = self._position if start is None else int(start["next"])
+        if first != self._position:  # windows that were begun are void: they are read again
+            self._reader, self._position = LogReader(self._folder, first), first
+            self._waiting.clear()
         self._read_more()
         read: list[Entry] = []
         rows = size = 0
@@ -118,9 +121,10 @@ class QueueEnumerator(Enumerator):
             return self._offset(first, first)
         if not read:
             return {**start, "ahead": 0} if start["ahead"] else start
+        self._position = read[-1].number + 1
         rows += 0 if start is None else start["rows"]
         ended = read[-1].end and not self._waiting
-        return self._offset(read[0].number, read[-1].number + 1, rows, ahead, ended=ended)
+        return self._offset(read[0].number, self._position, rows, ahead, ended=ended)
 
     def _offset(self, first: int, end: int, rows: int = 0, ahead: int = 0, *, ended: bool = False) -> Any:
         return {

@@ -130,8 +130,6 @@ class LogReader:
         self._first: int | None = None
         """The file that it is in, by its first entry."""
         self._place = 0
-        self._skipped = 0
-        """The number of the entry at `_place`."""
 
     def read(self, limit: int = ROLL_ENTRIES) -> list[Entry]:
         """The next entries that are there, at most so many.
@@ -157,7 +155,7 @@ class LogReader:
         if firsts[0] > self.next:
             raise LostError(self._folder.root, self.next, firsts[0])
         self._first = max(first for first in firsts if first <= self.next)
-        self._place, self._skipped = 0, self._first
+        self._place = 0
         return self._first
 
     def _follow(self, first: int) -> bool:
@@ -166,7 +164,7 @@ class LogReader:
             return True
         if first == self.next or not self._folder.log_file(self.next).exists():
             return False
-        self._first, self._place, self._skipped = self.next, 0, self.next
+        self._first, self._place = self.next, 0
         return True
 
     def _read_file(self, first: int, limit: int) -> list[Entry]:
@@ -178,14 +176,20 @@ class LogReader:
                 file.seek(self._place)
                 while len(found) < limit and (line := file.readline()).endswith(b"\n"):
                     self._place += len(line)
-                    self._skipped += 1
-                    if self._skipped > self.next:
+                    if self._number(path, line) >= self.next:  # else it was read, or a driver wrote it again
                         found.append(self._entry(path, line))
                         self.next += 1
         except FileNotFoundError:  # dropped: another one may have the next entry
             self._first = None
             return []
         return found
+
+    def _number(self, path: Path, line: bytes) -> int:
+        """The number of an entry, without the rest of it."""
+        try:
+            return int(line[1 : line.index(b",")])
+        except ValueError as error:
+            raise damaged(path, f"a line before entry {self.next} is no entry ({error})") from None
 
     def _entry(self, path: Path, line: bytes) -> Entry:
         try:

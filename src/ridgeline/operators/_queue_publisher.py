@@ -104,7 +104,10 @@ class QueuePublisher(Publisher):
                 self._begin()
             else:
                 self._resume(state)
-            self._remove_strays()
+            if self._description.get("epoch") != context.epoch:  # no container of this driver writes yet
+                self._remove_strays()
+                self._description["epoch"] = context.epoch
+                self._folder.describe(self._description)
         except OSError as error:
             raise self._failure(error) from error
         self._look()
@@ -207,6 +210,7 @@ class QueuePublisher(Publisher):
         """Append what was staged up to this window."""
         due = [entry for entry in self._staged if entry.window <= window_id]
         if due:
+            self._context.check_owner()
             self._staged = [entry for entry in self._staged if entry.window > window_id]
             self._append(due)
             self._recent += due
