@@ -34,6 +34,8 @@ KEYS = 11
 MARK = 99
 """The key of marks."""
 MOST_PARTITIONS = 5
+WRAP = 2**61 - 1
+"""Values are taken modulo it: sums of sums of sums outgrow 64 bits in some thousand windows."""
 Collector = Callable[[str], Operator]
 
 
@@ -81,7 +83,7 @@ class Sums(Operator):
 
     @input.process
     def add(self, number: Number) -> None:
-        self.sums[number.key] += self.factor * number.value
+        self.sums[number.key] = (self.sums[number.key] + self.factor * number.value) % WRAP
         self.seen[number.key] = True
 
     def end_window(self) -> None:
@@ -94,7 +96,7 @@ class Doubled(Sums):
 
     def end_window(self) -> None:
         for key in list(self.seen):
-            self.output.emit(Number(key, 2 * self.sums[key]))
+            self.output.emit(Number(key, 2 * self.sums[key] % WRAP))
 
 
 class Scaled(Operator):
@@ -106,7 +108,7 @@ class Scaled(Operator):
 
     @input.process
     def scale(self, number: Number) -> None:
-        self.output.emit(Number(number.key, self.factor * number.value))
+        self.output.emit(Number(number.key, self.factor * number.value % WRAP))
 
 
 class Spans(Operator):
@@ -121,11 +123,11 @@ class Spans(Operator):
 
     @input.process
     def add(self, number: Number) -> None:
-        self.now[number.key] += self.factor * number.value
+        self.now[number.key] = (self.now[number.key] + self.factor * number.value) % WRAP
 
     def end_window(self) -> None:
         for key, value in list(self.now.items()):
-            self.output.emit(Number(key, self.before[key] + value))
+            self.output.emit(Number(key, (self.before[key] + value) % WRAP))
             self.before[key] = value
 
 
@@ -147,21 +149,21 @@ class Node:
     def run(self, window: int, given: Iterable[tuple[int, int]], *, last: bool) -> list[tuple[int, int]]:
         """What it emits in a window. The last one ends application windows too."""
         if self.kind == "Scaled":
-            return [(key, self.factor * value) for key, value in given]
+            return [(key, self.factor * value % WRAP) for key, value in given]
         if self.kind == "Spans":
             for key, value in given:
-                self.now[key] = self.now.get(key, 0) + self.factor * value
+                self.now[key] = (self.now.get(key, 0) + self.factor * value) % WRAP
             if (window + 1) % self.span and not last:
                 return []
-            found = [(key, self.sums.get(key, 0) + value) for key, value in self.now.items()]
+            found = [(key, (self.sums.get(key, 0) + value) % WRAP) for key, value in self.now.items()]
             self.sums |= self.now
             self.now = {}
             return found
         touched: dict[int, None] = {}
         for key, value in given:
-            self.sums[key] = self.sums.get(key, 0) + self.factor * value
+            self.sums[key] = (self.sums.get(key, 0) + self.factor * value) % WRAP
             touched[key] = None
-        return [(key, self.sums[key] * (2 if self.kind == "Doubled" else 1)) for key in touched]
+        return [(key, self.sums[key] * (2 if self.kind == "Doubled" else 1) % WRAP) for key in touched]
 
 
 class Model:
