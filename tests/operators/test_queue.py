@@ -24,7 +24,8 @@ from ridgeline import (
     RidgelineError,
 )
 from ridgeline.operators import QueueInput, QueueOutput
-from ridgeline.operators._queue_files import LogWriter
+from ridgeline.operators._queue_files import LogWriter, QueueFolder
+from ridgeline.operators._queue_publisher import QueuePublisher
 from ridgeline.plan.edits import RenameOperator, Repartition, SetProperty
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, SteppingClock, run_local
 
@@ -507,3 +508,32 @@ def test_a_publisher_that_is_opened_again_leaves_the_segments_of_living_containe
 
     publisher.open(replace(context, epoch=context.epoch + 1), None)
     assert not of_container.exists()
+
+
+def test_a_queue_that_was_replaced_by_another_is_refused(tmp_path):
+    path = tmp_path / "queue"
+    run_local(writer(path, orders(6)), checkpoint=tmp_path / "writer", windows=4)
+    run_local(reader(path), checkpoint=tmp_path / "reader", windows=2)
+    shutil.rmtree(path)
+    run_local(writer(path, orders(2)))
+
+    with pytest.raises(RidgelineError, match="holds another queue than the one that this run has read"):
+        run_local(reader(path), checkpoint=tmp_path / "reader", windows=2)
+
+
+def test_a_writer_that_was_replaced_between_two_looks_appends_nothing(tmp_path, monkeypatch):
+    path, stage = tmp_path / "queue", QueuePublisher.stage
+
+    def replaced(self, window_id, values):
+        if window_id == 2:
+            folder = QueueFolder(str(path))
+            folder.describe({**folder.description, "run_id": "another"})
+        return stage(self, window_id, values)
+
+    monkeypatch.setattr("ridgeline.operators._queue_publisher._LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr(QueuePublisher, "stage", replaced)
+    with pytest.raises(RidgelineError, match="does not write to queue"):
+        run_local(writer(path, orders(6)))
+
+    [log] = (path / "log").iterdir()
+    assert len(log.read_text().splitlines()) == 2

@@ -38,10 +38,10 @@ class Settings(NamedTuple):
 class QueueEnumerator(Enumerator):
     """Reads the log on the driver. A window takes what is there, up to a million rows or 64 MiB.
 
-    The offset of a window has six values. `reader`: the name of the registration. `first`: the first entry
-    that it reads. `next`: the first one that it does not. `rows`: all rows that were read up to its end.
-    `ahead`: the rows that were left in the queue when it began. `ended`: the writer has finished, and all is
-    read.
+    The offset of a window has seven values. `queue`: the id of the queue. `reader`: the name of the
+    registration. `first`: the first entry that it reads. `next`: the first one that it does not. `rows`: all
+    rows that were read up to its end. `ahead`: the rows that were left in the queue when it began. `ended`:
+    the writer has finished, and all is read.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -57,11 +57,18 @@ class QueueEnumerator(Enumerator):
     def open(self, context: EnumeratorContext, offset: Any) -> None:
         """Find the place in the log, and register as a reader. Raises RidgelineError if there is no queue."""
         self._context = context
-        if not self._folder.description:
+        description = self._folder.description
+        if not description:
             msg = (
                 f"`{context.operator}`: there is no queue in `{self._settings.path}`; start the application "
             )
             msg += "that writes to it (`QueueOutput`) first, or correct `path`"
+            raise RidgelineError(msg)
+        self._queue = description["id"]
+        if offset is not None and offset["queue"] != self._queue:
+            what = f"`{self._settings.path}` holds another queue than the one that this run has read"
+            msg = f"`{context.operator}`: {what}; put the former one back, "
+            msg += "or begin with the new one on a fresh checkpoint"
             raise RidgelineError(msg)
         first = self._beginning() if offset is None else int(offset["next"])
         self._reader, self._position = LogReader(self._folder, first), first
@@ -128,6 +135,7 @@ class QueueEnumerator(Enumerator):
 
     def _offset(self, first: int, end: int, rows: int = 0, ahead: int = 0, *, ended: bool = False) -> Any:
         return {
+            "queue": self._queue,
             "reader": self._name,
             "first": first,
             "next": end,

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.files import sync_folder
+from ridgeline.api.support.files import sync_above, sync_folder
 
 ROLL_ENTRIES = 4096
 """A file of the log has at most so many entries: what is dropped is dropped by the file."""
@@ -83,7 +83,7 @@ class QueueFolder:
         for folder in (self.log, self.segments, self.readers):
             folder.mkdir(parents=True, exist_ok=True)
         sync_folder(str(self.root))
-        sync_folder(str(self.root.parent))
+        sync_above(str(self.root))
 
     @property
     def description(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import threading
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -126,6 +127,7 @@ class QueuePublisher(Publisher):
             "operator": self._context.operator,
             "run_id": self._context.run_id,
         }
+        self._description.setdefault("id", uuid.uuid4().hex)
         self._folder.describe(self._description)
 
     def _resume(self, state: Any) -> None:
@@ -211,6 +213,7 @@ class QueuePublisher(Publisher):
         due = [entry for entry in self._staged if entry.window <= window_id]
         if due:
             self._context.check_owner()
+            self._check_writer(self._context.operator)
             self._staged = [entry for entry in self._staged if entry.window > window_id]
             self._append(due)
             self._recent += due

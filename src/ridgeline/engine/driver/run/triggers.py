@@ -207,9 +207,9 @@ class QueryTrigger:
         return tuple(_containers(self._run.plan, logical.name) for logical in self._sources)
 
     def _wait_while_paused(self, limits: Limits) -> None:
-        """A micro-batch has come: hold it back while no window is wanted."""
+        """A micro-batch has come: hold it back while no window is wanted, or an output is full."""
         self._run.take_changes()
-        while self._run.paused and not limits.reached:
+        while (self._run.paused or self._run.held_back is not None) and not limits.reached:
             self._run.wait_until_due(_READ_SECONDS)
             self._run.take_changes()
         if limits.reached:
