@@ -27,6 +27,7 @@ from ridgeline import (
 from ridgeline.api.operator import operator_type
 from ridgeline.operators import (
     ConsolidatorKeyVal,
+    Deduplicate,
     FileOutput,
     Filter,
     Map,
@@ -97,6 +98,8 @@ CASES = {
     ),
     "sampled": Case(lambda: Sampler(share=0.5), "output", of_parts=True),
     "sampled_by_key": Case(lambda: Sampler(share=0.5, key="key", seed=3), "output", of_parts=True),
+    "deduplicated": Case(lambda: Deduplicate("key"), "output", "input"),
+    "deduplicated_within": Case(lambda: Deduplicate("key", within="2s"), "output", "input", timed=True),
     "tumbling": windowed(tumbling("4s")),
     "sliding": windowed(sliding("6s", "2s")),
     "session": windowed(session("2s")),

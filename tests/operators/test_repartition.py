@@ -16,6 +16,7 @@ from ridgeline.api.errors import StateError
 from ridgeline.api.operator import operator_type
 from ridgeline.operators import (
     ConsolidatorKeyVal,
+    Deduplicate,
     Delay,
     RangeKeyVal,
     RoundRobinHashMap,
@@ -263,6 +264,27 @@ def joined() -> list[tuple[Any, ...]]:
     return found
 
 
+def firsts() -> list[tuple[Any, ...]]:
+    found: dict[str, int] = {}
+    for rows in WINDOWS:
+        found = dict(rows[::-1]) | found
+    return list(found.items())
+
+
+def firsts_within(seconds: int) -> Any:
+    def expected() -> list[tuple[Any, ...]]:
+        last: dict[str, int] = {}
+        found = []
+        for number, rows in enumerate(WINDOWS):
+            for key, value in rows:
+                if number - last.get(key, -seconds) >= seconds:
+                    last[key] = number
+                    found.append((key, f"c{value % 3}", value, START + timedelta(seconds=number)))
+        return found
+
+    return expected
+
+
 CASES: dict[str, tuple[Any, str, str, dict[str, Any], Any]] = {
     "sum": (SumKeyVal, "data", "sum", {}, each_window(sums)),
     "cumulative_sum": (lambda: SumKeyVal(cumulative=True), "data", "sum", {}, lambda: summed(WINDOWS)),
@@ -294,6 +316,14 @@ CASES: dict[str, tuple[Any, str, str, dict[str, Any], Any]] = {
     "tumbling": (windowed(tumbling("4s")), "input", "output", {}, in_windows(4, 4, 1)),
     "sliding": (windowed(sliding("6s", "2s")), "input", "output", {}, in_windows(6, 2, 1)),
     "session": (windowed(session("2s")), "input", "output", {}, in_sessions(2)),
+    "deduplicated": (lambda: Deduplicate("key"), "input", "output", {}, firsts),
+    "deduplicated_within": (
+        lambda: Deduplicate("key", within="3s"),
+        "input",
+        "output",
+        {},
+        firsts_within(3),
+    ),
     "sliding_sum": (SumKeyVal, "data", "sum", SLIDING, slid(sums, 4)),
     "sliding_range": (lambda: RangeKeyVal(schema=Range), "data", "range", SLIDING, slid(ranges, 4)),
     "sliding_top": (lambda: TopN(by="value", size=3), "data", "top", SLIDING, slid(best, 4)),
@@ -314,7 +344,9 @@ def application(name: str, partitions: int) -> Application:
     make, entry, leaving, attributes, _ = CASES[name]
     app = Application("moved", window="1s")
     made = make()
-    source = app.add_operator("source", records() if isinstance(made, Windowed) else pairs())
+    source = app.add_operator(
+        "source", records() if isinstance(made, Windowed) or vars(made).get("within") else pairs()
+    )
     one = app.add_operator("one", made, partitions=partitions, **attributes)
     sink = app.add_operator("sink", CollectorSink())
     table = [one.table] if isinstance(made, Table) else []

@@ -5,6 +5,7 @@ from ridgeline.operators._windows import Session, Sliding, session, sliding, tum
 from ridgeline.operators.bucket_test import BucketCounts, BucketDifference, BucketTest
 from ridgeline.operators.console_output import ConsoleOutput
 from ridgeline.operators.consolidator_key_val import ConsolidatorKeyVal
+from ridgeline.operators.deduplicate import Deduplicate
 from ridgeline.operators.delay import Delay
 from ridgeline.operators.file_output import FileOutput
 from ridgeline.operators.file_replay_input import FileReplayInput
@@ -30,6 +31,7 @@ __all__ = [
     "BucketTest",
     "ConsoleOutput",
     "ConsolidatorKeyVal",
+    "Deduplicate",
     "Delay",
     "FileOutput",
     "FileReplayInput",

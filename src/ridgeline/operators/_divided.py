@@ -1,0 +1,142 @@
+"""The base of operators that are divided by columns which their constructor gets."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Self
+
+import pyarrow as pa
+
+from ridgeline.api import Operator, RidgelineError, Schema, SchemaError
+from ridgeline.api.codec import hash_columns
+from ridgeline.api.errors import did_you_mean
+from ridgeline.api.operator import named_properties, operator_type
+from ridgeline.api.times import Microseconds, no_times
+from ridgeline.operators._window_parts import key_codes
+from ridgeline.operators.key_value import Index, distinct, refuse_strays
+
+Columns = str | tuple[str, ...] | list[str]
+"""A column, or several."""
+
+
+def columns_of(key: Columns | None) -> tuple[str, ...]:
+    """The names of key columns, in order."""
+    if not key:
+        return ()
+    return (key,) if isinstance(key, str) else tuple(key)
+
+
+class DividedOperator(Operator):
+    """An operator whose input ports are divided by columns that its properties name.
+
+    A port's key belongs to its class. So an operator with given keys is of a subclass, made once for each.
+    State that is kept by key has the value of one column as its key, or the tuple of several.
+    """
+
+    def __new__(cls, *values: Any, **properties: Any) -> Self:
+        """An operator of the class with these keys."""
+        given = dict(properties)
+        if values:
+            given = dict(named_properties(cls.__name__, operator_type(cls).positional, values, properties))
+        keys = {port: columns for port, columns in cls.keys_of(given).items() if columns}
+        own: Any = cls
+        if keys and cls is _base(cls):
+            own = divided(own, tuple(keys.items()))
+        made: Self = super().__new__(own)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (_base(type(self)), _keys(type(self))), self.__getstate__()
+
+    @classmethod
+    def keys_of(cls, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+        """The key columns of each input port, by the given properties; none for a port that all get."""
+        return {"input": columns_of(given.get("key"))}
+
+    def key_faults(self, *names: str) -> list[tuple[str, object, str]]:
+        """Refuse keys that were changed after the operator was made. `names`: of the properties."""
+        keys = {port: columns for port, columns in self.keys_of(vars(self)).items() if columns}
+        if keys == dict(_keys(type(self))):
+            return []
+        rule = "cannot be changed from outside; give it in the application"
+        return [(name, vars(self).get(name), rule) for name in names]
+
+    def refuse_strays(self, batch: pa.RecordBatch, names: Sequence[str]) -> None:
+        """Raise RidgelineError for a key in a partition that does not own it."""
+        if self.context.partitions > 1 and len(batch):
+            hashes = hash_columns(batch, names)
+            refuse_strays(self, hashes, lambda row: row_keys(batch.slice(row, 1), names)[1][0])
+
+    def record_times(self, batch: pa.RecordBatch, what: str) -> Microseconds:
+        """The times of the batch being processed, `NO_TIME` for a record without one.
+
+        `what`: for which purpose, as a part of a sentence. Raises RidgelineError in a plan without times.
+        """
+        if self.context.engine.record_times is None:
+            remedy = "declare `timestamp` and `lateness` at the input operators"
+            message = f"`{self.context.name}` {what} by their times, but they have none; {remedy}"
+            raise RidgelineError(message)
+        times = self.context.batch_times()
+        return no_times(len(batch)) if times is None else times
+
+
+def row_keys(batch: pa.RecordBatch, names: Sequence[str]) -> tuple[Index, list[Any]]:
+    """For each row the number of its key, and the distinct keys in order of appearance for one column.
+
+    A key is a value, or the tuple of several. All NaN are one key.
+    """
+    if len(names) == 1:
+        values, codes = distinct(batch.column(names[0]))
+        listed = [math.nan if value != value else value for value in values.to_pylist()]  # noqa: PLR0124  a NaN
+        return codes, listed
+    codes, keys = key_codes([batch.column(name) for name in names])
+    return codes, list(keys)
+
+
+def check_columns(schema: Schema, names: Sequence[str], what: str) -> None:
+    """Raise SchemaError for a column that a stream lacks. `what`: which property names it."""
+    if schema.pickled:
+        msg = f"{what} names columns, but tuples of `object` have none; give the port before it a schema"
+        raise SchemaError(msg)
+    for name in names:
+        if name not in schema.arrow.names:
+            hint = did_you_mean(name, schema.arrow.names)
+            msg = f"{what} names `{name}`, which the stream {schema.arrow.names} does not have; {hint}"
+            raise SchemaError(msg)
+
+
+def _base(cls: type) -> type:
+    """The class without keys of a class that `divided` made."""
+    found: type = vars(cls).get("_undivided", cls)
+    return found
+
+
+def _keys(cls: type) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    found: tuple[tuple[str, tuple[str, ...]], ...] = vars(cls).get("_divided_by", ())
+    return found
+
+
+@cache
+def divided(base: type, keys: tuple[tuple[str, tuple[str, ...]], ...]) -> type:
+    """The class of operators whose ports have these keys."""
+    declared = operator_type(base)
+    body: dict[str, Any] = {
+        "__module__": base.__module__,
+        "__qualname__": base.__qualname__,
+        "__doc__": base.__doc__,
+        "_undivided": base,
+        "_divided_by": keys,
+    }
+    for port, columns in keys:
+        body[port] = copy.copy(declared.inputs[port])
+        body[port].key = columns[0] if len(columns) == 1 else columns
+    return type(base.__name__, (base,), body)
+
+
+def _made(base: type, keys: tuple[tuple[str, tuple[str, ...]], ...]) -> Operator:
+    """An operator without properties, to be filled."""
+    made: Operator = object.__new__(divided(base, keys) if keys else base)
+    return made

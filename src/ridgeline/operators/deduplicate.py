@@ -1,0 +1,168 @@
+"""Leave out tuples whose key has come before."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ridgeline.api import InputPort, KeyedState, OutputPort, State
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.support.duration import FORMS, duration_faults, parse_duration
+from ridgeline.api.times import LATEST, NO_TIME, Microseconds
+from ridgeline.operators._divided import Columns, DividedOperator, columns_of, row_keys
+from ridgeline.operators._window_parts import filtered, first_rows
+from ridgeline.operators.key_value import Index, distinct
+
+_NEVER = np.iinfo(np.int64).min
+_SWEEPS = 8
+"""So often within a time to live the keys whose time is over are looked for."""
+_SWEPT_NEVER = np.iinfo(np.int64).max
+
+
+class Deduplicate(DividedOperator):
+    """Pass on the first tuple of each key, and leave out the others.
+
+    Input: any stream with columns. Output `output`: the first tuples, in their order. Output `duplicates`:
+    the others. `key`: a column, or several. Equal keys are one key, see docs/values.md; null is a key too.
+
+    `within`: the time to live. A tuple is left out if a tuple of its key was passed on less than `within`
+    before it; None: ever before. So a key comes at most once within this time. `by` says which time counts.
+    "record": that of the records; an older record of a key that is held is left out too. One without a time
+    counts as of the watermark. "clock": the time at which windows begin. By record, raises RidgelineError if
+    the stream has no times.
+
+    State: each key is held exactly, with one time of 8 bytes. With `within` it goes at most an eighth of
+    that time after its end, by the watermark or the clock. A late record whose key is gone is passed on.
+
+    Partitions: by key. Round robin is refused with RidgelineError: equal keys would not meet.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import Deduplicate
+        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+        >>> class Payment(NamedTuple):
+        ...     id: int
+        ...     cents: int
+        >>> items = [(1, 100), (2, 5), (1, 100), END_WINDOW, (2, 5), (3, 7)]
+        >>> app = Application("payments")
+        >>> source = app.add_operator("source", ListInput(Payment, items))
+        >>> once = app.add_operator("once", Deduplicate(key="id"))
+        >>> sink = app.add_operator("sink", CollectorSink(Payment))
+        >>> app.add_stream("payments", source.output, once.input)
+        >>> app.add_stream("once", once.output, sink.input)
+        >>> [payment.id for payment in run_local(app).collected("sink")]
+        [1, 2, 3]
+    """
+
+    input = InputPort(Any)
+    output = OutputPort(Any)
+    duplicates = OutputPort(Any, optional=True)
+
+    key: Columns
+    within: float | str | None = None
+    by: Literal["record", "clock"] = "record"
+
+    passed = KeyedState(int, default=_NEVER)
+    """By key, when its last tuple was passed on, in microseconds since 1970; 0 without `within`."""
+    sweep_at = State(_SWEPT_NEVER, moves="least")
+    """When keys whose time is over are looked for next."""
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse a key that was changed, and a time to live that is none."""
+        faults = [*self.key_faults("key"), *duration_faults(self, "within")]
+        if not faults and self.within is not None and round(parse_duration(self.within) * 1_000_000) <= 0:
+            faults.append(("within", self.within, f"must be more than 0; {FORMS}"))
+        return faults
+
+    def setup(self, context: OperatorContext) -> None:
+        """Read the durations."""
+        self.names = columns_of(self.key)
+        self.live = None if self.within is None else round(parse_duration(self.within) * 1_000_000)
+
+    @property
+    def _now(self) -> int:
+        context = self.context
+        return context.watermark_microseconds if self.by == "record" else context.window_time_microseconds
+
+    @input.process_batch
+    def sift(self, batch: pa.RecordBatch) -> None:
+        """Pass on the rows of a batch whose keys are new."""
+        self.refuse_strays(batch, self.names)
+        codes, keys = self._keys(batch)
+        if self.live is None:
+            firsts = first_rows(codes, len(keys))
+            new = self.passed.get_many(keys) == _NEVER
+            kept = np.zeros(len(batch), np.bool_)
+            kept[firsts[new]] = True
+            if new.any():
+                named = keys[new] if isinstance(keys, np.ndarray) else _chosen(keys, new)
+                self.passed.put_many(named, np.zeros(int(new.sum()), np.int64))
+        else:
+            kept = self._sift_timed(batch, codes, keys, self.live)
+        if kept.all():
+            self.output.emit_batch(batch)
+            return
+        self.output.emit_batch(filtered(batch, kept), rows=kept)
+        self.duplicates.emit_batch(filtered(batch, ~kept), rows=~kept)
+
+    def _keys(self, batch: pa.RecordBatch) -> tuple[Index, Any]:
+        """For each row the number of its key, and the keys; whole numbers as an array."""
+        column = batch.column(self.names[0])
+        if len(self.names) == 1 and pa.types.is_signed_integer(column.type) and not column.null_count:
+            values, codes = distinct(column)
+            return codes, values.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        return row_keys(batch, self.names)
+
+    def _sift_timed(self, batch: pa.RecordBatch, codes: Index, keys: Any, live: int) -> npt.NDArray[np.bool_]:
+        """Which rows are passed on, where keys live for so many microseconds."""
+        if self.by == "clock":
+            times: Microseconds = np.full(len(batch), self.context.window_time_microseconds)
+        else:
+            times = self.record_times(batch, "forgets keys")
+            times = np.where(times == NO_TIME, max(self._now, 0), times)
+        last = self.passed.get_many(keys)
+        kept = np.zeros(len(batch), np.bool_)
+        if not len(batch):
+            return kept
+        order = np.argsort(codes, kind="stable")
+        begins = np.searchsorted(codes[order], np.arange(len(keys)))
+        ends = np.append(begins[1:], len(batch))
+        # the first row of each key that may be passed on, for all keys at once, until none has any
+        at, until, newest = begins.copy(), last.copy(), np.maximum.reduceat(times[order], begins)
+        active = np.arange(len(keys))
+        while len(active):
+            rows = order[at[active]]
+            due = (until[active] == _NEVER) | (times[rows] >= until[active] + live)
+            kept[rows[due]] = True
+            until[active[due]] = times[rows[due]]
+            at[active] += 1
+            left = (at[active] < ends[active]) & (newest[active] >= until[active] + live)
+            active = active[left | (until[active] == _NEVER)]
+        changed = until != last
+        if changed.any():
+            named = keys[changed] if isinstance(keys, np.ndarray) else _chosen(keys, changed)
+            self.passed.put_many(named, until[changed])
+            self.sweep_at = min(self.sweep_at, int(until[changed].min()) + live)
+        return kept
+
+    def end_window(self) -> None:
+        """Forget the keys whose time is over."""
+        now = self._now
+        if self.live is None or now < self.sweep_at:
+            return
+        if now >= LATEST:
+            self.passed.clear()
+            self.sweep_at = _SWEPT_NEVER
+            return
+        over = [key for key, time in self.passed.items() if time + self.live <= now]
+        for key in over:
+            del self.passed[key]
+        self.sweep_at = now + max(1, self.live // _SWEEPS) if len(self.passed) else _SWEPT_NEVER
+
+
+def _chosen(keys: list[Any], mask: npt.NDArray[np.bool_]) -> list[Any]:
+    return [keys[place] for place in np.flatnonzero(mask).tolist()]
