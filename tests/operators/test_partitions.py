@@ -30,12 +30,14 @@ from ridgeline.operators import (
     Deduplicate,
     FileOutput,
     Filter,
+    FlatMap,
     Map,
     RangeKeyVal,
     Sampler,
     SimpleMovingAverage,
     SumKeyVal,
     TopN,
+    Union,
     Windowed,
     aggregate,
     session,
@@ -93,6 +95,10 @@ CASES = {
     "sliding_top": Case(lambda: TopN(by="value", size=2), "top", of_parts=True, slides=2),
     "consolidated": Case(lambda: ConsolidatorKeyVal(schema=Pair), "out", "in1"),
     "filtered": Case(lambda: Filter(predicate=lambda pair: pair.value > 0), "output", of_parts=True),
+    "flat_mapped": Case(
+        lambda: FlatMap(function=lambda pair: [pair] * (pair.value % 3), schema=Pair), "output", of_parts=True
+    ),
+    "united": Case(lambda: Union(1), "output", "input_1", of_parts=True),
     "mapped": Case(
         lambda: Map(function=lambda pair: Pair(pair.key, -pair.value), schema=Pair), "output", of_parts=True
     ),

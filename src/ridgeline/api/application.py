@@ -23,12 +23,14 @@ from ridgeline.api.support.attribute_types import (
     StreamAttributes,
     UnifierAttributes,
 )
+from ridgeline.api.support.emitting import Emits, HasOutput
 from ridgeline.api.support.persisting import Persist, persisting
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from ridgeline.service.handle import Handle
+    from ridgeline.streams.stream import Stream
 
 Op = TypeVar("Op", bound=Operator)
 M = TypeVar("M", bound=Module)
@@ -149,6 +151,38 @@ class Application:
         listeners = tuple(given) if isinstance(given, Iterable) else (given,)
         self.operators.append(AddedOperator(name, operator, attributes, "", listeners))
         return operator
+
+    @overload
+    def read(
+        self,
+        name: str,
+        input: Emits[T] | OutputPoint[T],
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[T]: ...
+    @overload
+    def read(
+        self,
+        name: str,
+        input: HasOutput[T],
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[T]: ...
+    @overload
+    def read(self, name: str, input: Operator | Module, **attributes: Unpack[OperatorAttributes]) -> Any: ...
+    def read(self, name: str, input: Any, **attributes: Unpack[OperatorAttributes]) -> Any:
+        """Add an input operator under a unique name, and return its output as a `Stream`.
+
+        If it has several output ports, returns their streams by the ports' names, see `Outputs`. A module
+        without input ports may stand for an input operator, and so may one of its output ports.
+        """
+        return importlib.import_module("ridgeline.streams.stream").read(self, name, input, attributes)
+
+    def stream(self, point: OutputPoint[T] | OutputProxy[T] | InputProxy[T]) -> Stream[T]:
+        """The tuples that leave an output port, as a `Stream`.
+
+        Within a module an input port of its own may be given: `app.stream(self.quotes)`.
+        """
+        found: Stream[T] = importlib.import_module("ridgeline.streams.stream").Stream(self, point)
+        return found
 
     def add_policy(self, policy: Policy) -> None:
         """Let a policy decide on changes of the running application: see `ridgeline.policies`."""

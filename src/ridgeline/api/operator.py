@@ -8,7 +8,7 @@ import inspect
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, cast, dataclass_transform
 
 from pydantic import Field
 from pydantic.fields import FieldInfo
@@ -27,6 +27,7 @@ from ridgeline.api.partitioner import Partitioner
 from ridgeline.api.ports import InputPort, OutputPort, Port
 from ridgeline.api.publisher import Publisher
 from ridgeline.api.state import Declaration, StateCell, cell_of
+from ridgeline.api.support.emitting import Emits
 from ridgeline.api.timers import Timers
 
 if TYPE_CHECKING:
@@ -525,7 +526,7 @@ class InputOperator(Operator):
         return False
 
 
-class SparkSource(InputOperator, Generic[T]):
+class SparkSource(InputOperator, Emits[T]):
     """An input operator whose tuples are read by Spark, as a source of the Structured Streaming query.
 
     The engine calls `frame` once, on the driver. In the containers it emits the rows of each micro-batch on

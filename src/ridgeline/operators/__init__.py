@@ -10,6 +10,7 @@ from ridgeline.operators.delay import Delay
 from ridgeline.operators.file_output import FileOutput
 from ridgeline.operators.file_replay_input import FileReplayInput
 from ridgeline.operators.filter import Filter
+from ridgeline.operators.flat_map import FlatMap
 from ridgeline.operators.map import Map
 from ridgeline.operators.queue_input import QueueInput
 from ridgeline.operators.queue_output import QueueOutput
@@ -23,6 +24,7 @@ from ridgeline.operators.spark_output import SparkOutput
 from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.operators.sum_key_val import SumKeyVal, SumUnifier
 from ridgeline.operators.top_n import TopN, TopNUnifier
+from ridgeline.operators.union import Union
 from ridgeline.operators.windowed import Windowed
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
     "FileOutput",
     "FileReplayInput",
     "Filter",
+    "FlatMap",
     "Map",
     "QueueInput",
     "QueueOutput",
@@ -55,6 +58,7 @@ __all__ = [
     "SumUnifier",
     "TopN",
     "TopNUnifier",
+    "Union",
     "Windowed",
     "aggregate",
     "session",

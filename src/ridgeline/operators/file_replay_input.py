@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,7 @@ from ridgeline.api.partitioner import SameStatePartitioner
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.state import State
 from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.operators._replay_cursor import ReplayCursor
 from ridgeline.operators._replay_files import (
@@ -62,7 +63,7 @@ class Pace(NamedTuple):
     owed: float = 0.0
 
 
-class FileReplayInput(InputOperator, Generic[T]):
+class FileReplayInput(InputOperator, Emits[T]):
     r"""Emit the rows of files in order; finish in the window that emits the last row.
 
     `path` is a file, a folder (the files in it), a pattern (`data/*.csv`) or a list of them. Each is a path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 from pathlib import Path
-from typing import Any, Generic, Literal
+from typing import Any, Literal
 
 import pyarrow as pa
 from typing_extensions import TypeVar
@@ -16,6 +16,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.operators._queue_enumerator import QueueEnumerator, Settings
 from ridgeline.operators._queue_files import Entry, LogReader, QueueFolder, SegmentReader
@@ -46,7 +47,7 @@ class _Place:
         return found
 
 
-class QueueInput(PushInput, Generic[T]):
+class QueueInput(PushInput, Emits[T]):
     """Emit the rows of a durable queue (see `QueueOutput`), in order, each exactly once.
 
     `path` is the queue's folder. `schema`: the type of the rows; without it they have the queue's columns, if

@@ -91,6 +91,12 @@ def find_faults(
     return with_origins(faults.found, app.origins)
 
 
+def examine(app: Application) -> tuple[Draft, list[Fault]]:
+    """Read an application, which need not be finished. Returns the draft with schemas, and the faults."""
+    draft, faults = _examine(app, Given(_NONE, _NONE), None)
+    return draft, with_origins(faults.found, app.origins)
+
+
 def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[Draft, Faults]:
     """Read an application, and find its faults.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Generic
+from typing import Any
 
 import pyarrow as pa
 from typing_extensions import TypeVar
@@ -16,6 +16,7 @@ from ridgeline.api.partitioner import SameStatePartitioner
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.state import State
 from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.emitting import Emits
 
 T = TypeVar("T", default=Any)
 
@@ -67,7 +68,7 @@ def _made(make: Callable[[tuple[Any, ...]], object], item: tuple[Any, ...], sche
         raise SchemaError(message) from error
 
 
-class ListInput(InputOperator, Generic[T]):
+class ListInput(InputOperator, Emits[T]):
     """Emit the items of a list; finish with the window of the last item.
 
     Items are tuples of `schema` or plain tuples with its values. `END_WINDOW` ends a window, `ABORT` kills

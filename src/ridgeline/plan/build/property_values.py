@@ -32,9 +32,8 @@ def property_faults(operator: Operator) -> list[tuple[str, str, str]]:
                 ("", f"properties of `{kind}`: {rule}", "define or import these types at module level")
             )
         elif value is REQUIRED:
-            faults.append(
-                (name, f"property `{name}` of `{kind}` is required and was not given", f"give it, in {given}")
-            )
+            remedy = vars(operator).get("_remedies", {}).get(name, f"give it, in {given}")
+            faults.append((name, f"property `{name}` of `{kind}` is required and was not given", remedy))
         else:
             faults.append(
                 (

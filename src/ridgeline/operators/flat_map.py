@@ -1,0 +1,59 @@
+"""Turn each tuple into any number of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Generic
+
+from pydantic import Field
+from typing_extensions import TypeVar
+
+from ridgeline.api import InputPort, Operator, OutputPort, SchemaType
+
+T = TypeVar("T", default=Any)
+Made = TypeVar("Made", default=Any)
+
+
+class FlatMap(Operator, Generic[T, Made]):
+    """Turn each tuple into those of `schema` that a function returns or yields, in order: none or more.
+
+    The function may be given by position: `FlatMap(words, schema=Word)`. Partitions: round robin.
+
+    Example:
+        >>> from collections.abc import Iterator
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import FlatMap
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Line(NamedTuple):
+        ...     text: str
+        >>> class Word(NamedTuple):
+        ...     word: str
+        >>> def split(line: Line) -> Iterator[Word]:
+        ...     yield from map(Word, line.text.split())
+        >>> app = Application("words")
+        >>> lines = app.add_operator("lines", ListInput(Line, [("to be",), ("",), ("or",)]))
+        >>> words = app.add_operator("words", FlatMap(split, schema=Word))
+        >>> sink = app.add_operator("sink", CollectorSink(Word))
+        >>> app.add_stream("lines", lines.output, words.data)
+        >>> app.add_stream("words", words.output, sink.input)
+        >>> run_local(app).collected("sink")
+        [Word(word='to'), Word(word='be'), Word(word='or')]
+    """
+
+    data = InputPort[T](Any)
+    output = OutputPort[Made](Any)
+
+    function: Callable[[T], Iterable[Made]]
+    schema: SchemaType[Made] = Field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Give the output port its schema."""
+        if "schema" in vars(self):
+            self.declare_schema("output", self.schema)
+
+    @data.process
+    def apply(self, tuple: T) -> None:
+        """Emit what the function returns for a tuple."""
+        for made in self.function(tuple):
+            self.output.emit(made)

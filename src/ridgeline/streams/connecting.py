@@ -1,0 +1,109 @@
+"""The streams of the plan that streams as values stand for: their names, and who reads them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from ridgeline.api import (
+    Application,
+    InputPoint,
+    InputProxy,
+    Module,
+    Operator,
+    OutputPoint,
+    OutputProxy,
+    RidgelineError,
+)
+from ridgeline.api.application import AddedStream
+from ridgeline.api.errors import listed, shorten
+from ridgeline.api.operator import operator_type
+
+Source: TypeAlias = OutputPoint[Any] | OutputProxy[Any] | InputProxy[Any]
+"""Where tuples come from: an output port; within a module an input port of it, too."""
+Sink: TypeAlias = InputPoint[Any] | InputProxy[Any]
+Part: TypeAlias = Operator | Module
+
+
+def owner_of(port: Source | Sink) -> Part:
+    """The operator or module that has a port."""
+    return port.operator if isinstance(port, (InputPoint, OutputPoint)) else port.module
+
+
+def name_of(app: Application, part: Part) -> str:
+    """The name under which a part was added; that of its class if it was not."""
+    names = [one.name for one in app.operators if one.operator is part]
+    names += [one.name for one in app.modules if one.module is part]
+    return names[0] if names else type(part).__name__
+
+
+def connect(app: Application, source: Source, sink: Sink) -> None:
+    """Let a port read a source: one more sink of its stream, or a stream with the name `stream_name`."""
+    if isinstance(source, InputProxy):
+        source.connect(sink)
+        return
+    for added in app.streams:
+        if added.source is source:
+            own = len(added.sinks) - len(added.persisted)
+            added.sinks = (*added.sinks[:own], sink, *added.sinks[own:])
+            return
+    app.add_stream(stream_name(app, source), source, sink)
+
+
+def stream_name(app: Application, source: OutputPoint[Any] | OutputProxy[Any]) -> str:
+    """The name of a new stream: that of the operator, with that of the port if there are several.
+
+    A name that is in use gets a number.
+    """
+    part = owner_of(source)
+    name = name_of(app, part)
+    if source.name != "output" and outputs_of(part) != [source.name]:
+        name = f"{name}_{source.name}"
+    used = {added.name for added in app.streams}
+    numbers = (f"{name}_{number}" for number in range(2, len(used) + 3))
+    return name if name not in used else next(one for one in numbers if one not in used)
+
+
+def add(app: Application, name: str, part: Any, attributes: Any) -> None:
+    """Add an operator or a module, unless it was added before. Raises TypeError for anything else."""
+    if isinstance(part, Module):
+        if not any(one.module is part for one in app.modules):
+            app.add_module(name, part, **attributes)
+    elif isinstance(part, Operator):
+        if not any(one.operator is part for one in app.operators):
+            app.add_operator(name, part, **attributes)
+    else:
+        msg = f"`{name}` is {shorten(part)}, which is no operator; give an instance of an operator or module"
+        raise TypeError(msg)
+
+
+def outputs_of(part: Part) -> list[str]:
+    """The names of output ports, without error ports."""
+    return [name for name, port in operator_type(type(part)).outputs.items() if not port.error]
+
+
+def input_of(name: str, part: Part, port: str | None = None) -> Sink:
+    """The input port that a stream leads to: the one with this name, else the only one that needs a stream.
+
+    `name`: of the step, for errors. Raises RidgelineError if it is not clear which.
+    """
+    declared = operator_type(type(part)).inputs
+    names = [one for one, declaration in declared.items() if not declaration.optional] or list(declared)
+    if port is None and len(names) == 1:
+        port = names[0]
+    if port is not None and port in declared:
+        found: Sink = getattr(part, port)
+        return found
+    kind = type(part).__name__
+    if not declared:
+        msg = f"step `{name}` is a `{kind}`, which takes no tuples; `app.read(name, input)` adds an input"
+    elif port is None:
+        what = f"step `{name}` is a `{kind}`, which has several input ports: {listed(names)}"
+        msg = f'{what}; name one, `port="{names[0]}"`, and lead other streams to the others by `into`'
+    else:
+        msg = f"step `{name}` is a `{kind}`, which has no input port `{port}`; its ports: {listed(declared)}"
+    raise RidgelineError(msg)
+
+
+def stream_of(app: Application, source: Source) -> AddedStream | None:
+    """The stream that begins at a port; None while no step reads it."""
+    return next((added for added in app.streams if added.source is source), None)

@@ -1,0 +1,190 @@
+"""`Stream`: the tuples that leave a port, with a method for each step that may follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
+
+from typing_extensions import TypeVar
+
+from ridgeline.api import Application, Module, Operator, OperatorAttributes, SchemaType
+from ridgeline.api.points import InputPoint, OutputPoint
+from ridgeline.operators import ConsoleOutput, Filter, FlatMap, Map, Union
+from ridgeline.streams.connecting import Sink, Source, add, connect, input_of, outputs_of, owner_of, stream_of
+from ridgeline.streams.outputs import Outputs
+from ridgeline.streams.results import returned, with_remedy
+from ridgeline.streams.schemas import schema_at
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+T_co = TypeVar("T_co", covariant=True, default=Any)
+Made = TypeVar("Made", default=Any)
+Out = TypeVar("Out", bound=Operator | Module)
+
+
+class Stream(Generic[T_co]):
+    """The tuples that leave an output port. Each method adds one operator, and returns its stream.
+
+    `Application.read` returns one, and `Application.stream` that of a port. The operator has the name that is
+    the method's first argument. Keyword arguments are its attributes, such as `partitions=2` and
+    `on_error="SKIP"`. The plan is the one that `add_operator` and `add_stream` make, and both forms mix. A
+    stream that several steps read is one stream of the plan, with several sinks.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Payment(NamedTuple):
+        ...     account: int
+        ...     cents: int
+        >>> app = Application("payments")
+        >>> payments = app.read("payments", ListInput(Payment, [(1, 100), (2, -5)]))
+        >>> valid = payments.filter("valid", lambda payment: payment.cents > 0, partitions=2)
+        >>> sink = valid.write("sink", CollectorSink(Payment))
+        >>> run_local(app).collected("sink")
+        [Payment(account=1, cents=100)]
+    """
+
+    def __init__(self, app: Application, point: Source) -> None:
+        self.app = app
+        self.source = point
+
+    def __repr__(self) -> str:
+        return f"Stream({self.name})"
+
+    @property
+    def point(self) -> OutputPoint[T_co]:
+        """The output port, as `add_stream` takes it."""
+        point: Any = self.source
+        return point
+
+    @property
+    def name(self) -> str:
+        """The name of the stream in the plan, once a step reads it; until then the port's."""
+        added = stream_of(self.app, self.source)
+        return (
+            added.name if added is not None else f"{type(owner_of(self.source)).__name__}.{self.source.name}"
+        )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the tuples, as Arrow types. Raises SchemaError if faults hide them."""
+        return schema_at(self.app, self.source)
+
+    # Python functions ---------------------------------------------------------------------------------------
+
+    def filter(
+        self, name: str, predicate: Callable[[T_co], bool], **attributes: Unpack[OperatorAttributes]
+    ) -> Stream[T_co]:
+        """Let the tuples through for which a function returns True."""
+        return self._step(name, Filter(predicate), "data", "output", attributes)
+
+    def map(
+        self,
+        name: str,
+        function: Callable[[T_co], Made],
+        schema: SchemaType[Made] | None = None,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[Made]:
+        """Turn each tuple into what a function returns.
+
+        `schema`: of the results. Default: the type that the function says it returns.
+        """
+        made: Any = schema if schema is not None else returned(function)
+        given: dict[str, Any] = {} if made is None else {"schema": made}
+        return self._step(name, with_remedy(Map(function, **given)), "data", "output", attributes)
+
+    def flat_map(
+        self,
+        name: str,
+        function: Callable[[T_co], Iterable[Made]],
+        schema: SchemaType[Made] | None = None,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[Made]:
+        """Turn each tuple into those that a function returns or yields: none, one or several.
+
+        `schema`: as of `map`. A function says it by `-> Iterable[Word]` or `-> list[Word]`.
+        """
+        made: Any = schema if schema is not None else returned(function, many=True)
+        given: dict[str, Any] = {} if made is None else {"schema": made}
+        return self._step(name, with_remedy(FlatMap(function, **given)), "data", "output", attributes)
+
+    # Any operator -------------------------------------------------------------------------------------------
+
+    def union(
+        self, name: str, *others: Stream[T_co], **attributes: Unpack[OperatorAttributes]
+    ) -> Stream[T_co]:
+        """All tuples of this stream and of others with the same columns."""
+        operator = Union(len(others) + 1)
+        united = self._step(name, operator, "input_1", "output", attributes)
+        for number, other in enumerate(others, 2):
+            connect(self.app, other.source, getattr(operator, f"input_{number}"))
+        return united
+
+    def process(
+        self,
+        name: str,
+        operator: Operator | Module,
+        port: str | None = None,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Any:
+        """Lead the tuples to an operator or module of one's own, or of the library.
+
+        Returns the stream of its output port. If it has several, returns their streams by the ports' names,
+        see `Outputs`. Error ports are reached by `Application.stream`. `port`: the input port, if there are
+        several. Raises RidgelineError if it is not clear which, TypeError for what is no operator.
+        """
+        add(self.app, name, operator, attributes)
+        connect(self.app, self.source, input_of(name, operator, port))
+        return streams_of(self.app, name, operator)
+
+    def into(self, port: InputPoint[T_co]) -> None:
+        """Lead the tuples to an input port of an operator that was added: one more reader of the stream."""
+        connect(self.app, self.source, port)
+
+    @overload
+    def write(self, name: str, **attributes: Unpack[OperatorAttributes]) -> ConsoleOutput: ...
+    @overload
+    def write(self, name: str, output: Out, **attributes: Unpack[OperatorAttributes]) -> Out: ...
+    def write(
+        self, name: str, output: Any = None, **attributes: Unpack[OperatorAttributes]
+    ) -> Operator | Module:
+        """Write the tuples by an output operator; default: on the console. Returns the operator.
+
+        Raises RidgelineError for an operator with several input ports, see `into`.
+        """
+        operator: Operator | Module = ConsoleOutput() if output is None else output
+        add(self.app, name, operator, attributes)
+        connect(self.app, self.source, input_of(name, operator))
+        return operator
+
+    def _step(
+        self,
+        name: str,
+        operator: Operator,
+        input_port: str,
+        output_port: str,
+        attributes: OperatorAttributes,
+    ) -> Stream[Any]:
+        """Add an operator that reads this stream; return the stream of one of its output ports."""
+        self.app.add_operator(name, operator, **attributes)
+        sink: Sink = getattr(operator, input_port)
+        connect(self.app, self.source, sink)
+        return Stream(self.app, getattr(operator, output_port))
+
+
+def streams_of(app: Application, name: str, operator: Operator | Module) -> Stream[Any] | Outputs:
+    """The stream of the output port of an operator; if it has several, or none, all by their names."""
+    names = outputs_of(operator)
+    streams = {port: Stream[Any](app, getattr(operator, port)) for port in names}
+    return streams[names[0]] if len(names) == 1 else Outputs(name, streams)
+
+
+def read(app: Application, name: str, source: Any, attributes: OperatorAttributes) -> Stream[Any] | Outputs:
+    """Do the work of `Application.read`."""
+    if isinstance(source, OutputPoint):
+        add(app, name, source.operator, attributes)
+        return Stream(app, source)
+    add(app, name, source, attributes)
+    return streams_of(app, name, source)
