@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.attributes import ProcessingMode
 from ridgeline.api.clock import Clock
 from ridgeline.api.enumerator import OffsetRange
 from ridgeline.api.partitioner import PartitionKeys
-from ridgeline.api.times import EARLIEST, NO_TIME, Microseconds, Times
+from ridgeline.api.times import EARLIEST, NO_TIME, Mark, Microseconds, Times
+
+if TYPE_CHECKING:
+    from ridgeline.api.columns.tuples import Tuples
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -29,6 +32,9 @@ class EngineSide:
         watermark: The operator's watermark.
         window_time: When the window began, by the driver's clock.
         record_times: Returns the times of the batch being processed; None in operators without a watermark.
+        batch: The tuples that `process_batch` gets now, with their times; None between its calls.
+        mark: The watermark that the operator passes on, and whether it is idle; None without a watermark.
+        marks_read: Of an input: the watermarks of what it has read in this window, in place of its records'.
         on_expected: Called by `expect_outputs`.
         on_wake: Called by `wake`, in the thread that calls it.
         awake: `wake` was called, and the operator has not been polled since.
@@ -38,6 +44,9 @@ class EngineSide:
     watermark: int = EARLIEST
     window_time: int = 0
     record_times: Callable[[], Times | None] | None = None
+    batch: Tuples | None = None
+    mark: Mark | None = None
+    marks_read: Sequence[Mark] | None = None
     on_expected: Callable[[str, float], None] | None = None
     on_wake: Callable[[], None] | None = None
     awake: bool = False

@@ -200,6 +200,16 @@ class OutputPoint(Generic[T]):
             return self._processing.of_batch(count, rows, self.name)
         return self.time_column
 
+    def emit_timed(self, batch: pa.RecordBatch, times: Times | str | None) -> None:
+        """Send a batch whose tuples bring their times along: as such, or as the name of a column.
+
+        For inputs of the library. The column of `timestamp_of` wins. Raises as `emit_batch`.
+        """
+        if not self._open:
+            self._refuse()
+        if batch.num_rows:
+            self._append(batch, self.time_column or (times if self.timed else None))
+
     def _append(self, batch: pa.RecordBatch, times: Times | str | None) -> None:
         if self.connected:
             schema = self.schema

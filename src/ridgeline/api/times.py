@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter, itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,8 @@ NO_TIME: int = np.iinfo(np.int64).min
 """The time of a record that has none; Arrow's and numpy's `NaT`."""
 
 _YEAR = 31_556_952 * 1_000_000
+Mark: TypeAlias = tuple[int, bool]
+"""The watermark that an operator passes on in a window, and whether it is idle: then it holds none back."""
 EARLIEST = -970 * _YEAR
 """The watermark before any record has come: about the year 1000, in microseconds since 1970."""
 LATEST = 7030 * _YEAR

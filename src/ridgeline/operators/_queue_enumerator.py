@@ -6,11 +6,20 @@ import json
 import logging
 import threading
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext
 from ridgeline.api.errors import RidgelineError
-from ridgeline.operators._queue_files import Entry, LogReader, LostError, QueueFolder, replace_file
+from ridgeline.api.times import Mark
+from ridgeline.operators._queue_files import (
+    Entry,
+    LogReader,
+    LostError,
+    QueueFolder,
+    check_format,
+    replace_file,
+)
 from ridgeline.operators._queue_publisher import listen
 from ridgeline.operators._window_output import safe_name
 
@@ -38,10 +47,11 @@ class Settings(NamedTuple):
 class QueueEnumerator(Enumerator):
     """Reads the log on the driver. A window takes what is there, up to a million rows or 64 MiB.
 
-    The offset of a window has seven values. `queue`: the id of the queue. `reader`: the name of the
+    The offset of a window has eight values. `queue`: the id of the queue. `reader`: the name of the
     registration. `first`: the first entry that it reads. `next`: the first one that it does not. `rows`: all
     rows that were read up to its end. `ahead`: the rows that were left in the queue when it began. `ended`:
-    the writer has finished, and all is read.
+    the writer has finished, and all is read. `marks`: the watermark of each partition of the writer at its
+    end, and whether that is idle.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -64,12 +74,14 @@ class QueueEnumerator(Enumerator):
             )
             msg += "that writes to it (`QueueOutput`) first, or correct `path`"
             raise RidgelineError(msg)
+        check_format(description, self._settings.path)
         self._queue = description["id"]
         if offset is not None and offset["queue"] != self._queue:
             what = f"`{self._settings.path}` holds another queue than the one that this run has read"
             msg = f"`{context.operator}`: {what}; put the former one back, "
             msg += "or begin with the new one on a fresh checkpoint"
             raise RidgelineError(msg)
+        self._marks: Sequence[Mark] = ()
         first = self._beginning() if offset is None else int(offset["next"])
         self._reader, self._position = LogReader(self._folder, first), first
         self._name = f"{safe_name(context.application)}.{safe_name(context.operator)}-{context.run_id}"
@@ -103,8 +115,8 @@ class QueueEnumerator(Enumerator):
         if self._settings.begin == "earliest":
             return firsts[0]
         reader = LogReader(self._folder, firsts[-1])
-        while reader.read():
-            pass
+        while entries := reader.read():
+            self._marks = _last_marks(entries, self._marks)
         return reader.next
 
     def advance(self, window_id: int, start: Any) -> Any:
@@ -124,16 +136,27 @@ class QueueEnumerator(Enumerator):
             if entry.end:
                 break
         ahead = self._waiting[-1].total - read[-1].total if self._waiting and read else 0
+        marks = _last_marks(read, self._marks if start is None else start.get("marks", ()))
         if not read and start is None:  # a restart begins at the same place, also at the latest one
-            return self._offset(first, first)
+            return self._offset(first, first, marks)
         if not read:
             return {**start, "ahead": 0} if start["ahead"] else start
         self._position = read[-1].number + 1
         rows += 0 if start is None else start["rows"]
         ended = read[-1].end and not self._waiting
-        return self._offset(read[0].number, self._position, rows, ahead, ended=ended)
+        return self._offset(read[0].number, self._position, marks, rows, ahead, ended=ended)
 
-    def _offset(self, first: int, end: int, rows: int = 0, ahead: int = 0, *, ended: bool = False) -> Any:
+    def _offset(
+        self,
+        first: int,
+        end: int,
+        marks: Sequence[Mark],
+        rows: int = 0,
+        ahead: int = 0,
+        *,
+        ended: bool = False,
+    ) -> Any:
+        """The offset of a window."""
         return {
             "queue": self._queue,
             "reader": self._name,
@@ -142,6 +165,7 @@ class QueueEnumerator(Enumerator):
             "rows": rows,
             "ahead": ahead,
             "ended": ended,
+            "marks": marks,
         }
 
     def _read_more(self) -> None:
@@ -199,3 +223,7 @@ class QueueEnumerator(Enumerator):
             text = json.dumps({"next": position, "seen": now})
             replace_file(self._folder.readers / f"{self._name}.json", text)
             self._registered = position, now
+
+
+def _last_marks(entries: Sequence[Entry], before: Sequence[Mark]) -> Sequence[Mark]:
+    return next((entry.marks for entry in reversed(entries) if entry.marks is not None), before)

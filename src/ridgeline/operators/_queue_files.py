@@ -26,7 +26,10 @@ import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import sync_above, sync_folder
+from ridgeline.api.times import Mark
 
+FORMAT = 2
+"""Of the files. 1: without record times and watermarks."""
 ROLL_ENTRIES = 4096
 """A file of the log has at most so many entries: what is dropped is dropped by the file."""
 SEGMENT_BYTES = 64 * 2**20
@@ -48,6 +51,8 @@ class Entry(NamedTuple):
     """The rows of one committed window. `time`: when it was committed, seconds since 1970.
 
     `total`: the rows of the queue up to the end of this entry. `end`: the writer's inputs have finished.
+    `marks`: the watermark of each partition of the writer after the window, and whether that is idle. None:
+    as in the entry before. Empty: it has no watermark.
     """
 
     number: int
@@ -56,12 +61,19 @@ class Entry(NamedTuple):
     total: int
     parts: tuple[Part, ...]
     end: bool
+    marks: tuple[Mark, ...] | None = None
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Entry:
-        """From the list that JSON makes of it. Raises TypeError or ValueError."""
-        number, window, time, total, parts, end = values
-        return cls(number, window, time, total, tuple(Part(*part) for part in parts), end)
+        """From what `packed` returned, as JSON has it. Raises TypeError or ValueError."""
+        number, window, time, total, parts, end, *more = values
+        (marks,) = more or [None]
+        found = None if marks is None else tuple((int(time), bool(idle)) for time, idle in marks)
+        return cls(number, window, time, total, tuple(Part(*part) for part in parts), end, found)
+
+    def packed(self) -> Sequence[Any]:
+        """For JSON."""
+        return self if self.marks is not None else self[:6]
 
     @property
     def size(self) -> int:
@@ -105,6 +117,14 @@ class QueueFolder:
     def log_file(self, first: int) -> Path:
         """The file of the log that begins with this entry."""
         return self.log / f"{first:012d}.jsonl"
+
+
+def check_format(description: dict[str, Any], path: str) -> None:
+    """Raise RidgelineError if a later version has written the queue."""
+    if description.get("format", FORMAT) > FORMAT:
+        found = f"queue `{path}` has files of format {description['format']}, this version reads {FORMAT}"
+        msg = f"{found}; use the version of Ridgeline that writes it"
+        raise RidgelineError(msg)
 
 
 def replace_file(path: Path, text: str, *, sync: bool = False) -> None:
@@ -228,6 +248,8 @@ class LogWriter:
         """All files, by the number of their first entry, ascending."""
         self.next = 0
         self.total = 0
+        self.marks: tuple[Mark, ...] | None = None
+        """As of the last entry; None if the queue was never written to with a watermark, or without."""
         firsts = folder.logs()
         if firsts:
             self.next = firsts[0]
@@ -250,6 +272,7 @@ class LogWriter:
                 self.files[entry.number] = LogFile(entry.number)
             self.files[max(self.files)].add(entry)
             self.next, self.total = entry.number + 1, entry.total
+            self.marks = self.marks if entry.marks is None else entry.marks
 
     def append(self, entries: Sequence[Entry], roll_bytes: int, roll_seconds: float) -> None:
         """Write entries that are not there yet, without a sync.
@@ -265,9 +288,11 @@ class LogWriter:
             last = self.files[max(self.files)] if self.files else None
             rolls = last is None or last.is_full(entry, roll_bytes, roll_seconds)
             first = entry.number if last is None or rolls else last.first
+            if first == entry.number and entry.marks is None:  # who begins to read here needs them
+                entry = entry._replace(marks=self.marks)  # noqa: PLW2901  as it is written
             path = self._folder.log_file(first)
             with path.open("ab") as file:
-                file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+                file.write(json.dumps(entry.packed(), separators=(",", ":")).encode() + b"\n")
             self._unsynced.add(path)
             self._note([entry], [first])
 

@@ -12,13 +12,14 @@ import threading
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from rich.text import Text
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
-from ridgeline.operators._queue_files import Entry, LogWriter, Part, QueueFolder
+from ridgeline.api.times import EARLIEST, Mark
+from ridgeline.operators._queue_files import FORMAT, Entry, LogWriter, Part, QueueFolder, check_format
 from ridgeline.operators._window_output import write_failure
 
 _SYNC_ENTRIES = 32
@@ -62,12 +63,36 @@ class Settings(NamedTuple):
 class Written(NamedTuple):
     """One value that a partition hands over: rows of a window and their schema, or the end of its input.
 
-    `ended`: the partition whose input has, and how many there are.
+    `place`: the partition, and how many there are. `mark`: its watermark after the window, if that is another
+    one than after the window before. `timed`: it has a watermark.
     """
 
+    place: tuple[int, int]
     part: Part | None = None
     schema: str = ""
-    ended: tuple[int, int] | None = None
+    ended: bool = False
+    mark: Mark | None = None
+    timed: bool = False
+
+
+Marks: TypeAlias = tuple[Mark, ...] | None
+"""Those of all partitions; None before a writer's first window."""
+
+
+def _moved(known: Marks, written: Sequence[Written]) -> Marks:
+    """The marks after a window, from those before it."""
+    if known is None:
+        known = ()
+    if not written:
+        return known
+    if not any(one.timed for one in written):
+        return ()
+    partitions = written[0].place[1]
+    found = [*known[:partitions], *[(EARLIEST, False)] * (partitions - len(known))]
+    for one in written:
+        if one.mark is not None:
+            found[one.place[0]] = one.mark
+    return tuple(found)
 
 
 class ReaderPosition(NamedTuple):
@@ -99,6 +124,7 @@ class QueuePublisher(Publisher):
         try:
             self._folder.make()
             self._description = self._folder.description
+            check_format(self._description, self._settings.path)
             context.check_owner()
             self._log = LogWriter(self._folder)
             if state is None or state["path"] != self._settings.path:
@@ -118,11 +144,12 @@ class QueuePublisher(Publisher):
         self._staged: list[Entry] = []
         self._recent: list[Entry] = []
         self._ended: set[int] = set()
+        self._marks: Marks = None
         self._take_over()
 
     def _take_over(self) -> None:
         self._description |= {
-            "format": 1,
+            "format": FORMAT,
             "application": self._context.application,
             "operator": self._context.operator,
             "run_id": self._context.run_id,
@@ -133,11 +160,16 @@ class QueuePublisher(Publisher):
     def _resume(self, state: Any) -> None:
         """Append the entries of the last commit that are not in the log. Called by `open`."""
         self._check_writer(state["operator"])
-        if state["operator"] != self._context.operator:  # it was renamed
+        if (
+            state["operator"] != self._context.operator  # it was renamed
+            or self._description.get("format") != FORMAT  # it was written by an older version
+        ):
             self._take_over()
         self._staged = []
         self._recent = [Entry.of(entry) for entry in state["entries"]]
         self._ended = set(state["ended"])
+        marks = state.get("marks")
+        self._marks = None if marks is None else tuple((time, idle) for time, idle in marks)
         missing = [entry for entry in self._recent if entry.number >= self._log.next]
         if self._log.next > state["next"] or (missing and missing[0].number != self._log.next):
             there = f"its log ends with entry {self._log.next - 1}"
@@ -169,14 +201,17 @@ class QueuePublisher(Publisher):
         self._check_schema(written)
         self._staged = [entry for entry in self._staged if entry.window < window_id]
         parts = tuple(one.part for one in written if one.part is not None)
-        self._ended |= {one.ended[0] for one in written if one.ended is not None}
-        ends = any(one.ended is not None and len(self._ended) >= one.ended[1] for one in written)
+        self._ended |= {one.place[0] for one in written if one.ended}
+        ends = any(one.ended and len(self._ended) >= one.place[1] for one in written)
+        known = next((one.marks for one in reversed(self._staged) if one.marks is not None), self._marks)
+        marks = _moved(known, written)
         last = self._staged[-1] if self._staged else None
         number, total = (self._log.next, self._log.total) if last is None else (last.number + 1, last.total)
-        if parts or ends:
+        if parts or ends or marks != known:
             rows = sum(part.rows for part in parts)
             now = self._context.clock.wall()
-            self._staged.append(Entry(number, window_id, now, total + rows, parts, ends))
+            new = marks if marks != known else None
+            self._staged.append(Entry(number, window_id, now, total + rows, parts, ends, new))
             number += 1
         try:
             self._sync_if_due()
@@ -187,7 +222,8 @@ class QueuePublisher(Publisher):
             "operator": self._context.operator,
             "next": number,
             "ended": sorted(self._ended),
-            "entries": [*self._recent, *self._staged],
+            "entries": [entry.packed() for entry in (*self._recent, *self._staged)],
+            "marks": marks,
         }
 
     def _check_schema(self, written: Sequence[Written]) -> None:
@@ -217,6 +253,7 @@ class QueuePublisher(Publisher):
             self._staged = [entry for entry in self._staged if entry.window > window_id]
             self._append(due)
             self._recent += due
+            self._marks = next((one.marks for one in reversed(due) if one.marks is not None), self._marks)
             _notify(self._settings.path)
         if self._context.clock.monotonic() - self._looked >= _LOOK_SECONDS:
             self._look()
@@ -231,7 +268,7 @@ class QueuePublisher(Publisher):
     def rewind(self, window_id: int, state: Any, at: int) -> Any:
         """Refuse to take entries back: readers may have them. Raises RidgelineError."""
         if state is not None and state["next"] == self._log.next:
-            return {**state, "entries": [*self._recent]}
+            return {**state, "entries": [entry.packed() for entry in self._recent]}
         given = self._log.next - (0 if state is None else state["next"])
         msg = f"`{self._context.operator}`: {given} entries of queue `{self._settings.path}` were given to "
         msg += f"readers after window {window_id}, and would be given twice; rewind to a later window"

@@ -20,6 +20,7 @@ from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.operators._queue_enumerator import QueueEnumerator, Settings
 from ridgeline.operators._queue_files import Entry, LogReader, QueueFolder, SegmentReader
+from ridgeline.operators._queue_rows import divided_times
 
 T = TypeVar("T", default=Any)
 
@@ -60,8 +61,9 @@ class QueueInput(PushInput, Emits[T]):
     are on both sides, and when they change. A window takes whole windows of the writer, as many as are there,
     up to a million rows or 64 MiB.
 
-    `timestamp` names the column that holds the records' times, a `datetime`. `lateness` ("5s", or seconds)
-    promises that no record is older by more than the newest before it: watermarks follow from it. A partition
+    Rows have the times that they had at the writer, and the watermark is the writer's. `timestamp` names a
+    column, a `datetime`, that holds the times instead. `lateness` ("5s", or seconds) promises that no record
+    is older by more than the newest before it: watermarks follow from it instead. A partition
     without a record for `idle_after` holds no watermark up. It finishes with the last row once the writer's
     inputs have finished.
 
@@ -138,8 +140,8 @@ class QueueInput(PushInput, Emits[T]):
         return self.timestamp
 
     def lateness_of(self, port: str) -> float | None:
-        """The `lateness` in seconds."""
-        return None if self.lateness is None else parse_duration(self.lateness)
+        """The `lateness` in seconds; 0 for the watermark of the writer."""
+        return 0.0 if self.lateness is None else parse_duration(self.lateness)
 
     def idle_seconds(self) -> float | None:
         """`idle_after` in seconds."""
@@ -166,15 +168,25 @@ class QueueInput(PushInput, Emits[T]):
         if attempt == self._place.attempt or offsets is None or offsets.end is None:
             return
         self._place.attempt = attempt
+        if self.lateness is None:
+            marks = offsets.end.get("marks", ())
+            self.context.engine.marks_read = marks[self.context.partition :: self.context.partitions]
         if offsets.start is not None and offsets.end["next"] == offsets.start["next"]:
             return
         for entry in self._place.entries(offsets.end["first"], offsets.end["next"]):
             for part in entry.parts:
                 if part.partition % self.context.partitions == self.context.partition:
                     for batch in self._place.segments.read(part):
-                        self.output.emit_batch(batch)
+                        self._emit(batch)
         if offsets.end["ended"]:
             self.finish()
+
+    def _emit(self, batch: pa.RecordBatch) -> None:
+        """Emit rows of a segment with their times."""
+        rows, times = divided_times(batch)
+        if isinstance(times, str) and times not in self.output.schema.arrow.names:
+            times = None
+        self.output.emit_timed(rows, times)
 
     def progress(self) -> tuple[float, float | None] | None:
         """Tuples, this partition's share of them."""

@@ -9,13 +9,35 @@ from typing import Any, Literal
 import pyarrow as pa
 from pydantic import Field
 
+from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.ports import InputPort
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.support.files import is_local, local_path
+from ridgeline.api.times import Mark
 from ridgeline.operators._queue_files import QueueFolder, SegmentWriter
 from ridgeline.operators._queue_publisher import QueuePublisher, Settings, Written
+from ridgeline.operators._queue_rows import plain_schema, united, with_times
 from ridgeline.operators._window_output import WindowOutput, write_failure
+
+
+class _Said:
+    """The watermarks that a partition has handed over, by window: the last ones may run again."""
+
+    _MOST = 256  # windows: more than can be in flight
+
+    def __init__(self) -> None:
+        self._marks: list[tuple[int, Mark]] = []
+
+    def news(self, window_id: int, mark: Mark | None) -> Mark | None:
+        """The watermark after a window, if it must be handed over."""
+        while self._marks and self._marks[-1][0] >= window_id:  # of an attempt that is void
+            self._marks.pop()
+        if mark is None or (self._marks and self._marks[-1][1] == mark):
+            return None
+        self._marks.append((window_id, mark))
+        del self._marks[: -self._MOST]
+        return mark
 
 
 class QueueOutput(WindowOutput):
@@ -71,7 +93,10 @@ class QueueOutput(WindowOutput):
     @input.process_batch
     def take(self, batch: pa.RecordBatch) -> None:
         """Keep the rows until the window ends. Raises RidgelineError for a stream of `object`."""
-        super().take(batch)
+        if holds_pickles(batch) or not batch.num_rows:
+            super().take(batch)
+        else:
+            self.waiting.append(with_times(batch, self.context.engine.batch))
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a `keep` that is no time, and a `path` that is not on a disk."""
@@ -88,25 +113,37 @@ class QueueOutput(WindowOutput):
     def setup(self, context: OperatorContext) -> None:
         """A segment is opened when there are rows."""
         self._segment = SegmentWriter(QueueFolder(str(self.path)), context.partition)
+        self._said = _Said()
 
     def teardown(self) -> None:
         """Close the segment."""
         self._segment.close()
 
-    def write(self, rows: pa.Table) -> None:
-        """Append the window's rows to a segment, and hand their place over.
+    def end_window(self) -> None:
+        """Append the window's rows to a segment, and hand their place and the watermark over.
 
         Raises RidgelineError if the file system refuses.
         """
-        try:
-            part = self._segment.write(rows.to_batches())
-        except OSError as error:
-            raise write_failure(self.context.name, str(self.path), error) from error
-        self.context.hand_over(Written(part, base64.b64encode(rows.schema.serialize()).decode()))
+        part, schema = None, ""
+        if self.waiting:
+            batches = united(list(self.waiting))
+            del self.waiting[:]
+            try:
+                part = self._segment.write(batches)
+            except OSError as error:
+                raise write_failure(self.context.name, str(self.path), error) from error
+            schema = base64.b64encode(plain_schema(batches[0]).serialize()).decode()
+        mark = self._said.news(self.context.window_id, self.context.engine.mark)
+        if part is not None or mark is not None:
+            self._hand_over(part=part, schema=schema, mark=mark)
+
+    def _hand_over(self, **values: Any) -> None:
+        place, timed = (self.context.partition, self.context.partitions), self.context.engine.mark is not None
+        self.context.hand_over(Written(place, timed=timed, **values))
 
     def end_of_input(self) -> None:
         """Readers finish once they have read all."""
-        self.context.hand_over(Written(ended=(self.context.partition, self.context.partitions)))
+        self._hand_over(ended=True)
 
     def publisher(self) -> QueuePublisher:
         """The part that runs on the driver."""

@@ -92,6 +92,7 @@ class Delivery:
         processing = Processing(lambda: tuples.times, len(tuples))
         if instance.keeps_time:
             instance.context.engine.record_times = processing.times
+        instance.context.engine.batch = tuples
         with inheriting_times(inheriting, processing), instance.running.part(port, len(tuples), None):
             try:
                 handler(tuples.batch)
@@ -102,6 +103,8 @@ class Delivery:
                 )
                 callback = f"process_batch of port {port}"
                 raise instance.failure(callback, error, text) from error
+            finally:
+                instance.context.engine.batch = None
 
     def check(self) -> None:
         """All tuples were delivered."""

@@ -10,8 +10,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-Mark: TypeAlias = tuple[int, bool]
-"""The watermark that an operator passes on in a window, and whether it is idle: then it holds none back."""
+from ridgeline.api.times import Mark
+
 Marks: TypeAlias = dict[int, Mark]
 """The watermarks of a window so far, by the operators that pass them on (physical id)."""
 

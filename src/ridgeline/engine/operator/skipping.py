@@ -130,11 +130,13 @@ class SkippingDelivery(Delivery):
             for position in range(len(tuples)):
                 one = tuples.take(np.array([position]))
                 processing = Processing(lambda one=one: one.times, 1)  # type: ignore[misc]
+                self._context.engine.batch = one
                 for point in inheriting:
                     point.begin(processing)
                 self._one(place, position, "process_batch", handler, one.batch, one)
                 for point in inheriting:
                     point.end()
+        self._context.engine.batch = None
 
     def check(self) -> None:
         """All tuples were delivered. Raises OperatorError if suspects were found: the window runs again."""

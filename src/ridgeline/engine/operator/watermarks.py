@@ -11,12 +11,11 @@ from collections.abc import Iterable, Sequence
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.operator import InputOperator, has_finished, lateness_seconds
 from ridgeline.api.state import WATERMARK, ValueCell
-from ridgeline.api.times import EARLIEST, LATEST, NO_TIME
+from ridgeline.api.times import EARLIEST, LATEST, NO_TIME, Mark
 from ridgeline.engine.operator.application_window import gathers
 from ridgeline.engine.operator.input import emitted_tuples
 from ridgeline.engine.operator.instance import Instance
 from ridgeline.engine.operator.part import Emitted, Turn, TurnPart
-from ridgeline.engine.operator.signals import Mark
 from ridgeline.measure.events import OperatorWindow, WatermarkReading
 
 
@@ -48,6 +47,7 @@ class Watermark(TurnPart):
         context = self.instance.context
         context.engine.watermark = self._cell.get()[0]
         context.engine.take_late()  # what a failed attempt left
+        context.engine.marks_read = None
         self._ahead = 0
 
     def after_tuples(self, turn: Turn) -> None:
@@ -62,7 +62,7 @@ class Watermark(TurnPart):
 
     def void(self, turn: Turn) -> None:
         """The tuples of the window are lost; time passes."""
-        self._marks[self.instance.spec.id] = self._cell.get()[1], False
+        self._pass_on(self._cell.get()[1], idle=False)
         self._advance(ends=turn.ends, gathers=False)
         self._fill_in(turn.report.window)
 
@@ -98,6 +98,9 @@ class Watermark(TurnPart):
         """
         context, finished = self.instance.context, has_finished(operator)
         _, left = self._cell.get()
+        if (read := context.engine.marks_read) is not None:
+            self._follow(left, read, finished=finished)
+            return
         limit = round((context.clock.wall() + context.attributes["time_ahead_limit"]) * 1_000_000)
         newest, self._ahead = _newest(parts, min(limit, LATEST - 1))
         if newest != NO_TIME:
@@ -109,12 +112,21 @@ class Watermark(TurnPart):
             now = context.clock.monotonic()
             if newest != NO_TIME or self._timed_at is None:
                 self._timed_at = now
-            self._marks[self.instance.spec.id] = left, newest == NO_TIME and now - self._timed_at >= silence
+            self._pass_on(left, idle=newest == NO_TIME and now - self._timed_at >= silence)
+
+    def _follow(self, left: int, read: Sequence[Mark], *, finished: bool) -> None:
+        """An input has read what others had passed on; what has ended or has no watermark is as if idle."""
+        active = [time for time, idle in read if not idle and time < LATEST]
+        left = LATEST if finished else max([left, min(active)] if active else [left])
+        self._keep(left, left, idle=not active and not finished)
 
     def _keep(self, entered: int, left: int, *, idle: bool) -> None:
         if (entered, left) != self._cell.get():
             self._cell.set((entered, left))
-        self._marks[self.instance.spec.id] = left, idle
+        self._pass_on(left, idle=idle)
+
+    def _pass_on(self, left: int, *, idle: bool) -> None:
+        self._marks[self.instance.spec.id] = self.instance.context.engine.mark = left, idle
 
 
 def _newest(parts: Iterable[Tuples], limit: int) -> tuple[int, int]:
