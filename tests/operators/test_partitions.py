@@ -40,6 +40,8 @@ from ridgeline.operators import (
     Union,
     Windowed,
     aggregate,
+    global_window,
+    rolling,
     session,
     sliding,
     tumbling,
@@ -109,6 +111,10 @@ CASES = {
     "tumbling": windowed(tumbling("4s")),
     "sliding": windowed(sliding("6s", "2s")),
     "session": windowed(session("2s")),
+    "rolling": windowed(rolling("3s")),
+    "rolling_by_count": windowed(rolling(count=3)),
+    "counted": windowed(tumbling(count=3)),
+    "global": windowed(global_window()),
 }
 ELSEWHERE = {
     "ConsoleOutput": "operators/test_console_output.py::test_no_more_than_the_limit_a_window_and_partition",

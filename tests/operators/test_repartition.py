@@ -26,6 +26,8 @@ from ridgeline.operators import (
     TopN,
     Windowed,
     aggregate,
+    global_window,
+    rolling,
     session,
     sliding,
     tumbling,
@@ -171,6 +173,38 @@ def in_sessions(gap: int) -> Any:
         ]
 
     return expected
+
+
+def by_record(members: Any) -> Any:
+    """For each record the window of the records of its key that `members` chooses of those until it."""
+
+    def expected() -> list[tuple[Any, ...]]:
+        every = [(key, number, value) for number, rows in enumerate(WINDOWS) for key, value in rows]
+        found = []
+        for place, (key, number, _) in enumerate(every):
+            start, own = members([one for one in every if one[0] == key], number, every[: place + 1])
+            if own:
+                values = [value for _, _, value in own]
+                found.append((key, START + timedelta(seconds=start), len(values), sum(values), max(values)))
+        return found
+
+    return expected
+
+
+def last_seconds(own: Any, number: int, _: Any) -> Any:
+    return number - 3, [one for one in own if number - 3 < one[1] <= number]
+
+
+def last_records(own: Any, number: int, seen: Any) -> Any:
+    found = [one for one in seen if one[0] == own[0][0]][-3:]
+    return found[0][1], found
+
+
+def every_third(own: Any, number: int, seen: Any) -> Any:
+    found = [one for one in seen if one[0] == own[0][0]]
+    begin = (len(found) - 1) // 3 * 3
+    whole = len(found) % 3 == 0 or len(found) == len(own)
+    return found[begin][1], found[begin:] if whole else []
 
 
 SLIDING = {"application_window_count": 4, "slide_by_window_count": 1}
@@ -324,6 +358,10 @@ CASES: dict[str, tuple[Any, str, str, dict[str, Any], Any]] = {
         {},
         firsts_within(3),
     ),
+    "global": (windowed(global_window()), "input", "output", {}, in_sessions(NUMBER)),
+    "rolling": (windowed(rolling("3s")), "input", "output", {}, by_record(last_seconds)),
+    "rolling_by_count": (windowed(rolling(count=3)), "input", "output", {}, by_record(last_records)),
+    "counted": (windowed(tumbling(count=3)), "input", "output", {}, by_record(every_third)),
     "sliding_sum": (SumKeyVal, "data", "sum", SLIDING, slid(sums, 4)),
     "sliding_range": (lambda: RangeKeyVal(schema=Range), "data", "range", SLIDING, slid(ranges, 4)),
     "sliding_top": (lambda: TopN(by="value", size=3), "data", "top", SLIDING, slid(best, 4)),

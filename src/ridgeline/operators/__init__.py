@@ -1,7 +1,19 @@
 """The library of operators."""
 
 from ridgeline.operators import aggregate
-from ridgeline.operators._windows import Session, Sliding, session, sliding, tumbling
+from ridgeline.operators._windows import (
+    Counted,
+    Global,
+    RollingCount,
+    RollingTime,
+    Session,
+    Sliding,
+    global_window,
+    rolling,
+    session,
+    sliding,
+    tumbling,
+)
 from ridgeline.operators.bucket_test import BucketCounts, BucketDifference, BucketTest
 from ridgeline.operators.console_output import ConsoleOutput
 from ridgeline.operators.consolidator_key_val import ConsolidatorKeyVal
@@ -33,12 +45,14 @@ __all__ = [
     "BucketTest",
     "ConsoleOutput",
     "ConsolidatorKeyVal",
+    "Counted",
     "Deduplicate",
     "Delay",
     "FileOutput",
     "FileReplayInput",
     "Filter",
     "FlatMap",
+    "Global",
     "Map",
     "QueueInput",
     "QueueOutput",
@@ -46,6 +60,8 @@ __all__ = [
     "RandomInteger",
     "RangeKeyVal",
     "RangeUnifier",
+    "RollingCount",
+    "RollingTime",
     "RoundRobinHashMap",
     "Sampler",
     "Session",
@@ -61,6 +77,8 @@ __all__ = [
     "Union",
     "Windowed",
     "aggregate",
+    "global_window",
+    "rolling",
     "session",
     "sliding",
     "tumbling",

@@ -1,4 +1,4 @@
-"""Aggregates of one batch by key and window, vectorised: what `Windowed` then merges into its state."""
+"""Keys, runs and columns of batches, vectorised, as windows need them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ridgeline.operators.aggregate import OF_WINDOW, Aggregate, Part
-from ridgeline.operators.key_value import distinct, extremes, sums
+from ridgeline.operators.key_value import distinct
 
 Index = npt.NDArray[np.int64]
 
@@ -33,50 +32,6 @@ def first_rows(codes: Index, count: int) -> Index:
     found = np.zeros(count, np.int64)
     found[codes[::-1]] = np.arange(len(codes))[::-1]
     return found
-
-
-def parts(
-    aggregate: Aggregate, batch: pa.RecordBatch, rows: Index, times: Index, groups: Index, count: int
-) -> list[Part]:
-    """The part of each group. `rows`: positions in the batch, in the order of their `times`."""
-    if aggregate.kind in OF_WINDOW:
-        return [None] * count
-    if aggregate.column is None:
-        return list(np.bincount(groups, minlength=count).tolist())
-    column = batch.column(batch.schema.get_field_index(aggregate.column)).take(pa.array(rows))
-    valid: npt.NDArray[np.bool_] | None = None
-    if column.null_count:
-        valid = column.is_valid().to_numpy(zero_copy_only=False)
-        column, groups, times = column.drop_null(), groups[valid], times[valid]
-    counts = np.bincount(groups, minlength=count).tolist()
-    if aggregate.kind == "count":
-        return list(counts)
-    if aggregate.kind in ("sum", "mean"):
-        totals = sums(column, groups, count)
-        if aggregate.kind == "mean":
-            totals = list(zip(totals, counts, strict=True))
-        return [total if number else None for total, number in zip(totals, counts, strict=True)]
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return _ordered(aggregate.kind, column, times, groups, count)
-
-
-def _ordered(kind: str, column: pa.Array, times: Index, groups: Index, count: int) -> list[Part]:
-    """The least, greatest, first or last value of each group that has one; of the last two with its time."""
-    found: list[Part] = [None] * count
-    if kind in ("first", "last"):
-        places = np.full(count, -1, np.int64)
-        order = np.arange(len(groups))
-        if kind == "last":
-            places[groups] = order
-        else:
-            places[groups[::-1]] = order[::-1]
-        there = np.flatnonzero(places >= 0)
-        values = column.take(pa.array(places[there])).to_pylist()
-        for group, time, value in zip(there.tolist(), times[places[there]].tolist(), values, strict=True):
-            found[group] = time, value
-        return found
-    return extremes(column, groups, count, highest=kind == "max")
 
 
 def runs(codes: Index, times: Index, gap: int) -> tuple[Index, Index]:

@@ -1,9 +1,10 @@
-"""Kinds of windows of record time: tumbling, sliding, session."""
+"""Kinds of windows of records: tumbling, sliding, session, rolling, by count, and one for all records."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
@@ -92,15 +93,80 @@ class Session:
     gap: int
 
 
-def tumbling(size: Duration, *, zone: str | None = None, offset: Duration = 0) -> Sliding:
+@dataclass(frozen=True)
+class Counted:
+    """Windows of `every` records of a key.
+
+    >>> tumbling(count=100).every
+    100
+    """
+
+    every: int
+
+
+@dataclass(frozen=True)
+class RollingTime:
+    """For each record at time t the records of its key after t - `span` microseconds, up to t.
+
+    >>> rolling("5m").span
+    300000000
+    """
+
+    span: int
+
+
+@dataclass(frozen=True)
+class RollingCount:
+    """For each record the last `records` ones of its key, it included.
+
+    >>> rolling(count=100).records
+    100
+    """
+
+    records: int
+
+
+@dataclass(frozen=True)
+class Global:
+    """One window of all records of a key.
+
+    >>> global_window()
+    Global(everything=True)
+    """
+
+    everything: bool = True
+
+
+Windows = Sliding | Session | Counted | RollingTime | RollingCount | Global
+"""All kinds of windows."""
+
+
+@overload
+def tumbling(size: Duration, *, zone: str | None = None, offset: Duration = 0) -> Sliding: ...
+@overload
+def tumbling(*, count: int) -> Counted: ...
+def tumbling(
+    size: Duration | None = None, *, zone: str | None = None, offset: Duration = 0, count: int | None = None
+) -> Sliding | Counted:
     """Windows of one size, one after the other: `tumbling("1m")`, `tumbling("1d", zone="Europe/Berlin")`.
 
-    `zone` and `offset` are as of `sliding`. Raises ValueError for what does not fit.
+    `zone` and `offset` are as of `sliding`. `count`: windows of so many records of a key, in the order in
+    which they come, whatever their times: `tumbling(count=100)`. Raises ValueError for what does not fit.
 
     >>> tumbling("1m")
     Sliding(size=60000000, slide=60000000, offset=0, zone=None)
+    >>> tumbling(count=100)
+    Counted(every=100)
     """
-    return sliding(size, size, zone=zone, offset=offset)
+    if (size is None) == (count is None):
+        msg = f"tumbling windows have a `size` or a `count`, one of them; got {size!r} and {count!r}"
+        raise ValueError(msg)
+    if size is not None:
+        return sliding(size, size, zone=zone, offset=offset)
+    if zone is not None or offset:
+        msg = "windows by count have neither `zone` nor `offset`; leave them out"
+        raise ValueError(msg)
+    return Counted(_records(count))
 
 
 def sliding(size: Duration, slide: Duration, *, zone: str | None = None, offset: Duration = 0) -> Sliding:
@@ -146,3 +212,42 @@ def session(gap: Duration) -> Session:
     Session(gap=30000000)
     """
     return Session(microseconds(gap, "gap"))
+
+
+@overload
+def rolling(span: Duration) -> RollingTime: ...
+@overload
+def rolling(*, count: int) -> RollingCount: ...
+def rolling(span: Duration | None = None, *, count: int | None = None) -> RollingTime | RollingCount:
+    """For each record a window of those of its key before it, it included: `rolling("5m")`.
+
+    A record at time t gets a result over the records after t - `span`, up to t, all of time t included. With
+    `count` it is over the last so many records. It comes once the watermark has passed t.
+
+    Raises ValueError for what is no duration or number of records, and for both or neither.
+
+    >>> rolling("5m"), rolling(count=100)
+    (RollingTime(span=300000000), RollingCount(records=100))
+    """
+    if (span is None) == (count is None):
+        msg = f"rolling windows have a `span` or a `count`, one of them; got {span!r} and {count!r}"
+        raise ValueError(msg)
+    return RollingCount(_records(count)) if span is None else RollingTime(microseconds(span, "span"))
+
+
+def global_window() -> Global:
+    """One window of all records of a key, which ends with the input.
+
+    It is of use with early results: `early="5s"` or `early_count=100`.
+
+    >>> global_window()
+    Global(everything=True)
+    """
+    return Global()
+
+
+def _records(count: object) -> int:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        msg = f"the `count` of a window is a number of records, at least 1; got {count!r}"
+        raise ValueError(msg)
+    return count

@@ -1,0 +1,195 @@
+"""Counts, sums, means, extremes, and the first and the last value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ridgeline.operators._exact import added, divided, rounded
+from ridgeline.operators.aggregates.rules import Rules
+from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
+from ridgeline.operators.key_value import beyond, extremes, sums
+
+
+class _OfWindow(Rules, kinds=("window_start", "window_end", "is_final")):
+    of_window = True
+
+    def field(self, columns: pa.Schema) -> pa.Field:
+        kind = pa.bool_() if self.aggregate.kind == "is_final" else pa.timestamp("us", "UTC")
+        return pa.field("", kind, nullable=False)
+
+    def parts(self, rows: Rows) -> list[Part]:
+        return [None] * rows.count
+
+    def merge(self, one: Part, other: Part) -> Part:
+        return None
+
+
+class _Count(Rules, kinds=("count",)):
+    def field(self, columns: pa.Schema) -> pa.Field:
+        if self.column:
+            self.field_of(columns)
+        return pa.field("", pa.int64(), nullable=False)
+
+    def parts(self, rows: Rows) -> list[Part]:
+        return rows.counts(self.column) if self.column else rows.sizes()
+
+    def merge(self, one: Part, other: Part) -> Part:
+        return one + other
+
+    def retract(self, whole: Part, oldest: Part) -> Part:
+        return whole - oldest
+
+    def of_nothing(self) -> Any:
+        return 0
+
+
+class _Sum(Rules, kinds=("sum",)):
+    def field(self, columns: pa.Schema) -> pa.Field:
+        field = self.number_of(columns)
+        kind = field.type
+        if pa.types.is_decimal(kind):
+            wide = pa.types.is_decimal256(kind)
+            kind = pa.decimal256(76, kind.scale) if wide else pa.decimal128(38, kind.scale)
+        else:
+            kind = pa.float64() if pa.types.is_floating(kind) else pa.int64()
+        return pa.field("", kind, nullable=field.nullable)
+
+    def parts(self, rows: Rows) -> list[Part]:
+        found, counts = rows.of(self.column), rows.counts(self.column)
+        totals = rows.once((self.column, "sums"), lambda: sums(found.column, found.groups, rows.count))
+        return [total if number else None for total, number in zip(totals, counts, strict=True)]
+
+    def merge(self, one: Part, other: Part) -> Part:
+        return added(one, other)
+
+    def result(self, part: Part) -> Any:
+        return rounded(part)
+
+
+class _Mean(_Sum, kinds=("mean",)):
+    def field(self, columns: pa.Schema) -> pa.Field:
+        return pa.field("", pa.float64(), nullable=self.number_of(columns).nullable)
+
+    def parts(self, rows: Rows) -> list[Part]:
+        totals = super().parts(rows)
+        return [
+            (total, number) if number else None
+            for total, number in zip(totals, rows.counts(self.column), strict=True)
+        ]
+
+    def merge(self, one: Part, other: Part) -> Part:
+        return added(one[0], other[0]), one[1] + other[1]
+
+    def result(self, part: Part) -> Any:
+        return float(divided(*part))
+
+
+class _Extreme(Rules, kinds=("min", "max")):
+    def __init__(self, aggregate: Aggregate) -> None:
+        super().__init__(aggregate)
+        self.highest = aggregate.kind == "max"
+
+    def field(self, columns: pa.Schema) -> pa.Field:
+        field = self.field_of(columns)
+        if pa.types.is_nested(field.type):
+            raise self.refused(field, "give one with an order")
+        return pa.field("", field.type, nullable=field.nullable)
+
+    def parts(self, rows: Rows) -> list[Part]:
+        found = rows.of(self.column)
+        return extremes(found.column, found.groups, rows.count, highest=self.highest)
+
+    def merge(self, one: Part, other: Part) -> Part:
+        return beyond(one, other, highest=self.highest)
+
+
+class _End(Rules, kinds=("first", "last")):
+    """The part is (time, value)."""
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        super().__init__(aggregate)
+        self.newest = aggregate.kind == "last"
+
+    def field(self, columns: pa.Schema) -> pa.Field:
+        field = self.field_of(columns)
+        return pa.field("", field.type, nullable=field.nullable)
+
+    def parts(self, rows: Rows) -> list[Part]:
+        """Later rows overwrite earlier ones; of the first value they are taken backwards."""
+        column, times, groups = rows.of(self.column)
+        places, order = np.full(rows.count, -1, np.int64), np.arange(len(groups))
+        if self.newest:
+            places[groups] = order
+        else:
+            places[groups[::-1]] = order[::-1]
+        there = np.flatnonzero(places >= 0)
+        values = column.take(pa.array(places[there])).to_pylist()
+        found: list[Part] = [None] * rows.count
+        for group, time, value in zip(there.tolist(), times[places[there]].tolist(), values, strict=True):
+            found[group] = time, value
+        return found
+
+    def merge(self, one: Part, other: Part) -> Part:
+        if self.newest:
+            return other if other[0] >= one[0] else one
+        return one if one[0] <= other[0] else other
+
+    def result(self, part: Part) -> Any:
+        return part[1]
+
+
+def count(column: str | None = None) -> Aggregate:
+    """How many records there are; of a column, how many are not null."""
+    return _Count.of("count", column)
+
+
+def sum(column: str) -> Aggregate:  # noqa: A001  read as `aggregate.sum`
+    """The sum of a column of numbers; of integers and Decimals exact, of floats rounded once.
+
+    Sums of numbers have 64 bits, those of Decimals 38 digits, as many of them after the point as the column.
+    As soon as one does not fit the window that brings it there fails, before it is committed.
+    """
+    return _Sum.of("sum", column)
+
+
+def mean(column: str) -> Aggregate:
+    """The mean of a column of numbers, a float that is rounded once."""
+    return _Mean.of("mean", column)
+
+
+def min(column: str) -> Aggregate:  # noqa: A001  read as `aggregate.min`
+    """The least value of a column; NaN only if there is no number."""
+    return _Extreme.of("min", column)
+
+
+def max(column: str) -> Aggregate:  # noqa: A001  read as `aggregate.max`
+    """The greatest value of a column; NaN only if there is no number."""
+    return _Extreme.of("max", column)
+
+
+def first(column: str) -> Aggregate:
+    """The value of the oldest record; of records of one time, that which came first."""
+    return _End.of("first", column)
+
+
+def last(column: str) -> Aggregate:
+    """The value of the newest record; of records of one time, that which came last."""
+    return _End.of("last", column)
+
+
+def window_start() -> Aggregate:
+    """When the window begins; of a session, the time of its oldest record."""
+    return _OfWindow.of("window_start")
+
+
+def window_end() -> Aggregate:
+    """When the window ends, exclusively; of a session, the time of its newest record and the gap."""
+    return _OfWindow.of("window_end")
+
+
+def is_final() -> Aggregate:
+    """True of the result when the window's time is over, False of an early one."""
+    return _OfWindow.of("is_final")

@@ -1,0 +1,121 @@
+"""The rules of an aggregate: its type, its parts of a batch, how two parts merge, and the result of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
+
+TABLE: dict[str, type[Rules]] = {}
+"""The classes of rules by the kinds of aggregates."""
+
+
+class Rules:
+    """The rules of one aggregate. A class of rules is that of the kinds it names: `kinds=("sum",)`.
+
+    Parts are immutable values. They are written into state as they are.
+    """
+
+    of_window: ClassVar[bool] = False
+    """True of what says something of the window, not of its records."""
+    retract: ClassVar[Callable[[Any, Part, Part], Part] | None] = None
+    """The part of the records of a whole without those of another, which are its oldest ones.
+
+    None if parts cannot be taken away.
+    """
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        self.aggregate = aggregate
+        self.column = aggregate.column or ""
+        self.option = aggregate.option
+
+    def __init_subclass__(cls, kinds: tuple[str, ...] = ()) -> None:
+        for kind in kinds:
+            TABLE[kind] = cls
+
+    @classmethod
+    def of(cls, kind: str, column: str | None = None, **options: Any) -> Aggregate:
+        """An aggregate of one of the kinds of this class."""
+        return Aggregate(kind, column, tuple(options.items()))
+
+    def field(self, columns: pa.Schema) -> pa.Field:
+        """The field of the results, without its name; for records with these columns.
+
+        Raises ValueError that says what is wrong.
+        """
+        raise NotImplementedError
+
+    def parts(self, rows: Rows) -> list[Part]:
+        """The part of each group; None of one without a value."""
+        raise NotImplementedError
+
+    def merge(self, one: Part, other: Part) -> Part:
+        """The part of the records of both, neither of them None; those of `one` came before."""
+        raise NotImplementedError
+
+    def merged(self, one: Part, other: Part) -> Part:
+        """As `merge`, of parts that may be None."""
+        if one is None or other is None:
+            return other if one is None else one
+        return self.merge(one, other)
+
+    def result(self, part: Part) -> Any:
+        """The aggregate of a part that is whole, and not None."""
+        return part
+
+    def of_nothing(self) -> Any:
+        """The aggregate of no value."""
+        return None
+
+    def results(self, parts: list[Part]) -> list[Any]:
+        """The aggregates of parts, None included."""
+        nothing = self.of_nothing()
+        return [nothing if part is None else self.result(part) for part in parts]
+
+    def field_of(self, columns: pa.Schema, name: str | None = None) -> pa.Field:
+        """The field of the column. Raises ValueError if there is none of this name."""
+        name = self.column if name is None else name
+        if name not in columns.names:
+            msg = f"there is no column `{name}`; the stream has {', '.join(columns.names)}"
+            raise ValueError(msg)
+        return columns.field(name)
+
+    def refused(self, field: pa.Field, what: str) -> ValueError:
+        """The error of a column whose type has no such aggregate."""
+        return ValueError(
+            f"column `{field.name}` is {field.type}, which has no {self.aggregate.kind}; {what}"
+        )
+
+    def number_of(self, columns: pa.Schema, name: str | None = None) -> pa.Field:
+        """The field of a column of numbers. Raises ValueError if it is none."""
+        field = self.field_of(columns, name)
+        if not is_number(field.type):
+            raise self.refused(field, "give one of numbers")
+        return field
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """True of integers, floats, booleans and Decimals."""
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_decimal(kind)
+    )
+
+
+def plain(kind: pa.DataType) -> pa.DataType:
+    """The type of values: of a dictionary that of its values."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def rules_of(aggregate: Aggregate) -> Rules:
+    """The rules of an aggregate. Raises ValueError for a kind that does not exist."""
+    known = TABLE.get(aggregate.kind)
+    if known is None:
+        msg = f"there is no aggregate `{aggregate.kind}`; there are {', '.join(sorted(TABLE))}"
+        raise ValueError(msg)
+    return known(aggregate)

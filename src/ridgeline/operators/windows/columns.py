@@ -1,0 +1,109 @@
+"""The aggregates of one operator: their parts of a batch, how parts merge, and the columns of results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from ridgeline.api import Operator, RidgelineError
+from ridgeline.api.errors import shorten
+from ridgeline.operators import _window_parts as vectors
+from ridgeline.operators._exact import rounded
+from ridgeline.operators._sessions import Parts
+from ridgeline.operators.aggregates.rules import rules_of
+from ridgeline.operators.aggregates.value import Aggregate, Rows
+
+_LEAST_SUM = -(2**63)
+RECORDS = Aggregate("count")
+
+
+class Result(NamedTuple):
+    """A window of a key whose result is due: when it begins and ends, and the part of each aggregate."""
+
+    start: int
+    end: int
+    key: tuple[Any, ...]
+    parts: Parts
+
+
+class Columns:
+    """The aggregates of an operator by the names of their columns.
+
+    `counted`: there is one part more at the end, the records since the last result.
+    """
+
+    def __init__(self, operator: Operator, values: dict[str, Aggregate], *, counted: bool) -> None:
+        self.operator = operator
+        self.values = values
+        self.counted = counted
+        self.rules = [rules_of(one) for one in (*values.values(), *[RECORDS] * counted)]
+        self.sums = [number for number, one in enumerate(values.values()) if one.kind == "sum"]
+
+    def parts(self, rows: Rows) -> list[Parts]:
+        """The parts of each group, one for each aggregate."""
+        return list(zip(*[one.parts(rows) for one in self.rules], strict=True))
+
+    def merged(self, one: Parts, other: Parts) -> Parts:
+        """The parts of the records of both; those of `one` came before."""
+        return tuple(
+            [
+                rules.merge(before, after)
+                if before is not None and after is not None
+                else after
+                if before is None
+                else before
+                for rules, before, after in zip(self.rules, one, other, strict=True)
+            ]
+        )
+
+    def checked(self, parts: Parts, key: tuple[Any, ...]) -> Parts:
+        """Parts whose sums could be emitted now; else raises, before their records are committed."""
+        for number in self.sums:
+            part = parts[number]
+            try:
+                fits = not isinstance(part, int) or _LEAST_SUM <= part < -_LEAST_SUM
+                if isinstance(part, Decimal):
+                    kind = self._field(number).type
+                    fits = not part or part.adjusted() < kind.precision - kind.scale
+                rounded(part)
+            except OverflowError:
+                fits = False
+            if not fits:
+                name = list(self.values)[number]
+                what = f"the sum `{name}` of key {shorten(key[0] if len(key) == 1 else key)}"
+                message = (
+                    f"{what} in `{self.operator.context.name}` does not fit its type "
+                    f"{self._field(number).type}; got values of column "
+                    f"`{self.values[name].column}` that are too large; "
+                    "leave them out before, scale them, or use `mean`"
+                )
+                raise RidgelineError(message)
+        return parts
+
+    def _field(self, number: int) -> pa.Field:
+        output: Any = self.operator
+        field: pa.Field = output.output.schema.arrow.field(list(self.values)[number])
+        return field
+
+    def arrays(self, schema: pa.Schema, results: Sequence[Result], *, final: bool) -> list[pa.Array]:
+        """The columns of results: those of keys, then those of aggregates."""
+        of_window = {
+            "window_start": [one.start for one in results],
+            "window_end": [one.end for one in results],
+        }
+        columns: list[Sequence[Any]] = [
+            list(values) for values in zip(*[one.key for one in results], strict=True)
+        ]
+        parts = [one.parts for one in results]
+        for number, aggregate in enumerate(self.values.values()):
+            if aggregate.kind == "is_final":
+                columns.append([final] * len(results))
+            elif aggregate.kind in of_window:
+                columns.append(of_window[aggregate.kind])
+            else:
+                columns.append(self.rules[number].results(list(map(itemgetter(number), parts))))
+        return [vectors.as_column(values, field.type) for values, field in zip(columns, schema, strict=True)]

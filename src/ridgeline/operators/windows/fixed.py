@@ -1,0 +1,95 @@
+"""Tumbling and sliding windows. In state: by (start, *key) the parts of a window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ridgeline.operators._sessions import Parts
+from ridgeline.operators._window_parts import Index
+from ridgeline.operators._windows import Sliding
+from ridgeline.operators.aggregates.value import Rows
+from ridgeline.operators.windows.columns import Columns, Result
+from ridgeline.operators.windows.kind import NEVER, Holder, Key, WindowKind, new_records
+
+
+class FixedWindows(WindowKind):
+    """Windows of one size."""
+
+    def __init__(self, operator: Holder, columns: Columns, windows: Sliding) -> None:
+        super().__init__(operator, columns)
+        self.windows = windows
+
+    def bounds(self, times: Index) -> tuple[Index, Index]:
+        """Late once the last window has ended."""
+        starts = self.windows.last_starts(times)
+        return starts, self.windows.ends(starts)
+
+    def add(
+        self,
+        batch: pa.RecordBatch,
+        times: Index,
+        starts: Index,
+        codes: Index,
+        keys: Sequence[Key],
+        over: Index,
+    ) -> None:
+        """Add records to all their windows that are not over."""
+        windows, state, columns = self.windows, self.operator.open, self.columns
+        # by time, as `first` and `last` take the order of rows within a group
+        rows = np.argsort(times, kind="stable")
+        starts = starts[rows]
+        copies = windows.size // windows.slide
+        if copies > 1:
+            starts = windows.starts(starts).ravel()
+            rows = np.repeat(rows, copies)
+        firsts, numbers = np.unique(starts, return_inverse=True)
+        ends = windows.ends(firsts)
+        if copies > 1:
+            held = ends[numbers] > over[rows]
+            if not held.all():
+                numbers, rows = numbers[held], rows[held]
+        found, groups = np.unique(numbers * len(keys) + codes[rows], return_inverse=True)
+        owners = (found // len(keys)).tolist()
+        begins = firsts.tolist()
+        names = [
+            (begins[owner], *keys[code])
+            for owner, code in zip(owners, (found % len(keys)).tolist(), strict=True)
+        ]
+        new = columns.parts(Rows(batch, rows, times[rows], groups, len(names)))
+        for name, parts in zip(names, new, strict=True):
+            before = state.get(name)
+            state[name] = columns.checked(
+                parts if before is None else columns.merged(before, parts), name[1:]
+            )
+        self.operator.due = min(self.operator.due, int(ends[owners[0]]))
+
+    def close(self, closed: int) -> list[Result]:
+        """By the ends of windows."""
+        names, state = list(self.operator.open), self.operator.open
+        firsts = list({name[0] for name in names})
+        ends = dict(zip(firsts, self.windows.ends(np.array(firsts, np.int64)).tolist(), strict=True))
+        self.operator.due = min((end for end in ends.values() if end > closed), default=NEVER)
+        return [
+            Result(name[0], ends[name[0]], name[1:], state.pop(name))
+            for name in names
+            if ends[name[0]] <= closed
+        ]
+
+    def _end(self, name: Any) -> int:
+        return int(self.windows.ends(np.array([name[0]], np.int64))[0])
+
+    def last_end(self, name: Any, value: Any) -> int:
+        """Its one window's."""
+        return self._end(name)
+
+    def early_results(self, name: Any, value: Parts, least: int) -> list[Result]:
+        """Its one window."""
+        return [Result(name[0], self._end(name), name[1:], value)] if new_records(value) >= least else []
+
+    def without(self, value: Parts, left: Callable[[Parts], Parts], least: int) -> Parts:
+        """Its one window."""
+        return left(value)

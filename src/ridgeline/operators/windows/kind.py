@@ -1,0 +1,88 @@
+"""The interface of kinds of windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ridgeline.api.cells.keyed_state import KeyedCell
+from ridgeline.operators._sessions import Parts
+from ridgeline.operators._window_parts import Index
+from ridgeline.operators.windows.columns import Columns, Result
+
+NEVER = int(np.iinfo(np.int64).max)
+Key = tuple[Any, ...]
+
+
+class Holder(Protocol):
+    """The operator that holds the state of its windows."""
+
+    open: KeyedCell[Any, Any]
+    waiting: KeyedCell[Any, Any]
+    due: int
+
+
+class WindowKind:
+    """The windows of one kind of one operator; their state is the operator's.
+
+    `columns`: the aggregates. Times are microseconds since 1970.
+    """
+
+    early = True
+    """Open windows may have early results."""
+
+    def __init__(self, operator: Holder, columns: Columns) -> None:
+        self.operator = operator
+        self.columns = columns
+
+    def bounds(self, times: Index) -> tuple[Index, Index]:
+        """For each time where its last window begins, and from when on a record of this time is late."""
+        raise NotImplementedError
+
+    def add(
+        self,
+        batch: pa.RecordBatch,
+        times: Index,
+        starts: Index,
+        codes: Index,
+        keys: Sequence[Key],
+        over: Index,
+    ) -> None:
+        """Add records that are not late.
+
+        `starts`: as `bounds` has them. `codes`: of each record the number of its key in `keys`. `over`: for
+        each record by when windows of its key are over.
+        """
+        raise NotImplementedError
+
+    def close(self, closed: int) -> list[Result]:
+        """Forget the windows that end by then; returns them."""
+        raise NotImplementedError
+
+    def last_end(self, name: Any, value: Any) -> int:
+        """When the last window ends that a state has by this name."""
+        raise NotImplementedError
+
+    def flush(self) -> list[Result]:
+        """Forget all open windows; returns them."""
+        return self.close(max((self.last_end(*one) for one in self.operator.open.items()), default=0))
+
+    def over_after(self, result: Result) -> int:
+        """Records whose windows end by then are late once this result was emitted."""
+        return result.end
+
+    def early_results(self, name: Any, value: Any, least: int) -> list[Result]:
+        """The open windows in a state that have at least so many new records."""
+        raise NotImplementedError
+
+    def without(self, value: Any, parts: Any, least: int) -> Any:
+        """The state after such results. `parts`: what is left of the parts of a window."""
+        raise NotImplementedError
+
+
+def new_records(parts: Parts) -> int:
+    """How many records came since the last result."""
+    return parts[-1] or 0

@@ -1,0 +1,249 @@
+"""Rolling windows: for each record those of its key before it, by time or by count.
+
+Records wait until the watermark has passed them, in the state `waiting`: by key (times, parts of each), in
+the order of times. Then `open` keeps those that later windows need. Windows by time have them by (start of a
+piece of time, *key), windows by count by key.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ridgeline.operators._sessions import Parts
+from ridgeline.operators._window_parts import Index
+from ridgeline.operators.aggregates.rules import Rules
+from ridgeline.operators.aggregates.value import Part, Rows
+from ridgeline.operators.windows.columns import Columns, Result
+from ridgeline.operators.windows.kind import NEVER, Holder, Key, WindowKind
+
+_PIECES = 8
+"""A window by time lies in so many pieces: a record changes only its own piece of state."""
+Records = tuple[tuple[int, ...], tuple[Parts, ...]]
+"""Times, oldest first, and of each record its parts."""
+Bounds = Sequence[tuple[int, int]]
+"""The places of the records of each window, first and behind the last; neither ever falls."""
+_NONE: Records = ((), ())
+
+
+class RollingWindows(WindowKind):
+    """A result for each record; see `RollingTime` and `RollingCount`."""
+
+    early = False
+
+    def bounds(self, times: Index) -> tuple[Index, Index]:
+        """Late once the watermark has passed the record."""
+        return times, times + 1
+
+    def add(
+        self,
+        batch: pa.RecordBatch,
+        times: Index,
+        starts: Index,
+        codes: Index,
+        keys: Sequence[Key],
+        over: Index,
+    ) -> None:
+        """Let records wait."""
+        waiting = self.operator.waiting
+        rows = np.lexsort((times, codes))
+        parts = self.columns.parts(Rows(batch, rows, times[rows], np.arange(len(rows)), len(rows)))
+        found = zip(codes[rows].tolist(), times[rows].tolist(), parts, strict=True)
+        for code, own in groupby(found, key=itemgetter(0)):
+            key = keys[code]
+            waiting[key] = _sorted(waiting.get(key, _NONE), [(time, part) for _, time, part in own])
+        self.operator.due = min(self.operator.due, int(times.min()) + 1)
+
+    def close(self, closed: int) -> list[Result]:
+        """The windows of records before `closed`."""
+        waiting, found, due = self.operator.waiting, list[Result](), NEVER
+        for key, (times, parts) in list(waiting.items()):
+            number = bisect_left(times, closed)
+            if number:
+                known, bounds = self._known(key, times[0]), list[tuple[int, int]]()
+                all_times = (*known[0], *times[:number])
+                all_parts = (*known[1], *parts[:number])
+                bounds = list(self._bounds(all_times, len(known[0])))
+                found += self._results(key, all_times, all_parts, bounds)
+                self._keep(key, known, (times[:number], parts[:number]), closed)
+                if number == len(times):
+                    del waiting[key]
+                else:
+                    waiting[key] = (times[number:], parts[number:])
+            if number < len(times):
+                due = min(due, times[number] + 1)
+        self.operator.due = min(due, self._forget(closed))
+        return found
+
+    def _results(
+        self, key: Key, times: Sequence[int], parts: Sequence[Parts], bounds: Bounds
+    ) -> Iterator[Result]:
+        """The results of the last records, those of `bounds`."""
+        first = len(times) - len(bounds)
+        by_aggregate = [
+            rolled(rules, column, bounds)
+            for rules, column in zip(self.columns.rules, zip(*parts, strict=True), strict=True)
+        ]
+        rows = zip(*by_aggregate, strict=True)
+        for time, (low, _), own in zip(times[first:], bounds, rows, strict=True):
+            self.columns.checked(own, key)
+            yield Result(self._start(time, times[low]), time, key, own)
+
+    def last_end(self, name: Any, value: Any) -> int:
+        """Results of what waits are those of records."""
+        return 0
+
+    def flush(self) -> list[Result]:
+        """The windows of all records that wait."""
+        return self.close(max((times[-1] + 1 for times, _ in self.operator.waiting.values()), default=0))
+
+    def over_after(self, result: Result) -> int:
+        """Records of this time and before."""
+        return result.end + 1
+
+    def _known(self, key: Key, time: int) -> Records:
+        """The records that windows of a record at this time may need."""
+        raise NotImplementedError
+
+    def _bounds(self, times: Sequence[int], first: int) -> Iterator[tuple[int, int]]:
+        """The windows of the records from place `first` on."""
+        raise NotImplementedError
+
+    def _start(self, time: int, oldest: int) -> int:
+        """When the window of a record begins, of a window whose oldest record is so old."""
+        raise NotImplementedError
+
+    def _keep(self, key: Key, known: Records, new: Records, closed: int) -> None:
+        """Keep the records that windows of records from `closed` on may need."""
+        raise NotImplementedError
+
+    def _forget(self, closed: int) -> int:
+        """Forget the records that no window needs any more; returns when to look again."""
+        raise NotImplementedError
+
+
+class RollingTimeWindows(RollingWindows):
+    """For each record at time t the records of its key in (t - span, t]."""
+
+    def __init__(self, operator: Holder, columns: Columns, span: int) -> None:
+        super().__init__(operator, columns)
+        self.span = span
+        self.piece = -(-span // _PIECES)
+
+    def _known(self, key: Key, time: int) -> Records:
+        state, piece = self.operator.open, self.piece
+        begin = (time - self.span) // piece * piece
+        found = [state.get((start, *key), _NONE) for start in range(begin, time + 1, piece)]
+        times = tuple(time for one in found for time in one[0])
+        return times, tuple(part for one in found for part in one[1])
+
+    def _bounds(self, times: Sequence[int], first: int) -> Iterator[tuple[int, int]]:
+        for time in times[first:]:
+            yield bisect_right(times, time - self.span), bisect_right(times, time)
+
+    def _start(self, time: int, oldest: int) -> int:
+        return time - self.span
+
+    def _keep(self, key: Key, known: Records, new: Records, closed: int) -> None:
+        state, piece = self.operator.open, self.piece
+        for start, own in groupby(zip(*new, strict=True), key=lambda one: one[0] // piece * piece):
+            if start + piece + self.span > closed:
+                added = list(own)
+                times, parts = state.get((start, *key), _NONE)
+                state[start, *key] = (
+                    (*times, *[time for time, _ in added]),
+                    (*parts, *[part for _, part in added]),
+                )
+
+    def _forget(self, closed: int) -> int:
+        state = self.operator.open
+        for name in [name for name in state if name[0] + self.piece + self.span <= closed]:
+            del state[name]
+        if not len(state):
+            return NEVER
+        return (closed // self.piece + 1) * self.piece
+
+
+class RollingCountWindows(RollingWindows):
+    """For each record the last `records` of its key, it included; of those of one time, as they came."""
+
+    def __init__(self, operator: Holder, columns: Columns, records: int) -> None:
+        super().__init__(operator, columns)
+        self.records = records
+
+    def _known(self, key: Key, time: int) -> Records:
+        known: Records = self.operator.open.get(key, _NONE)
+        return known
+
+    def _bounds(self, times: Sequence[int], first: int) -> Iterator[tuple[int, int]]:
+        for place in range(first + 1, len(times) + 1):
+            yield max(0, place - self.records), place
+
+    def _start(self, time: int, oldest: int) -> int:
+        return oldest
+
+    def _keep(self, key: Key, known: Records, new: Records, closed: int) -> None:
+        if self.records > 1:
+            last = slice(1 - self.records, None)
+            self.operator.open[key] = ((*known[0], *new[0])[last], (*known[1], *new[1])[last])
+
+    def _forget(self, closed: int) -> int:
+        return NEVER
+
+
+def rolled(rules: Rules, parts: Sequence[Part], bounds: Bounds) -> list[Part]:
+    """The parts of windows over the parts of records."""
+    return _retracted(rules, parts, bounds) if type(rules).retract else _two_stacks(rules, parts, bounds)
+
+
+def _retracted(rules: Rules, parts: Sequence[Part], bounds: Bounds) -> list[Part]:
+    """Each part is merged once and taken away once."""
+    found, whole = list[Part](), None
+    begin = end = bounds[0][0] if bounds else 0
+    members = 0
+    retract: Any = rules.retract
+    for low, high in bounds:
+        for part in parts[end:high]:
+            if part is not None:
+                whole, members = part if not members else rules.merge(whole, part), members + 1
+        for part in parts[begin:low]:
+            if part is not None:
+                whole, members = retract(whole, part), members - 1
+        begin, end = low, high
+        found.append(whole if members else None)
+    return found
+
+
+def _two_stacks(rules: Rules, parts: Sequence[Part], bounds: Bounds) -> list[Part]:
+    """Each part is merged three times at most, whatever a window holds.
+
+    `heads`: of each place before `middle` the part from there to `middle`. `tail`: that from there on.
+    """
+    found, merged = list[Part](), rules.merged
+    heads: dict[int, Part] = {}
+    middle = end = 0
+    tail: Part = None
+    for low, high in bounds:
+        for part in parts[max(end, middle) : high]:
+            tail = merged(tail, part)
+        end = high
+        if low >= middle:
+            heads, middle, tail, head = {}, high, None, None
+            for place in range(high - 1, low - 1, -1):
+                heads[place] = head = merged(parts[place], head)
+        found.append(merged(heads.get(low), tail))
+    return found
+
+
+def _sorted(known: Records, new: list[tuple[int, Parts]]) -> Records:
+    """Records by time; of one time, the known ones first."""
+    if known[0] and known[0][-1] > new[0][0]:
+        new = sorted([*zip(*known, strict=True), *new], key=itemgetter(0))
+        known = _NONE
+    return (*known[0], *[time for time, _ in new]), (*known[1], *[part for _, part in new])

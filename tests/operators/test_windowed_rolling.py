@@ -1,0 +1,331 @@
+"""Rolling windows, those by count, the global one, and those that the clock closes."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, ValidationError
+from ridgeline.engine.files.storage import MemoryStorage
+from ridgeline.operators import (
+    Windowed,
+    aggregate,
+    global_window,
+    rolling,
+    session,
+    sliding,
+    tumbling,
+)
+from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Reading(NamedTuple):
+    device: str
+    number: int
+    celsius: float | None
+    time: datetime
+
+
+def reading(second: float, device: str = "a", celsius: float | None = 1.0, number: int = 0) -> Reading:
+    return Reading(device, number, celsius, START + timedelta(seconds=second))
+
+
+VALUES = {
+    "start": aggregate.window_start(),
+    "end": aggregate.window_end(),
+    "n": aggregate.count(),
+    "known": aggregate.count("celsius"),
+    "sum": aggregate.sum("number"),
+    "mean": aggregate.mean("celsius"),
+    "least": aggregate.min("celsius"),
+    "last": aggregate.last("number"),
+}
+
+
+def windowed(
+    items: list[Any],
+    how: Any,
+    *,
+    lateness: float = 0,
+    partitions: int = 1,
+    run: Any = None,
+    **properties: Any,
+) -> Any:
+    app = Application("readings", window="1s")
+    source = app.add_operator("source", ListInput(Reading, items, "time", lateness))
+    operator = Windowed(how, key="device", **{"values": VALUES, **properties})
+    app.add_operator("windowed", operator, partitions=partitions)
+    app.add_stream("readings", source.output, operator.input)
+    app.add_stream("results", operator.output, app.add_operator("sink", CollectorSink()).input)
+    app.add_stream("late", operator.late, app.add_operator("late", CollectorSink(Reading)).input)
+    return run_local(app, **(run or {}))
+
+
+def rows_of(found: Any, window: int | None = None) -> list[tuple[Any, ...]]:
+    rows = found.collected("sink") if window is None else found.collected("sink", window)
+    return [tuple(row.values()) for row in rows]
+
+
+def figures(device: str, start: datetime, end: datetime, own: list[Reading]) -> tuple[Any, ...]:
+    known = [one.celsius for one in own if one.celsius is not None]
+    mean = sum(known) / len(known) if known else None
+    least = min(known, default=None)
+    return (
+        device,
+        start,
+        end,
+        len(own),
+        len(known),
+        sum(one.number for one in own),
+        mean,
+        least,
+        own[-1].number,
+    )
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> tuple[list[list[Reading]], float]:
+    """Windows of readings, and the lateness that their order takes; times may be equal."""
+    count = draw(st.integers(1, 30))
+    seconds = draw(st.lists(st.integers(0, draw(st.sampled_from([6, 40]))), min_size=count, max_size=count))
+    if draw(st.booleans()):
+        seconds.sort()
+    readings = [
+        reading(second, draw(st.sampled_from("abc")), draw(st.none() | st.integers(-8, 8).map(float)), number)
+        for number, second in enumerate(seconds)
+    ]
+    lateness = max(max(seconds[: place + 1]) - second for place, second in enumerate(seconds))
+    cuts = sorted(draw(st.lists(st.integers(0, count), max_size=6)))
+    return [readings[a:b] for a, b in zip([0, *cuts], [*cuts, count], strict=True)], float(lateness)
+
+
+def items_of(windows: list[list[Reading]], kills: list[bool]) -> list[Any]:
+    return [
+        item
+        for window, kill in zip(windows, [*kills, *[False] * len(windows)], strict=False)
+        for item in (*window, *[ABORT] * kill, END_WINDOW)
+    ]
+
+
+def by_loop(readings: list[Reading], how: str, size: int) -> list[tuple[Any, ...]]:
+    found = []
+    for device in {one.device for one in readings}:
+        own = sorted((one for one in readings if one.device == device), key=lambda one: one.time)
+        for place, one in enumerate(own):
+            if how == "time":
+                start = one.time - timedelta(seconds=size)
+                members = [other for other in own if start < other.time <= one.time]
+            else:
+                members = own[max(0, place - size + 1) : place + 1]
+                start = members[0].time
+            found.append(figures(device, start, one.time, members))
+    return sorted(found, key=repr)
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    streams(),
+    st.sampled_from(["time", "count"]),
+    st.sampled_from([1, 2, 5, 17]),
+    st.sampled_from([1, 2, 3, 5]),
+    st.lists(st.booleans(), min_size=7, max_size=7),
+)
+def test_rolling_windows_equal_a_plain_loop(
+    stream: tuple[list[list[Reading]], float], how: str, size: int, partitions: int, kills: list[bool]
+) -> None:
+    windows, lateness = stream
+    kind = rolling(size) if how == "time" else rolling(count=size)
+    run = windowed(items_of(windows, kills), kind, lateness=lateness, partitions=partitions)
+    expected = by_loop([one for window in windows for one in window], how, size)
+    assert sorted(rows_of(run), key=repr) == expected
+    assert run.collected("late") == []
+
+
+def test_rolling_means_equal_those_of_polars() -> None:
+    readings = [reading(place * 7 % 50 + place, "ab"[place % 2], place % 5, place) for place in range(200)]
+    run = windowed(readings, rolling("20s"), lateness=50)
+    frame = pl.DataFrame(readings, schema=Reading._fields, orient="row").sort("device", "time")
+    means = frame.with_columns(
+        mean=pl.col("celsius").rolling_mean_by("time", "20s").over("device"),
+        least=pl.col("celsius").rolling_min_by("time", "20s").over("device"),
+    )
+    expected = sorted(
+        means.with_columns(pl.col("mean").round(9)).select("device", "time", "mean", "least").rows()
+    )
+    assert sorted((row[0], row[2], round(row[6], 9), row[7]) for row in rows_of(run)) == expected
+
+
+def test_a_result_for_each_record_once_the_watermark_has_passed_it() -> None:
+    items = [
+        reading(0), reading(4), END_WINDOW,  # the watermark is 4
+        reading(3), reading(9), END_WINDOW,  # the first is late
+        END_WINDOW,
+        reading(9), reading(20), END_WINDOW,
+    ]  # fmt: skip
+    run = windowed(items, rolling(6), values={"at": aggregate.window_end(), "n": aggregate.count()})
+    found = [
+        [((row["at"] - START).total_seconds(), row["n"]) for row in run.collected("sink", window)]
+        for window in range(4)
+    ]
+    assert found == [[(0, 1)], [(4, 2)], [], [(9, 3), (9, 3), (20, 1)]]
+    assert run.collected("late") == [reading(3)]
+
+
+def test_records_of_rolling_windows_survive_the_driver_and_are_forgotten() -> None:
+    storage, found = MemoryStorage(), []
+    items = [item for second in range(12) for item in (reading(second, "ab"[second // 9]), END_WINDOW)]
+    for _ in range(13):
+        run = windowed(items, rolling(3), run={"checkpoint": storage, "windows": 1})
+        found += [row[3] for row in rows_of(run)]
+    assert found == [1, 2, 3, 3, 3, 3, 3, 3, 3, 1, 2, 3]
+
+
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    streams(),
+    st.sampled_from([1, 2, 3, 7]),
+    st.sampled_from([1, 2, 3, 5]),
+    st.lists(st.booleans(), min_size=7, max_size=7),
+)
+def test_windows_by_count_have_records_as_they_came(
+    stream: tuple[list[list[Reading]], float], count: int, partitions: int, kills: list[bool]
+) -> None:
+    windows, lateness = stream
+    readings = [one for window in windows for one in window]
+    expected = []
+    for device in {one.device for one in readings}:
+        own = [one for one in readings if one.device == device]
+        for begin in range(0, len(own), count):
+            members = sorted(own[begin : begin + count], key=lambda one: one.time)
+            expected.append(figures(device, members[0].time, members[-1].time, members))
+    # records are never late for them
+    run = windowed(
+        items_of(windows, kills), tumbling(count=count), lateness=lateness / 2, partitions=partitions
+    )
+    assert sorted(rows_of(run), key=repr) == sorted(expected, key=repr)
+
+
+def test_a_full_window_by_count_comes_at_once() -> None:
+    items = [*[reading(9 - second, number=second) for second in range(5)], END_WINDOW, reading(0, number=5)]
+    run = windowed(items, tumbling(count=2), lateness=60, values={"sum": aggregate.sum("number")})
+    assert [rows_of(run, window) for window in range(2)] == [[("a", 5), ("a", 1)], [("a", 9)]]
+
+
+def test_the_global_window_has_all_records_and_early_results() -> None:
+    items = [
+        reading(5, number=1),
+        reading(1, number=2),
+        END_WINDOW,
+        reading(99, number=4),
+        END_WINDOW,
+        END_WINDOW,
+    ]
+    values = {name: VALUES[name] for name in ("start", "end", "sum")} | {"final": aggregate.is_final()}
+    run = windowed(items, global_window(), values=values, early_count=1)
+    seconds = [START + timedelta(seconds=second) for second in (1, 5, 99)]
+    assert [rows_of(run, window) for window in range(3)] == [
+        [("a", seconds[0], seconds[1], 3, False)],
+        [("a", seconds[0], seconds[2], 7, False)],
+        [("a", seconds[0], seconds[2], 7, True)],
+    ]
+
+
+def test_a_record_that_bridges_two_open_sessions_makes_them_one() -> None:
+    items = [reading(0), reading(16), END_WINDOW, reading(8, number=3), END_WINDOW, reading(100), END_WINDOW]
+    run = windowed(items, session(10), lateness=20, values={"n": aggregate.count()})
+    assert rows_of(run) == [("a", 3), ("a", 1)]
+
+
+QUIET = [END_WINDOW] * 4
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        (tumbling(10), [("a", 0, 2), ("a", 10, 1), ("b", 0, 1)]),
+        (sliding(10, 5), [("a", -5, 1), ("a", 0, 2), ("a", 5, 2), ("a", 10, 1), ("b", 0, 1), ("b", -5, 1)]),
+        (session(8), [("a", 1, 3), ("b", 4, 1)]),
+        (tumbling(count=2), [("a", 1, 2), ("a", 12, 1), ("b", 4, 1)]),
+        (global_window(), [("a", 1, 3), ("b", 4, 1)]),
+        (rolling(9), [("a", -8, 1), ("a", -1, 2), ("a", 3, 2), ("b", -5, 1)]),
+        (rolling(count=2), [("a", 1, 1), ("a", 1, 2), ("a", 8, 2), ("b", 4, 1)]),
+    ],
+)
+def test_the_clock_closes_windows_once_nothing_comes(how: Any, expected: Any, partitions: int) -> None:
+    readings = [reading(1), reading(4, "b"), reading(8), reading(12)]
+    items = [*readings, END_WINDOW, *QUIET, END_WINDOW, END_WINDOW, reading(900, "z")]
+    values = {"start": aggregate.window_start(), "n": aggregate.count()}
+    run = windowed(items, how, lateness=60, partitions=partitions, values=values, close_after="3s")
+    rows = {window: run.collected("sink", window) for window in range(6)}
+    found = [
+        (row["device"], (row["start"] - START).total_seconds(), row["n"])
+        for window in rows.values()
+        for row in window
+    ]
+    assert sorted(found) == sorted(expected)
+    assert not any(rows[window] for window in (1, 2))
+    assert run.collected("late") == []
+
+
+def test_records_for_what_the_clock_has_closed_are_late() -> None:
+    items = [
+        reading(1), reading(2, "b"), END_WINDOW, *QUIET,
+        reading(3, number=1), reading(13, number=2), reading(3, "c", number=3), END_WINDOW, *QUIET,
+        reading(90), reading(91, "b"), END_WINDOW,
+        reading(75, "b", number=4), END_WINDOW,
+    ]  # fmt: skip
+    values = {"start": aggregate.window_start(), "sum": aggregate.sum("number")}
+    run = windowed(items, tumbling(10), lateness=20, values=values, close_after=3)
+    found = [
+        (row["device"], (row["start"] - START).total_seconds(), row["sum"]) for row in run.collected("sink")
+    ]
+    assert sorted(found) == [
+        ("a", 0, 0), ("a", 10, 2), ("a", 90, 0), ("b", 0, 0), ("b", 70, 4), ("b", 90, 0), ("c", 0, 3),
+    ]  # fmt: skip
+    assert [one.number for one in run.collected("late")] == [1]
+
+
+def test_as_long_as_records_come_the_clock_closes_nothing() -> None:
+    """The watermark of two sources stands still once one of them is silent; its windows stay open."""
+    items = [item for second in range(8) for item in (reading(second / 100, number=1), END_WINDOW)]
+    run = windowed(
+        items, tumbling(10), lateness=60, values={"sum": aggregate.sum("number")}, close_after="2s"
+    )
+    assert rows_of(run) == [("a", 8)]
+
+
+@pytest.mark.parametrize("how", [rolling("1m"), rolling(count=3), tumbling(count=3)])
+def test_early_results_of_others_than_windows_of_time_are_refused(how: Any) -> None:
+    with pytest.raises(ValidationError, match="have no early results"):
+        windowed([], how, early="5s")
+
+
+@pytest.mark.parametrize(
+    ("make", "fault"),
+    [
+        (rolling, "have a `span` or a `count`"),
+        (lambda: rolling("1m", count=3), "have a `span` or a `count`"),  # type: ignore[call-overload]
+        (lambda: rolling(count=0), "at least 1"),
+        (lambda: rolling(count=True), "at least 1"),
+        (tumbling, "have a `size` or a `count`"),
+        (lambda: tumbling(count=3, zone="UTC"), "neither `zone` nor `offset`"),  # type: ignore[call-overload]
+        (lambda: rolling(0), "must be more than 0"),
+    ],
+)
+def test_windows_that_do_not_fit_are_refused(make: Any, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        make()
+
+
+def test_close_after_must_be_a_duration() -> None:
+    for value in ("soon", 0):
+        with pytest.raises(ValidationError, match="close_after"):
+            windowed([], tumbling(1), close_after=value)
