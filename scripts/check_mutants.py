@@ -141,10 +141,10 @@ MUTANTS = {
         f"{_CONNECTIONS} -k dribbles",
     ),
     "files-of-others-trusted": Mutant(
-        "engine/files/trust.py",
+        "api/support/trust.py",
         "    if not found.st_mode & _WRITABLE and found.st_uid == os.geteuid():\n        return",
         "    return",
-        "tests/engine/files/test_trust.py",
+        "tests/api/support/test_trust.py",
     ),
     "watermark-of-the-fastest": Mutant(
         "engine/operator/watermarks.py",

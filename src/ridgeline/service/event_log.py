@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.files import trust
+from ridgeline.api.support import trust
 from ridgeline.measure.encoding import from_dict, to_dict
 from ridgeline.measure.events import (
     ApplicationEnded,

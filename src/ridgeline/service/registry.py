@@ -17,7 +17,7 @@ from pathlib import Path
 import pydantic
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
-from ridgeline.engine.files import trust
+from ridgeline.api.support import trust
 
 _SUFFIX = ".json"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ridgeline.api.errors import Fault, UntrustedError, ValidationError
-from ridgeline.engine.files import trust
+from ridgeline.api.support import trust
 from ridgeline.plan.spec.form import Document, form_of
 from ridgeline.settings.layers import Layer, flat
 

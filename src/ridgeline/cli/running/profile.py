@@ -16,9 +16,9 @@ from pathlib import Path
 from rich.console import RenderableType
 from rich.text import Text
 
+from ridgeline.api.support import trust
 from ridgeline.cli.errors import CommandError
 from ridgeline.cli.views.phases import phases_parts
-from ridgeline.engine.files import trust
 from ridgeline.measure.events import ContainerWindow, RunEvent, WindowCommitted
 from ridgeline.measure.latency.window_phases import WindowPhases
 from ridgeline.measure.topology import Topology

@@ -8,7 +8,7 @@ import os
 import socket
 
 from ridgeline.api.errors import CheckpointError
-from ridgeline.engine.files import trust
+from ridgeline.api.support import trust
 
 _UNLOCKABLE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 

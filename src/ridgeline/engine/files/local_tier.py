@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable
 from pathlib import Path
 
-from ridgeline.engine.files import trust
+from ridgeline.api.support import trust
 from ridgeline.engine.files.storage import Buffer, Storage
 
 BYTES = 1 << 35

@@ -17,9 +17,9 @@ from typing import IO
 import pyarrow.fs
 
 from ridgeline.api.errors import CheckpointError
+from ridgeline.api.support import trust
 from ridgeline.api.support.files import is_local, local_path, resolve, sync_above, sync_folder
 from ridgeline.api.support.masking import mask_text
-from ridgeline.engine.files import trust
 from ridgeline.engine.files.appended_file import AppendedFile
 from ridgeline.engine.files.folder_lock import FolderLock, locked
 

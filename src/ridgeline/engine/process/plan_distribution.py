@@ -24,8 +24,8 @@ from typing import IO, Any
 import cloudpickle
 
 from ridgeline.api.errors import RidgelineError, UntrustedError
+from ridgeline.api.support import trust
 from ridgeline.api.support.masking import secrets_in, shown
-from ridgeline.engine.files import trust
 from ridgeline.engine.files.storage import DriverStorage, Storage
 from ridgeline.engine.process import shipped_packages, user_files
 from ridgeline.engine.process.plan_files import PLAN_FILES, place_of

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ridgeline.api.errors import UntrustedError
-from ridgeline.engine.files import trust
+from ridgeline.api.support import trust
 from ridgeline.engine.files.storage import DriverStorage, Storage
 from ridgeline.engine.process.plan_files import place_of
 

@@ -21,7 +21,7 @@ from typing import IO
 import ridgeline
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import UntrustedError
-from ridgeline.engine.files import trust
+from ridgeline.api.support import trust
 
 MAXIMUM_BYTES = 8192
 _KEPT_SECONDS = 3600.0

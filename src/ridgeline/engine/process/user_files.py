@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES
 from pathlib import Path
 
-from ridgeline.engine.files import trust
+from ridgeline.api.support import trust
 from ridgeline.engine.files.storage import DriverStorage, Storage
 from ridgeline.engine.process import shipped_packages
 from ridgeline.engine.process.hidden_modules import keep_standard_modules

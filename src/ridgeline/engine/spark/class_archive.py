@@ -20,7 +20,7 @@ import pyspark
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import UntrustedError
-from ridgeline.engine.files import trust
+from ridgeline.api.support import trust
 
 SWITCH = "RIDGELINE_CLASS_ARCHIVE"
 """The environment variable that turns archives off: `off`."""

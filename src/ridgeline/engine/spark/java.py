@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.files import trust
+from ridgeline.api.support import trust
 
 MINIMUM = 17
 _WRAPPER = """#!/bin/sh

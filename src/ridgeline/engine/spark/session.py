@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import ridgeline
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support import trust
 from ridgeline.engine import accept_pandas_3
-from ridgeline.engine.files import trust
 from ridgeline.engine.process import log_channel
 from ridgeline.engine.process.hidden_modules import hint
 from ridgeline.engine.spark.class_archive import archive_options

@@ -18,10 +18,10 @@ from pydantic import SecretStr
 
 from ridgeline import Application
 from ridgeline.api.errors import RidgelineError, UntrustedError
+from ridgeline.api.support import trust
 from ridgeline.engine.driver.checkpoint.compactor import Compactor
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.slots.shared_folder import purge
-from ridgeline.engine.files import trust
 from ridgeline.engine.files.local_tier import LocalTier
 from ridgeline.engine.files.storage import LocalStorage, MemoryStorage
 from ridgeline.engine.process import plan_distribution
@@ -190,7 +190,7 @@ def test_a_worker_trusts_the_driver(uri: Path) -> None:
     os.chown(uri / "state" / STATE, NOBODY, NOBODY)
     code = (
         "import sys\n"
-        "from ridgeline.engine.files import trust\n"
+        "from ridgeline.api.support import trust\n"
         "from ridgeline.engine.state import state_files\n"
         "from ridgeline.engine.files.storage import LocalStorage\n"
         f"trust.trust_owner({NOBODY}); print(state_files.read(LocalStorage(sys.argv[1]), sys.argv[2], 1))"
