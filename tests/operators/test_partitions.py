@@ -31,11 +31,13 @@ from ridgeline.operators import (
     FileOutput,
     Filter,
     FlatMap,
+    LatestByKey,
     Map,
     RangeKeyVal,
     Sampler,
     SimpleMovingAverage,
     SumKeyVal,
+    TableJoin,
     TopN,
     Union,
     Windowed,
@@ -72,6 +74,8 @@ class Case:
     timed: bool = False
     slides: int = 0
     options: Mapping[str, Any] = field(default_factory=dict)
+    also: tuple[str, ...] = ()
+    """Further ports that read the same stream."""
 
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
@@ -108,6 +112,11 @@ CASES = {
     "sampled_by_key": Case(lambda: Sampler(share=0.5, key="key", seed=3), "output", of_parts=True),
     "deduplicated": Case(lambda: Deduplicate("key"), "output", "input"),
     "deduplicated_within": Case(lambda: Deduplicate("key", within="2s"), "output", "input", timed=True),
+    "latest": Case(lambda: LatestByKey("key"), "output", "input"),
+    "table_join": Case(lambda: TableJoin("key"), "output", "input", also=("table",)),
+    "versions_join": Case(
+        lambda: TableJoin("key", versions="2s"), "output", "input", timed=True, also=("table",)
+    ),
     "tumbling": windowed(tumbling("4s")),
     "sliding": windowed(sliding("6s", "2s")),
     "session": windowed(session("2s")),
@@ -208,7 +217,9 @@ def results(
         operators.append(app.add_operator(f"operator{number}", case.make(), **attributes))
         sink = app.add_operator(names[variant], CollectorSink())
         app.add_stream(f"out{number}", getattr(operators[-1], case.leaving), sink.input)
-    app.add_stream("in", source.output, *(getattr(operator, case.entry) for operator in operators))
+    app.add_stream(
+        "in", source.output, *(getattr(*pair) for pair in product(operators, (case.entry, *case.also)))
+    )
     run = run_local(app)
     return {
         variant: [Counter(tuple(row.values()) for row in run.collected(name, id_)) for id_ in run.window_ids]

@@ -18,11 +18,13 @@ from ridgeline.operators import (
     ConsolidatorKeyVal,
     Deduplicate,
     Delay,
+    LatestByKey,
     RangeKeyVal,
     RoundRobinHashMap,
     Sampler,
     SimpleMovingAverage,
     SumKeyVal,
+    TableJoin,
     TopN,
     Windowed,
     aggregate,
@@ -319,6 +321,25 @@ def firsts_within(seconds: int) -> Any:
     return expected
 
 
+def changes_of_a_table() -> list[tuple[Any, ...]]:
+    table: dict[str, int] = {}
+    found = []
+    for key, value in (row for rows in WINDOWS for row in rows):
+        if table.get(key) != value:
+            table[key] = value
+            found.append((key, value))
+    return found
+
+
+def joined_rows() -> list[tuple[Any, ...]]:
+    table: dict[str, int] = {}
+    found = []
+    for rows in WINDOWS:
+        table |= dict(rows)
+        found += [(*row, table[row[0]]) for row in rows]
+    return found
+
+
 CASES: dict[str, tuple[Any, str, str, dict[str, Any], Any]] = {
     "sum": (SumKeyVal, "data", "sum", {}, each_window(sums)),
     "cumulative_sum": (lambda: SumKeyVal(cumulative=True), "data", "sum", {}, lambda: summed(WINDOWS)),
@@ -362,6 +383,9 @@ CASES: dict[str, tuple[Any, str, str, dict[str, Any], Any]] = {
     "rolling": (windowed(rolling("3s")), "input", "output", {}, by_record(last_seconds)),
     "rolling_by_count": (windowed(rolling(count=3)), "input", "output", {}, by_record(last_records)),
     "counted": (windowed(tumbling(count=3)), "input", "output", {}, by_record(every_third)),
+    "latest": (lambda: LatestByKey("key"), "input", "output", {}, changes_of_a_table),
+    "table_join": (lambda: TableJoin("key"), "input", "output", {}, joined_rows),
+    "broadcast_join": (lambda: TableJoin("key", broadcast=True), "input", "output", {}, joined_rows),
     "sliding_sum": (SumKeyVal, "data", "sum", SLIDING, slid(sums, 4)),
     "sliding_range": (lambda: RangeKeyVal(schema=Range), "data", "range", SLIDING, slid(ranges, 4)),
     "sliding_top": (lambda: TopN(by="value", size=3), "data", "top", SLIDING, slid(best, 4)),
@@ -387,7 +411,7 @@ def application(name: str, partitions: int) -> Application:
     )
     one = app.add_operator("one", made, partitions=partitions, **attributes)
     sink = app.add_operator("sink", CollectorSink())
-    table = [one.table] if isinstance(made, Table) else []
+    table = [one.table] if isinstance(made, (Table, TableJoin)) else []
     app.add_stream("in", source.output, getattr(one, entry), *table)
     app.add_stream("out", getattr(one, leaving), sink.input)
     return app

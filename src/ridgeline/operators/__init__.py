@@ -23,6 +23,7 @@ from ridgeline.operators.file_output import FileOutput
 from ridgeline.operators.file_replay_input import FileReplayInput
 from ridgeline.operators.filter import Filter
 from ridgeline.operators.flat_map import FlatMap
+from ridgeline.operators.latest_by_key import LatestByKey
 from ridgeline.operators.map import Map
 from ridgeline.operators.queue_input import QueueInput
 from ridgeline.operators.queue_output import QueueOutput
@@ -35,6 +36,7 @@ from ridgeline.operators.spark_input import SparkInput
 from ridgeline.operators.spark_output import SparkOutput
 from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.operators.sum_key_val import SumKeyVal, SumUnifier
+from ridgeline.operators.table_join import TableJoin
 from ridgeline.operators.top_n import TopN, TopNUnifier
 from ridgeline.operators.union import Union
 from ridgeline.operators.windowed import Windowed
@@ -53,6 +55,7 @@ __all__ = [
     "Filter",
     "FlatMap",
     "Global",
+    "LatestByKey",
     "Map",
     "QueueInput",
     "QueueOutput",
@@ -72,6 +75,7 @@ __all__ = [
     "SqlQuery",
     "SumKeyVal",
     "SumUnifier",
+    "TableJoin",
     "TopN",
     "TopNUnifier",
     "Union",

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ridgeline.api import InputPort, KeyedState, OutputPort, State
+from ridgeline.api import InputPort, KeyedState, OutputPort, State, metric
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import FORMS, duration_faults, parse_duration
 from ridgeline.api.times import LATEST, NO_TIME, Microseconds
@@ -34,8 +34,9 @@ class Deduplicate(DividedOperator):
     counts as of the watermark. "clock": the time at which windows begin. By record, raises RidgelineError if
     the stream has no times.
 
-    State: each key is held exactly, with one time of 8 bytes. With `within` it goes at most an eighth of
-    that time after its end, by the watermark or the clock. A late record whose key is gone is passed on.
+    State: each key is held exactly, with one time of 8 bytes; the metric `held_keys` says how many. With
+    `within` it goes at most an eighth of that time after its end, by the watermark or the clock. A late
+    record whose key is gone is passed on.
 
     Partitions: by key. Round robin is refused with RidgelineError: equal keys would not meet.
 
@@ -70,6 +71,11 @@ class Deduplicate(DividedOperator):
     """By key, when its last tuple was passed on, in microseconds since 1970; 0 without `within`."""
     sweep_at = State(_SWEPT_NEVER, moves="least")
     """When keys whose time is over are looked for next."""
+
+    @metric(help="Keys that are held.")
+    def held_keys(self) -> int:
+        """The number of keys that are held."""
+        return len(self.passed)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, and a time to live that is none."""

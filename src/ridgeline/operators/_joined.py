@@ -1,0 +1,111 @@
+"""The common parts of joins: their key columns, the schema of their results, rows as tuples and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ridgeline.api import SchemaError
+from ridgeline.api.columns.casting import to_python
+from ridgeline.operators._divided import Columns, columns_of
+
+On = Columns | Mapping[str, str]
+"""Columns that both sides have, or those of the first side with those of the second."""
+Row = tuple[Any, ...]
+
+
+def left_columns(on: On | None) -> tuple[str, ...]:
+    """The key columns of the first side."""
+    return tuple(on) if isinstance(on, Mapping) else columns_of(on)
+
+
+def right_columns(on: On | None) -> tuple[str, ...]:
+    """The key columns of the second side, in the order of the first side's."""
+    return tuple(on.values()) if isinstance(on, Mapping) else columns_of(on)
+
+
+def check_kinds(first: pa.Schema, mine: Sequence[str], second: pa.Schema, theirs: Sequence[str]) -> None:
+    """Raise SchemaError for two key columns whose values can never be equal."""
+    for one, other in zip(mine, theirs, strict=True):
+        kinds = first.field(one).type, second.field(other).type
+        if _kind(kinds[0]) != _kind(kinds[1]):
+            what = f"`{one}` of `on` is {kinds[0]}, and `{other}` of the other side {kinds[1]}"
+            msg = f"{what}: their values are never equal; convert one of them before"
+            raise SchemaError(msg)
+
+
+def _kind(kind: pa.DataType) -> str:
+    """One text for all types whose values can be equal."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _kind(kind.value_type)
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind):
+        return "number"
+    if types.is_string(kind) or types.is_large_string(kind):
+        return "text"
+    if types.is_timestamp(kind):
+        return "time"
+    return str(kind)
+
+
+def others(schema: pa.Schema, names: Sequence[str]) -> list[pa.Field]:
+    """The fields that are not among `names`."""
+    return [field for field in schema if field.name not in names]
+
+
+def joined_schema(first: Sequence[pa.Field], second: Sequence[pa.Field], suffix: str, who: str) -> pa.Schema:
+    """The columns of both sides; one of the second whose name the first has gets the suffix.
+
+    Raises SchemaError if a name is there twice all the same.
+    """
+    taken = {field.name for field in first}
+    fields = list(first)
+    for field in second:
+        name = f"{field.name}{suffix}" if field.name in taken else field.name
+        if name in {known.name for known in fields}:
+            remedy = "give another `suffix`, or rename a column before"
+            msg = f"`{who}` would have the column `{name}` twice; {remedy}"
+            raise SchemaError(msg)
+        fields.append(field.with_name(name))
+    return pa.schema(fields)
+
+
+def optional(fields: Sequence[pa.Field]) -> list[pa.Field]:
+    """The same fields, nullable: of a side that may be missing."""
+    return [field.with_nullable(nullable=True) for field in fields]
+
+
+def rows_of(batch: pa.RecordBatch, names: Sequence[str]) -> list[Row]:
+    """The values of these columns, a tuple for each row."""
+    if not names:
+        return [()] * len(batch)
+    return list(zip(*(to_python(batch.column(name)) for name in names), strict=True))
+
+
+def arrays_of(rows: Sequence[Row | None], fields: Sequence[pa.Field]) -> list[pa.Array]:
+    """A column for each field of rows; nulls where a row is None."""
+    if not fields:
+        return []
+    nothing = (None,) * len(fields)
+    columns = (
+        zip(*(nothing if row is None else row for row in rows), strict=True) if rows else [()] * len(fields)
+    )
+    return [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
+
+
+def has_null(key: Any) -> bool:
+    """True for a key with a null in it, which equals no other in a join."""
+    return key is None or (isinstance(key, tuple) and None in key)
+
+
+def as_batch(
+    columns: Sequence[pa.Array], schema: pa.Schema, there: npt.NDArray[np.bool_], how: str
+) -> pa.RecordBatch:
+    """A batch of these columns: of an inner join the rows that are `there`, of a left join all."""
+    batch = pa.RecordBatch.from_arrays(list(columns), names=schema.names)
+    kept = batch if how == "left" or there.all() else batch.filter(pa.array(there))
+    return pa.RecordBatch.from_arrays(kept.columns, schema=schema)

@@ -1,0 +1,340 @@
+"""Join of a stream with a table: the row of each key that is the latest, or was at the record's time."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, State, metric
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.partitioner import StickyPartitioner
+from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.times import LATEST
+from ridgeline.operators._divided import DividedOperator, check_columns, row_keys
+from ridgeline.operators._joined import (
+    On,
+    Row,
+    arrays_of,
+    as_batch,
+    check_kinds,
+    has_null,
+    joined_schema,
+    left_columns,
+    optional,
+    others,
+    right_columns,
+    rows_of,
+)
+from ridgeline.operators._window_parts import filtered
+from ridgeline.operators.key_value import Index
+from ridgeline.operators.latest_by_key import deletions
+
+_NEVER = np.iinfo(np.int64).max
+Version = tuple[int, Row | None]
+"""Since when a row is the latest, in microseconds since 1970; None for a key that was deleted then."""
+
+
+class Found(NamedTuple):
+    """The table's rows for a batch. `places`: for each row of the batch its place in `rows`, or -1."""
+
+    places: Index
+    rows: list[Row]
+
+
+class TableJoin(DividedOperator):
+    """Join a stream with a table, which is the latest row of each key of another stream.
+
+    Inputs: `table`, the rows of the table, and `input`, the stream. In each streaming window the rows of the
+    table that came in it count before the first tuple of the stream. A row that comes in a later window
+    changes no result that was emitted. Output: the columns of `input`, then those of `table` without its key;
+    a name that both have gets the `suffix`. A result has the time of its tuple of `input`.
+
+    `on`: a column that both sides have, several, or a mapping such as `{"customer": "id"}` from columns of
+    `input` to those of `table`. A key with a null in it equals no other. `how`: "inner" leaves out tuples
+    without a row, "left" gives them nulls, "anti" has these tuples only, without columns of the table.
+
+    `deleted`: a column of booleans of `table`, true in a row that deletes its key. The column is not joined.
+
+    `versions`: how long older rows are kept, such as "1h"; then a tuple is joined with the row that was the
+    latest at its time. Rows come into force at their own times, in whatever order they come. A tuple older
+    than the oldest row that is kept has none. Raises RidgelineError if a stream has no times.
+
+    `broadcast`: all partitions hold the whole table, and the stream is divided round robin. It is for small
+    tables: with each window that changes it, the state is written as a whole. Not with `versions`.
+
+    State: the latest row of each key, the metric `held_rows` says how many. With `versions` the rows before,
+    until the watermark is `versions` past the time at which another took their place.
+
+    Partitions: by `on`, the same on both sides. Round robin is refused with RidgelineError, unless
+    `broadcast`: a tuple would not meet its row.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import TableJoin
+        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+        >>> class Order(NamedTuple):
+        ...     customer: str
+        ...     cents: int
+        >>> class Customer(NamedTuple):
+        ...     id: str
+        ...     country: str
+        >>> orders = ListInput(Order, [("ann", 5), ("bob", 7), END_WINDOW, ("ann", 9)])
+        >>> customers = ListInput(Customer, [("ann", "CH"), END_WINDOW, ("ann", "NO")])
+        >>> app = Application("shop")
+        >>> orders = app.add_operator("orders", orders)
+        >>> customers = app.add_operator("customers", customers)
+        >>> known = app.add_operator("known", TableJoin(on={"customer": "id"}, how="left"))
+        >>> sink = app.add_operator("sink", CollectorSink())
+        >>> app.add_stream("orders", orders.output, known.input)
+        >>> app.add_stream("customers", customers.output, known.table)
+        >>> app.add_stream("known", known.output, sink.input)
+        >>> for row in run_local(app).collected("sink"):
+        ...     print(row["customer"], row["cents"], row["country"])
+        ann 5 CH
+        bob 7 None
+        ann 9 NO
+    """
+
+    # ports are processed in the order in which they are declared: the table before the stream
+    table = InputPort(Any)
+    input = InputPort(Any)
+    output = OutputPort(Any)
+
+    on: On
+    how: Literal["inner", "left", "anti"] = "inner"
+    deleted: str | None = Field(default=None, kw_only=True)
+    versions: float | str | None = Field(default=None, kw_only=True)
+    broadcast: bool = Field(default=False, kw_only=True)
+    suffix: str = Field(default="_right", kw_only=True)
+
+    latest = KeyedState(tuple)
+    """By key, the values of the table's other columns; with `versions` its versions, the oldest first."""
+    whole = State(b"", moves="same")
+    """With `broadcast`, the table as an Arrow stream."""
+    sweep_at = State(_NEVER, moves="least")
+    """When versions whose time is over are looked for next."""
+
+    @classmethod
+    def keys_of(cls, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+        """`on`, of each side; none with `broadcast`."""
+        if given.get("broadcast"):
+            return {}
+        return {"table": right_columns(given.get("on")), "input": left_columns(given.get("on"))}
+
+    def __post_init__(self) -> None:
+        """With `broadcast` the stream is divided, and the table goes to all."""
+        if self.broadcast:
+            vars(self)["partitioner_default"] = StickyPartitioner("input")
+
+    @metric(help="Rows of the table, versions of a key counted as one.")
+    def held_rows(self) -> int | None:
+        """The number of keys that have a row."""
+        if not self.broadcast:
+            return len(self.latest)
+        return None if self.context.partition else len(self.replica.read(self.whole))
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse a key that was changed, and what does not go together."""
+        faults = [*self.key_faults("on"), *duration_faults(self, "versions")]
+        if self.broadcast and self.versions is not None:
+            faults.append(("versions", self.versions, "cannot be had with `broadcast`"))
+        return faults
+
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """The columns of both sides. Raises SchemaError for what a stream does not have."""
+        if port != "output" or not {"input", "table"} <= inputs.keys():
+            return None
+        check_columns(inputs["input"], left_columns(self.on), "`on`")
+        check_columns(inputs["table"], right_columns(self.on), "`on`")
+        mine = inputs["input"].arrow
+        check_kinds(mine, left_columns(self.on), inputs["table"].arrow, right_columns(self.on))
+        if self.deleted is not None:
+            check_columns(inputs["table"], [self.deleted], "`deleted`")
+        fields = self._fields(inputs["table"].arrow)
+        if self.how == "anti":
+            return mine
+        added = optional(fields) if self.how == "left" else fields
+        return joined_schema(list(mine), added, self.suffix, "output")
+
+    def _fields(self, table: pa.Schema) -> list[pa.Field]:
+        """The columns of the table that are joined."""
+        gone = () if self.deleted is None else (self.deleted,)
+        return others(table, (*right_columns(self.on), *gone))
+
+    def setup(self, context: OperatorContext) -> None:
+        """Read the properties."""
+        self.mine, self.theirs = left_columns(self.on), right_columns(self.on)
+        self.keep = None if self.versions is None else round(parse_duration(self.versions) * 1_000_000)
+        self.replica = Replica(self.theirs)
+
+    @table.process_batch
+    def note(self, batch: pa.RecordBatch) -> None:
+        """Take rows into the table."""
+        if self.broadcast:
+            names = [*self.theirs, *(field.name for field in self._fields(batch.schema))]
+            self.whole = self.replica.updated(self.whole, batch.select(names), deletions(batch, self.deleted))
+            return
+        self.refuse_strays(batch, self.theirs)
+        codes, keys = row_keys(batch, self.theirs)
+        rows = rows_of(batch, [field.name for field in self._fields(batch.schema)])
+        gone = deletions(batch, self.deleted)
+        new = [None if over else row for row, over in zip(rows, gone, strict=True)]
+        if self.keep is None:
+            last = dict(zip(codes.tolist(), new, strict=True))
+            for code, row in last.items():
+                if row is None:
+                    self.latest.pop(keys[code], None)
+                else:
+                    self.latest[keys[code]] = row
+            return
+        times = self.record_times(batch, "keeps rows")
+        for code, versions in _grouped(codes, zip(times.tolist(), new, strict=True)).items():
+            self._put_versions(keys[code], versions)
+
+    def _put_versions(self, key: Any, new: list[Version]) -> None:
+        """Add versions of a key; of equal times the one that came last wins."""
+        held = dict(self.latest.get(key, ()))
+        held.update(new)
+        self._keep_versions(key, tuple(sorted(held.items(), key=itemgetter(0))))
+        self.sweep_at = min(
+            self.sweep_at, max(self.context.watermark_microseconds, new[0][0]) + (self.keep or 0)
+        )
+
+    def _keep_versions(self, key: Any, versions: tuple[Version, ...]) -> None:
+        """Keep those that a tuple may still need."""
+        oldest = self.context.watermark_microseconds - (self.keep or 0)
+        first = max(0, bisect_right(versions, oldest, key=itemgetter(0)) - 1)
+        versions = versions[first:]
+        if len(versions) == 1 and versions[0][1] is None and versions[0][0] <= oldest:
+            self.latest.pop(key, None)
+        elif self.latest.get(key) != versions:
+            self.latest[key] = versions
+
+    @input.process_batch
+    def join(self, batch: pa.RecordBatch) -> None:
+        """Emit the tuples of a batch with their rows."""
+        schema = self.output.schema.arrow
+        fields = [] if self.how == "anti" else list(schema)[batch.num_columns :]
+        if self.broadcast:
+            places, columns = self.replica.find(self.whole, batch, self.mine, fields)
+        else:
+            self.refuse_strays(batch, self.mine)
+            codes, keys = row_keys(batch, self.mine)
+            found = self._latest(codes, keys) if self.keep is None else self._versions(batch, codes, keys)
+            places, columns = found.places, arrays_of(found.rows, fields)
+        there = places >= 0
+        if self.how == "anti":
+            self.output.emit_batch(filtered(batch, ~there), rows=~there)
+            return
+        chosen = pa.array(places, mask=~there)
+        joined = as_batch(
+            [*batch.columns, *(column.take(chosen) for column in columns)], schema, there, self.how
+        )
+        self.output.emit_batch(joined, rows=None if self.how == "left" else there)
+
+    def _latest(self, codes: Index, keys: list[Any]) -> Found:
+        """The latest row of each key."""
+        rows = [None if has_null(key) else self.latest.get(key) for key in keys]
+        held = [row for row in rows if row is not None]
+        places = np.full(len(keys), -1, np.int64)
+        places[[number for number, row in enumerate(rows) if row is not None]] = np.arange(len(held))
+        return Found(places[codes], held)
+
+    def _versions(self, batch: pa.RecordBatch, codes: Index, keys: list[Any]) -> Found:
+        """The row of each tuple's key at its time."""
+        times = self.record_times(batch, "joins records with rows")
+        places, held = np.full(len(codes), -1, np.int64), list[Row]()
+        order = np.argsort(codes, kind="stable")
+        begins = np.searchsorted(codes[order], np.arange(len(keys) + 1))
+        for number, key in enumerate(keys):
+            versions = () if has_null(key) else self.latest.get(key, ())
+            if not versions:
+                continue
+            rows = order[begins[number] : begins[number + 1]]
+            since = np.array([time for time, _ in versions])
+            chosen = np.searchsorted(since, times[rows], side="right") - 1
+            known = np.full(len(versions) + 1, -1, np.int64)  # the last for a tuple older than all
+            for place, (_, row) in enumerate(versions):
+                if row is not None:
+                    known[place] = len(held)
+                    held.append(row)
+            places[rows] = known[chosen]
+        return Found(places, held)
+
+    def end_window(self) -> None:
+        """Forget versions whose time is over."""
+        now = self.context.watermark_microseconds
+        if self.keep is None or now < self.sweep_at:
+            return
+        for key, versions in list(self.latest.items()):
+            self._keep_versions(key, versions)
+        self.sweep_at = _NEVER if now >= LATEST else now + max(1, self.keep)
+
+
+class Replica:
+    """A table that all partitions hold, read from the Arrow stream which is its state.
+
+    `names`: the columns of its key.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._read = b""
+        self._table: pa.RecordBatch | None = None
+        self._index: dict[Any, int] = {}
+
+    def read(self, whole: bytes) -> dict[Any, int]:
+        """For each key the number of its row."""
+        if whole is not self._read:
+            self._table, self._index = None, {}
+            if whole:
+                with pa.ipc.open_stream(whole) as reader:
+                    self._table = reader.read_next_batch()
+                codes, keys = row_keys(self._table, self._names)
+                self._index = {keys[code]: row for row, code in enumerate(codes.tolist())}
+            self._read = whole
+        return self._index
+
+    def updated(self, whole: bytes, batch: pa.RecordBatch, gone: Sequence[bool]) -> bytes:
+        """The table after more rows. `gone`: for each row whether it deletes its key."""
+        index = dict(self.read(whole))
+        held = [] if self._table is None else [self._table]
+        before = len(held[0]) if held else 0
+        codes, keys = row_keys(batch, self._names)
+        for row, (code, over) in enumerate(zip(codes.tolist(), gone, strict=True)):
+            index.pop(keys[code], None)
+            if not over and not has_null(keys[code]):
+                index[keys[code]] = before + row
+        rows = pa.Table.from_batches([*held, batch]).take(pa.array(list(index.values()), pa.int64()))
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(rows.combine_chunks().to_batches()[0] if len(rows) else batch.slice(0, 0))
+        return sink.getvalue().to_pybytes()
+
+    def find(
+        self, whole: bytes, batch: pa.RecordBatch, names: Sequence[str], fields: Sequence[pa.Field]
+    ) -> tuple[Index, list[pa.Array]]:
+        """For each row of a batch the place of its row, or -1; and the table's columns of these fields."""
+        index = self.read(whole)
+        codes, keys = row_keys(batch, names)
+        places = np.fromiter(
+            (-1 if has_null(key) else index.get(key, -1) for key in keys), np.int64, len(keys)
+        )
+        if self._table is None:
+            return places[codes], [pa.array([], field.type) for field in fields]
+        return places[codes], self._table.columns[len(self._names) :][: len(fields)]
+
+
+def _grouped(codes: Index, values: Iterable[Version]) -> dict[int, list[Version]]:
+    """The values of each code."""
+    found: dict[int, list[Version]] = {}
+    for code, value in zip(codes.tolist(), values, strict=True):
+        found.setdefault(code, []).append(value)
+    return found
