@@ -8,10 +8,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Self
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from ridgeline.api import Operator, RidgelineError, Schema, SchemaError
+from ridgeline.api import Operator, RidgelineError, Schema, SchemaError, StreamCodec, stable_hash
 from ridgeline.api.codec import hash_columns
+from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import named_properties, operator_type
 from ridgeline.api.times import Microseconds, no_times
@@ -27,6 +30,23 @@ def columns_of(key: Columns | None) -> tuple[str, ...]:
     if not key:
         return ()
     return (key,) if isinstance(key, str) else tuple(key)
+
+
+class TogetherCodec(StreamCodec):
+    """Sends all tuples to one partition: the key of a stream without a key.
+
+    Example:
+        >>> TogetherCodec().hash(("IBM", 12.3)) == stable_hash(())
+        True
+    """
+
+    def hash(self, tuple: Any) -> int:
+        """That of the empty key."""
+        return stable_hash(())
+
+    def hashes(self, tuples: Tuples) -> npt.NDArray[np.uint64]:
+        """As `hash`."""
+        return np.full(len(tuples), stable_hash(()), np.uint64)
 
 
 class DividedOperator(Operator):

@@ -26,6 +26,7 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.times import EARLIEST, LATEST, NO_TIME
 from ridgeline.operators import _window_parts as vectors
+from ridgeline.operators._divided import TogetherCodec
 from ridgeline.operators._sessions import Parts
 from ridgeline.operators._windows import (
     Counted,
@@ -58,9 +59,9 @@ class Windowed(Operator):
 
     `windows`: `tumbling("1d", zone="Europe/Berlin")`, `sliding("1h", "15m")`, `session(gap="30s")`,
     `rolling("5m")`, `tumbling(count=100)`, `rolling(count=100)` or `global_window()`. `key`: a column, or
-    several. `values`: the aggregates by the name of their column, see `ridgeline.operators.aggregate`.
-    `lateness`: a window stays open for so much longer. `timestamp`: the column of the output that holds the
-    results' times.
+    several; `()`: all records together. `values`: the aggregates by the name of their column, see
+    `ridgeline.operators.aggregate`. `lateness`: a window stays open for so much longer. `timestamp`: the
+    column of the output that holds the results' times.
 
     Rolling windows have a result for each record once the watermark has passed it. They begin a `span`
     before the record, exclusively, and end with it. Windows by count take records in the order in which they
@@ -138,7 +139,7 @@ class Windowed(Operator):
         """An operator of a class with this key: who gets which tuples belongs to a class's port."""
         key = properties.get("key", values[1] if len(values) > 1 else None)
         own: Any = cls
-        if cls is Windowed and key:
+        if cls is Windowed and key is not None:
             own = _keyed(key if isinstance(key, str) else tuple(key))
         made: Self = super().__new__(own)
         return made
@@ -169,7 +170,7 @@ class Windowed(Operator):
                 )
         if self.accumulation == "discarding" and self.early is None and self.early_count is None:
             faults.append(("accumulation", self.accumulation, "needs `early` or `early_count`"))
-        declared = type(self).input.key
+        declared = type(self).input.key or ()
         if declared != (self.key if isinstance(self.key, str) else tuple(self.key)):
             faults.append(("key", self.key, "cannot be changed from outside; give it in the application"))
         for name in self._keys:
@@ -260,20 +261,26 @@ class Windowed(Operator):
         if len(times):
             if self.silence is not None:
                 self.silence.broken = True
-            codes, keys = vectors.key_codes([batch.column(name) for name in self._keys])
+            codes, keys = self._codes(batch)
             # a stream that its author divided in another way would split windows of a key among partitions
-            if self.context.partitions > 1:
+            if self.context.partitions > 1 and self._keys:
                 firsts = vectors.first_rows(codes, len(keys))
                 hashes = hash_columns(batch.select(self._keys).take(pa.array(firsts)), self._keys)
                 refuse_strays(self, hashes, lambda row: keys[row] if len(self._keys) > 1 else keys[row][0])
             self.kind.add(batch, times, starts, codes, keys, over)
+
+    def _codes(self, batch: pa.RecordBatch) -> tuple[vectors.Index, list[tuple[Any, ...]]]:
+        """For each row the number of its key, and the keys."""
+        if not self._keys:
+            return np.zeros(len(batch), np.int64), [()]
+        return vectors.key_codes([batch.column(name) for name in self._keys])
 
     def _over(self, batch: pa.RecordBatch) -> vectors.Index:
         """For each record by when the windows of its key are over."""
         closed = np.broadcast_to(np.int64(self._closed), len(batch))
         if not len(self.shut):
             return closed
-        codes, keys = vectors.key_codes([batch.column(name) for name in self._keys])
+        codes, keys = self._codes(batch)
         shut = np.array([self.shut.get(key, EARLIEST) for key in keys], np.int64)
         return np.maximum(closed, shut[codes])
 
@@ -364,11 +371,11 @@ class Silence:
 @cache
 def _keyed(key: str | tuple[str, ...]) -> type[Windowed]:
     """The class of operators with this key."""
-    port = InputPort[Any](Any, key=key)
+    port = InputPort[Any](Any, key=key) if key else InputPort[Any](Any, codec=TogetherCodec())
     port.process_batch(Windowed.add)
     columns = 1 if isinstance(key, str) else len(key)
     body = {
-        "open": KeyedState(tuple, moves_by=lambda name: name[-columns:]),
+        "open": KeyedState(tuple, moves_by=lambda name: name[len(name) - columns :]),
         "waiting": KeyedState(tuple, moves_by=tuple),
         "shut": KeyedState(int, moves_by=tuple),
         "__module__": Windowed.__module__,
@@ -382,5 +389,5 @@ def _keyed(key: str | tuple[str, ...]) -> type[Windowed]:
 
 def _made(key: str | tuple[str, ...] | None) -> Windowed:
     """An operator without properties, to be filled."""
-    cls = Windowed if not key else _keyed(key if isinstance(key, str) else tuple(key))
+    cls = Windowed if key is None else _keyed(key if isinstance(key, str) else tuple(key))
     return object.__new__(cls)

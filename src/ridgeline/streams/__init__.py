@@ -1,6 +1,7 @@
 """Streams as values: the short way to write an application, on top of `add_operator` and `add_stream`."""
 
+from ridgeline.streams.grouped import Aggregated, GroupedStream, WindowedStream
 from ridgeline.streams.outputs import Outputs
 from ridgeline.streams.stream import Stream
 
-__all__ = ["Outputs", "Stream"]
+__all__ = ["Aggregated", "GroupedStream", "Outputs", "Stream", "WindowedStream"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from typing_extensions import TypeVar
 
-from ridgeline.api import Application, Module, Operator, OperatorAttributes, SchemaType
+from ridgeline.api import Application, Module, Operator, OperatorAttributes, RidgelineError, SchemaType
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.operators import ConsoleOutput, Filter, FlatMap, Map, Union
 from ridgeline.streams.connecting import Sink, Source, add, connect, input_of, outputs_of, owner_of, stream_of
@@ -17,6 +17,9 @@ from ridgeline.streams.schemas import schema_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ridgeline.operators import Windows
+    from ridgeline.streams.grouped import GroupedStream, WindowedStream, WindowOptions
 
 T_co = TypeVar("T_co", covariant=True, default=Any)
 Made = TypeVar("Made", default=Any)
@@ -138,6 +141,26 @@ class Stream(Generic[T_co]):
         add(self.app, name, operator, attributes)
         connect(self.app, self.source, input_of(name, operator, port))
         return streams_of(self.app, name, operator)
+
+    # Keys and windows ---------------------------------------------------------------------------------------
+
+    def group_by(self, *columns: str) -> GroupedStream:
+        """Give the tuples a key of one or several columns; the steps that need one follow.
+
+        Raises RidgelineError without a column.
+        """
+        from ridgeline.streams.grouped import GroupedStream
+
+        if not columns:
+            msg = 'group_by needs the columns of the key: `group_by("user")`; for all tuples leave it out'
+            raise RidgelineError(msg)
+        return GroupedStream(self, columns)
+
+    def window(self, windows: Windows, **options: Unpack[WindowOptions]) -> WindowedStream:
+        """Put all records into windows without a key, as `GroupedStream.window`: in one partition."""
+        from ridgeline.streams.grouped import WindowedStream
+
+        return WindowedStream(self, (), windows, options)
 
     def into(self, port: InputPoint[T_co]) -> None:
         """Lead the tuples to an input port of an operator that was added: one more reader of the stream."""

@@ -1,0 +1,180 @@
+"""Streams with a key, and their windows: the steps between `group_by` and `aggregate`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+
+from ridgeline.api import Module, Operator, OperatorAttributes, RidgelineError
+from ridgeline.api.errors import listed, shorten
+from ridgeline.api.operator import operator_type
+from ridgeline.operators import Windowed, aggregate
+from ridgeline.operators.aggregate import Aggregate
+from ridgeline.streams.connecting import input_of
+from ridgeline.streams.stream import Stream
+
+if TYPE_CHECKING:
+    from ridgeline.operators import Windows
+
+
+class WindowOptions(TypedDict, total=False):
+    """Properties of `Windowed` that `window` passes on."""
+
+    lateness: float | str
+    timestamp: str | None
+    early: float | str | None
+    early_count: int | None
+    accumulation: Literal["accumulating", "discarding"]
+    close_after: float | str | None
+
+
+class Aggregated(Stream[Any]):
+    """The results of windows.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import aggregate as agg, tumbling
+        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+        >>> Click = NamedTuple("Click", [("user", str), ("time", datetime)])
+        >>> def at(minute):
+        ...     return datetime(2026, 1, 1, 12, minute, tzinfo=UTC)
+        >>> items = [("ann", at(0)), ("bob", at(9)), END_WINDOW, ("ann", at(1))]
+        >>> app = Application("clicks")
+        >>> clicks = app.read("clicks", ListInput(Click, items, "time", lateness="5s"))
+        >>> counts = clicks.group_by("user").window(tumbling("1m")).aggregate("counts", n=agg.count())
+        >>> sink = counts.write("sink", CollectorSink())
+        >>> late = counts.late.write("late", CollectorSink(Click))
+        >>> [click.user for click in run_local(app).collected("late")]
+        ['ann']
+    """
+
+    @property
+    def late(self) -> Stream[Any]:
+        """The records that came after their windows were over."""
+        operator: Any = self.point.operator
+        return Stream(self.app, operator.late)
+
+
+class WindowedStream:
+    """A stream in windows: `stream.group_by("user").window(session("30m"))`.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import aggregate as agg, tumbling
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> Click = NamedTuple("Click", [("page", str), ("time", datetime)])
+        >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+        >>> app = Application("clicks")
+        >>> clicks = app.read("clicks", ListInput(Click, [("/", noon), ("/a", noon)], "time", lateness="5s"))
+        >>> minutes = clicks.window(tumbling("1m")).aggregate("minutes", clicks=agg.count())
+        >>> sink = minutes.write("sink", CollectorSink())
+        >>> run_local(app).collected("sink")[0]["clicks"]
+        2
+    """
+
+    def __init__(
+        self, stream: Stream[Any], columns: tuple[str, ...], windows: Windows, options: WindowOptions
+    ) -> None:
+        self.stream = stream
+        self.columns = columns
+        self.windows = windows
+        self.options = options
+
+    def aggregate(self, name: str, /, **aggregates: Any) -> Aggregated:
+        """Aggregate the records of each window, see `Windowed`: `aggregate("counts", clicks=agg.count())`.
+
+        Results have the columns of the key, `window_start`, `window_end`, and one for each aggregate. A start
+        or an end that is among the aggregates stands there instead. Their times are the ends of windows.
+        Other keyword arguments are attributes of the operator. Raises RidgelineError for no aggregate.
+        """
+        values, attributes = divided(name, aggregates)
+        kinds = {one.kind for one in values.values()}
+        border = {"window_start": aggregate.window_start(), "window_end": aggregate.window_end()}
+        values = {column: one for column, one in border.items() if one.kind not in kinds} | values
+        options: dict[str, Any] = {"timestamp": named(values, "window_end"), **self.options}
+        key = self.columns[0] if len(self.columns) == 1 else self.columns
+        operator = Windowed(self.windows, key=key, values=values, **options)
+        stream = self.stream.process(name, operator, **attributes)
+        return Aggregated(stream.app, stream.source)
+
+
+class GroupedStream:
+    """A stream with a key: `stream.group_by("user")`; the steps that need one are its methods.
+
+    Example:
+        >>> from datetime import UTC, datetime
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import aggregate as agg, session
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> Click = NamedTuple("Click", [("user", str), ("page", str), ("time", datetime)])
+        >>> def at(minute):
+        ...     return datetime(2026, 1, 1, 12, minute, tzinfo=UTC)
+        >>> items = [("ann", "/", at(0)), ("ann", "/a", at(9)), ("ann", "/", at(50))]
+        >>> app = Application("clicks")
+        >>> clicks = app.read("clicks", ListInput(Click, items, "time", lateness="5s"))
+        >>> visits = clicks.group_by("user").window(session("30m"))
+        >>> sink = visits.aggregate("visits", exit=agg.last("page")).write("sink", CollectorSink())
+        >>> [row["exit"] for row in run_local(app).collected("sink")]
+        ['/a', '/']
+    """
+
+    def __init__(self, stream: Stream[Any], columns: tuple[str, ...]) -> None:
+        self.stream = stream
+        self.columns = columns
+
+    def window(self, windows: Windows, **options: Unpack[WindowOptions]) -> WindowedStream:
+        """Put the records of each key into windows, such as `tumbling("1m")`.
+
+        Options are those of `Windowed`: `lateness`, `early`, `early_count`, `accumulation`, `close_after`.
+        """
+        return WindowedStream(self.stream, self.columns, windows, options)
+
+    def process(
+        self,
+        name: str,
+        operator: Operator | Module,
+        port: str | None = None,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Any:
+        """Lead the tuples to an operator whose input port has this key; else as `Stream.process`.
+
+        Raises RidgelineError for a port with another key, or without one.
+        """
+        if not isinstance(operator, (Operator, Module)):
+            return self.stream.process(name, operator, port, **attributes)
+        point: Any = input_of(name, operator, port)
+        declared = operator_type(type(operator)).inputs[point.name].key
+        if self.columns not in ((declared,), declared):
+            given = self.columns[0] if len(self.columns) == 1 else self.columns
+            what = f"the tuples of step `{name}` are grouped by {listed(self.columns)}"
+            found = f"but port `{point.name}` has key={declared!r}"
+            msg = f"{what}, {found}; declare it as `InputPort(..., key={given!r})`"
+            raise RidgelineError(msg)
+        return self.stream.process(name, operator, port, **attributes)
+
+
+def divided(name: str, given: Mapping[str, Any]) -> tuple[dict[str, Aggregate], Any]:
+    """The aggregates and the attributes among the keyword arguments of a step.
+
+    Raises RidgelineError for no aggregate, and for a function of `aggregate` that was not called.
+    """
+    values = {column: one for column, one in given.items() if isinstance(one, Aggregate)}
+    for column, one in given.items():
+        if callable(one) and getattr(one, "__module__", "").startswith(aggregate.__name__):
+            msg = f"`{column}` of step `{name}` is a function; call it: `{column}=agg.{one.__name__}(...)`"
+            raise RidgelineError(msg)
+    if not values:
+        example = f'`aggregate("{name}", records=agg.count())`'
+        msg = f"step `{name}` has no aggregate; got {shorten(dict(given))}; give one, such as {example}"
+        raise RidgelineError(msg)
+    return values, {column: one for column, one in given.items() if column not in values}
+
+
+def named(values: Mapping[str, Aggregate], kind: str) -> str:
+    """The name of the first aggregate of a kind."""
+    return next(column for column, one in values.items() if one.kind == kind)
