@@ -3,5 +3,6 @@
 from ridgeline.streams.grouped import Aggregated, GroupedStream, WindowedStream
 from ridgeline.streams.outputs import Outputs
 from ridgeline.streams.stream import Stream
+from ridgeline.streams.tables import StreamTable
 
-__all__ = ["Aggregated", "GroupedStream", "Outputs", "Stream", "WindowedStream"]
+__all__ = ["Aggregated", "GroupedStream", "Outputs", "Stream", "StreamTable", "WindowedStream"]

@@ -14,6 +14,7 @@ from ridgeline.streams.connecting import Sink, Source, add, connect, input_of, o
 from ridgeline.streams.outputs import Outputs
 from ridgeline.streams.results import returned, with_remedy
 from ridgeline.streams.schemas import schema_at
+from ridgeline.streams.tables import KeyedSteps
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +27,7 @@ Made = TypeVar("Made", default=Any)
 Out = TypeVar("Out", bound=Operator | Module)
 
 
-class Stream(Generic[T_co]):
+class Stream(KeyedSteps[T_co], Generic[T_co]):
     """The tuples that leave an output port. Each method adds one operator, and returns its stream.
 
     `Application.read` returns one, and `Application.stream` that of a port. The operator has the name that is

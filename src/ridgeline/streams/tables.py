@@ -1,0 +1,156 @@
+"""Steps of streams that need a key: the first of each key, tables, joins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, Unpack
+
+from typing_extensions import TypeVar
+
+from ridgeline.api import Application, Operator, OperatorAttributes, RidgelineError
+from ridgeline.operators import Deduplicate, LatestByKey, TableJoin
+from ridgeline.streams.connecting import Source, connect
+
+if TYPE_CHECKING:
+    from ridgeline.streams.stream import Stream
+
+T_co = TypeVar("T_co", covariant=True, default=Any)
+Duration = float | str
+"""Seconds, or a text such as "1h"."""
+Columns = str | Sequence[str]
+"""A column, or several."""
+On = Columns | Mapping[str, str]
+"""Columns that both sides have, or those of this stream with those of the other side."""
+
+
+class StreamTable:
+    """A stream that is read as its latest row by key: what `Stream.table` returns, for `Stream.join`.
+
+    `changes`: the stream of the rows that change it. `key`: its columns. `deleted`: the column that deletes.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class User(NamedTuple):
+        ...     name: str
+        ...     country: str
+        >>> app = Application("users")
+        >>> users = app.read("users", ListInput(User, [("ann", "CH"), ("ann", "NO")]))
+        >>> table = users.table("by_name", key="name")
+        >>> table.key
+        ('name',)
+        >>> sink = table.changes.write("sink", CollectorSink(User))
+        >>> [user.country for user in run_local(app).collected("sink")]
+        ['CH', 'NO']
+    """
+
+    def __init__(self, changes: Stream[Any], key: tuple[str, ...], deleted: str | None) -> None:
+        self.changes = changes
+        self.key = key
+        self.deleted = deleted
+
+    def __repr__(self) -> str:
+        return f"StreamTable({self.changes.name} by {', '.join(self.key)})"
+
+
+class KeyedSteps(Generic[T_co]):
+    """The steps of `Stream` that need a key."""
+
+    app: Application
+    source: Source
+
+    if TYPE_CHECKING:
+
+        def _step(
+            self,
+            name: str,
+            operator: Operator,
+            input_port: str,
+            output_port: str,
+            attributes: OperatorAttributes,
+        ) -> Stream[Any]: ...
+
+    def deduplicate(
+        self,
+        name: str,
+        key: Columns,
+        within: Duration | None = None,
+        *,
+        by: Literal["record", "clock"] = "record",
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[T_co]:
+        """The first tuple of each key, or the first within a time; see the operator `Deduplicate`."""
+        operator = Deduplicate(key_of(key), within, by)
+        return self._step(name, operator, "input", "output", attributes)
+
+    def table(
+        self,
+        name: str,
+        key: Columns,
+        *,
+        deleted: str | None = None,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> StreamTable:
+        """Read the stream as a table, which has the latest row of each key; see `LatestByKey`."""
+        operator = LatestByKey(key_of(key), deleted)
+        changes = self._step(name, operator, "input", "output", attributes)
+        return StreamTable(changes, names_of(key), deleted)
+
+    def join(
+        self,
+        name: str,
+        table: StreamTable,
+        on: On | None = None,
+        how: Literal["inner", "left", "anti"] = "inner",
+        *,
+        versions: Duration | None = None,
+        broadcast: bool = False,
+        suffix: str = "_right",
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[Any]:
+        """The tuples with the row that a table has for each; see the operator `TableJoin`.
+
+        `on`: the columns of the table's key, or a mapping of this stream's columns to them. Default: its key.
+        Raises RidgelineError for other columns, and for what is no table.
+        """
+        check_table(name, table, on)
+        join = TableJoin(
+            key_or_mapping(table.key if on is None else on),
+            how,
+            deleted=table.deleted,
+            versions=versions,
+            broadcast=broadcast,
+            suffix=suffix,
+        )
+        joined = self._step(name, join, "input", "output", attributes)
+        connect(self.app, table.changes.source, join.table)
+        return joined
+
+
+def names_of(key: Columns) -> tuple[str, ...]:
+    """The names of columns."""
+    return (key,) if isinstance(key, str) else tuple(key)
+
+
+def key_of(key: Columns) -> str | tuple[str, ...]:
+    """A key as operators take it."""
+    return key if isinstance(key, str) else tuple(key)
+
+
+def key_or_mapping(on: On) -> str | tuple[str, ...] | dict[str, str]:
+    """The columns of a join as operators take them."""
+    return dict(on) if isinstance(on, Mapping) else key_of(on)
+
+
+def check_table(name: str, table: object, on: On | None) -> None:
+    """Raise RidgelineError for what is no table, and for columns that are not its key."""
+    if not isinstance(table, StreamTable):
+        what = f"step `{name}` joins with a table, but got {table!r}"
+        msg = f"{what}; make it one: `other.table(name, key=...)`, or use `join_within` for two streams"
+        raise RidgelineError(msg)
+    theirs = tuple(on.values()) if isinstance(on, Mapping) else names_of(on) if on is not None else table.key
+    if sorted(theirs) != sorted(table.key):
+        what = f"step `{name}` joins on the columns {list(theirs)} of the table"
+        msg = f"{what}, whose key is {list(table.key)}; join on the key, or make a table by other columns"
+        raise RidgelineError(msg)

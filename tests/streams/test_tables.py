@@ -1,0 +1,127 @@
+"""Steps that need a key: each adds one operator, as the long form does, and faults name what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pytest
+
+from ridgeline import Application, RidgelineError, Stream, ValidationError
+from ridgeline.operators import Deduplicate, LatestByKey, TableJoin
+from ridgeline.plan import validation
+from ridgeline.plan.planner import plan_application
+from ridgeline.plan.show.text import describe
+from ridgeline.testing import CollectorSink, ListInput, run_local
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Order(NamedTuple):
+    id: int
+    customer: str
+    time: datetime
+
+
+class Customer(NamedTuple):
+    id: str
+    country: str
+    gone: bool
+
+
+ORDERS = [(1, "ann", AT), (1, "ann", AT), (2, "bob", AT), (3, "cyd", AT)]
+CUSTOMERS = [("ann", "CH", False), ("bob", "NO", False), ("bob", "NO", True)]
+
+
+def orders() -> ListInput[Order]:
+    return ListInput(Order, ORDERS, "time", lateness="1s")
+
+
+def customers() -> ListInput[Customer]:
+    return ListInput(Customer, CUSTOMERS)
+
+
+def short() -> Application:
+    app = Application("shop")
+    once = app.read("orders", orders()).deduplicate("once", key="id", within="1h", partitions=2)
+    table = app.read("customers", customers()).table("by_id", key="id", deleted="gone")
+    once.join("known", table, on={"customer": "id"}, how="left").write("sink", CollectorSink())
+    return app
+
+
+def long() -> Application:
+    app = Application("shop")
+    source = app.add_operator("orders", orders())
+    once = app.add_operator("once", Deduplicate("id", "1h"), partitions=2)
+    app.add_stream("orders", source.output, once.input)
+    rows = app.add_operator("customers", customers())
+    latest = app.add_operator("by_id", LatestByKey("id", "gone"))
+    app.add_stream("customers", rows.output, latest.input)
+    known = app.add_operator("known", TableJoin({"customer": "id"}, "left", deleted="gone"))
+    app.add_stream("once", once.output, known.input)
+    app.add_stream("by_id", latest.output, known.table)
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("known", known.output, sink.input)
+    return app
+
+
+def test_the_plan_is_that_of_the_long_form() -> None:
+    validation.validate(short())
+    assert describe(plan_application(short())) == describe(plan_application(long()))
+    rows = run_local(short()).collected("sink")
+    found = sorted((row["id"], row["customer"], row["country"]) for row in rows)
+    assert found == [(1, "ann", "CH"), (2, "bob", None), (3, "cyd", None)]
+    assert sorted(map(repr, rows)) == sorted(map(repr, run_local(long()).collected("sink")))
+
+
+def test_a_table_is_joined_by_its_key_unless_another_is_said() -> None:
+    app = Application("shop")
+    table = app.read("customers", customers()).table("by_id", ["id"])
+    mine = app.read("mine", customers())
+    first = mine.join("first", table)
+    assert first.schema.names == ["id", "country", "gone", "country_right", "gone_right"]
+    assert mine.join("second", table, "id", "anti").schema.names == ["id", "country", "gone"]
+    assert mine.join("third", table, suffix="_2", broadcast=True).schema.names[-1] == "gone_2"
+
+
+Stream_ = Stream[Any]
+
+
+@pytest.mark.parametrize(
+    ("step", "what"),
+    [
+        (lambda stream, other: stream.join("j", other), r"joins with a table, but got Stream.*other.table"),
+        (
+            lambda stream, other: stream.join("j", other.table("t", "id"), on={"customer": "country"}),
+            "whose key is",
+        ),
+        (lambda stream, other: stream.join("j", other.table("t", "id"), on="customer"), "whose key is"),
+    ],
+)
+def test_wrong_tables_are_refused(step: Callable[[Stream_, Stream_], object], what: str) -> None:
+    app = Application("shop")
+    streams = app.read("orders", orders()), app.read("customers", customers())
+    with pytest.raises(RidgelineError, match=what):
+        step(*streams)
+
+
+@pytest.mark.parametrize(
+    ("step", "what"),
+    [
+        (lambda stream, other: stream.deduplicate("d", "idd"), r"`idd`"),
+        (lambda stream, other: stream.join("d", other.table("t", "idd"), on={"customer": "idd"}), r"`idd`"),
+        (lambda stream, other: stream.join("d", other.table("t", "id"), on={"custmer": "id"}), r"`custmer`"),
+        (lambda stream, other: stream.join("d", other.table("t", "id"), on="id"), "never equal"),
+    ],
+)
+def test_wrong_columns_are_faults_before_it_runs(
+    step: Callable[[Stream_, Stream_], Stream_], what: str
+) -> None:
+    app = Application("shop")
+    streams = app.read("orders", orders()), app.read("customers", customers())
+    step(*streams).write("sink", CollectorSink())
+    if any(one.name == "d" and isinstance(one.operator, Deduplicate) for one in app.operators):
+        streams[1].write("rest", CollectorSink())
+    with pytest.raises(ValidationError, match=what):
+        run_local(app)
