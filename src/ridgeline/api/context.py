@@ -16,6 +16,7 @@ from ridgeline.api.times import EARLIEST, NO_TIME, Mark, Microseconds, Times
 
 if TYPE_CHECKING:
     from ridgeline.api.columns.tuples import Tuples
+    from ridgeline.api.support.control import Control
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
@@ -34,6 +35,7 @@ class EngineSide:
         record_times: Returns the times of the batch being processed; None in operators without a watermark.
         batch: The tuples that `process_batch` gets now, with their times; None between its calls.
         mark: The watermark that the operator passes on, and whether it is idle; None without a watermark.
+        on_control: Takes each control tuple in place of the ports' methods; nothing passes it on then.
         marks_read: Of an input: the watermarks of what it has read in this window, in place of its records'.
         on_expected: Called by `expect_outputs`.
         on_wake: Called by `wake`, in the thread that calls it.
@@ -46,6 +48,7 @@ class EngineSide:
     record_times: Callable[[], Times | None] | None = None
     batch: Tuples | None = None
     mark: Mark | None = None
+    on_control: Callable[[Control], object] | None = None
     marks_read: Sequence[Mark] | None = None
     on_expected: Callable[[str, float], None] | None = None
     on_wake: Callable[[], None] | None = None

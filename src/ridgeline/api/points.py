@@ -18,6 +18,7 @@ from ridgeline.api.columns.nulls import MisplacedNullError, refuse_nulls
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import RidgelineError, SchemaError
+from ridgeline.api.support.control import Control
 from ridgeline.api.times import Processing, Times, check_timestamp, joined_times, to_times
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class OutputPoint(Generic[T]):
         self.time_column: str | None = None
         self.thread = get_ident()
         self.stray: str | None = None
-        self.controls: list[tuple[bool, object]] = []
+        self.controls: list[tuple[bool, object] | Control] = []
         self._clear()
 
     def _clear(self) -> None:
@@ -146,6 +147,15 @@ class OutputPoint(Generic[T]):
         if not self._open:
             self._refuse()
         self.controls.append((at_end, value))
+
+    def pass_on_control(self, control: Control) -> None:
+        """Send a control tuple of another operator on, as `emit_control`; for inputs of the library.
+
+        Partitions that send the same one deliver it once.
+        """
+        if not self._open:
+            self._refuse()
+        self.controls.append(control)
 
     def _stamp(self, timestamp: datetime) -> None:
         if not self._open:

@@ -129,11 +129,13 @@ class QueueEnumerator(Enumerator):
         read: list[Entry] = []
         rows = size = 0
         while self._waiting and rows < _WINDOW_ROWS and size < _WINDOW_BYTES:
+            if read and self._waiting[0].begins:
+                break
             entry = self._waiting.popleft()
             read.append(entry)
             rows += sum(part.rows for part in entry.parts)
             size += entry.size
-            if entry.end:
+            if entry.closes:
                 break
         ahead = self._waiting[-1].total - read[-1].total if self._waiting and read else 0
         marks = _last_marks(read, self._marks if start is None else start.get("marks", ()))

@@ -52,7 +52,8 @@ class Entry(NamedTuple):
 
     `total`: the rows of the queue up to the end of this entry. `end`: the writer's inputs have finished.
     `marks`: the watermark of each partition of the writer after the window, and whether that is idle. None:
-    as in the entry before. Empty: it has no watermark.
+    as in the entry before. Empty: it has no watermark. `controls`: the control tuples of the window, each
+    once: whether it comes at the end, and its pickled value as base64.
     """
 
     number: int
@@ -62,18 +63,38 @@ class Entry(NamedTuple):
     parts: tuple[Part, ...]
     end: bool
     marks: tuple[Mark, ...] | None = None
+    controls: tuple[tuple[bool, str], ...] = ()
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Entry:
         """From what `packed` returned, as JSON has it. Raises TypeError or ValueError."""
         number, window, time, total, parts, end, *more = values
-        (marks,) = more or [None]
-        found = None if marks is None else tuple((int(time), bool(idle)) for time, idle in marks)
-        return cls(number, window, time, total, tuple(Part(*part) for part in parts), end, found)
+        marks = more[0] if more else None
+        controls: Sequence[Any] = more[1] if len(more) > 1 else ()
+        return cls(
+            number,
+            window,
+            time,
+            total,
+            tuple(Part(*part) for part in parts),
+            end,
+            None if marks is None else tuple((int(time), bool(idle)) for time, idle in marks),
+            tuple((bool(at_end), str(value)) for at_end, value in controls),
+        )
 
     def packed(self) -> Sequence[Any]:
-        """For JSON."""
-        return self if self.marks is not None else self[:6]
+        """For JSON, without what it does not have at the end."""
+        return self if self.controls else self[:7] if self.marks is not None else self[:6]
+
+    @property
+    def begins(self) -> bool:
+        """A reader's window begins with it: a control tuple comes before its rows."""
+        return any(not at_end for at_end, _ in self.controls)
+
+    @property
+    def closes(self) -> bool:
+        """A reader's window ends with it: a control tuple comes after its rows, or nothing more."""
+        return self.end or any(at_end for at_end, _ in self.controls)
 
     @property
     def size(self) -> int:

@@ -7,6 +7,7 @@ The state keeps each entry until the log is synced. So `open` can append entries
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 import uuid
@@ -18,6 +19,7 @@ from rich.text import Text
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.api.support.control import Control
 from ridgeline.api.times import EARLIEST, Mark
 from ridgeline.operators._queue_files import FORMAT, Entry, LogWriter, Part, QueueFolder, check_format
 from ridgeline.operators._window_output import write_failure
@@ -65,6 +67,7 @@ class Written(NamedTuple):
 
     `place`: the partition, and how many there are. `mark`: its watermark after the window, if that is another
     one than after the window before. `timed`: it has a watermark.
+    `control`: a control tuple that has come to it.
     """
 
     place: tuple[int, int]
@@ -73,6 +76,7 @@ class Written(NamedTuple):
     ended: bool = False
     mark: Mark | None = None
     timed: bool = False
+    control: Control | None = None
 
 
 Marks: TypeAlias = tuple[Mark, ...] | None
@@ -207,11 +211,14 @@ class QueuePublisher(Publisher):
         marks = _moved(known, written)
         last = self._staged[-1] if self._staged else None
         number, total = (self._log.next, self._log.total) if last is None else (last.number + 1, last.total)
-        if parts or ends or marks != known:
+        taken = [one.control for one in written if one.control is not None]
+        controls = {(one.origin, one.number): one for one in taken}
+        if parts or ends or controls or marks != known:
             rows = sum(part.rows for part in parts)
             now = self._context.clock.wall()
             new = marks if marks != known else None
-            self._staged.append(Entry(number, window_id, now, total + rows, parts, ends, new))
+            packed = tuple((one.at_end, base64.b64encode(one.value).decode()) for one in controls.values())
+            self._staged.append(Entry(number, window_id, now, total + rows, parts, ends, new, packed))
             number += 1
         try:
             self._sync_if_due()

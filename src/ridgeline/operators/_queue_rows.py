@@ -99,6 +99,7 @@ def divided_times(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Times | str | 
 
 
 def plain_schema(batch: pa.RecordBatch) -> pa.Schema:
-    """The schema of the rows without their times."""
-    schema: pa.Schema = divided_times(batch.slice(0, 0))[0].schema
-    return schema.remove_metadata()
+    """The schema of the rows without their times; that of `object` keeps its mark."""
+    rows, _ = divided_times(batch.slice(0, 0))
+    schema: pa.Schema = rows.schema
+    return PICKLED if holds_pickles(rows) else schema.remove_metadata()

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 from typing_extensions import TypeVar
 
+from ridgeline.api.columns.schema import PICKLED, holds_pickles
 from ridgeline.api.columns.schema_types import SchemaType
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.push_input import PushInput
+from ridgeline.api.support.control import Control
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.support.emitting import Emits
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.operators._queue_enumerator import QueueEnumerator, Settings
-from ridgeline.operators._queue_files import Entry, LogReader, QueueFolder, SegmentReader
+from ridgeline.operators._queue_files import Entry, LogReader, Part, QueueFolder, SegmentReader
 from ridgeline.operators._queue_rows import divided_times
+from ridgeline.operators._queue_trust import CONTROLS, OBJECTS, QueueTrust
 
 T = TypeVar("T", default=Any)
 
@@ -28,8 +33,9 @@ T = TypeVar("T", default=Any)
 class _Place:
     """Where a partition is in the queue's files. `attempt`: the one that has emitted last."""
 
-    def __init__(self, folder: QueueFolder) -> None:
-        self._folder = folder
+    def __init__(self, folder: QueueFolder, trust: QueueTrust) -> None:
+        self.folder = folder
+        self.trust = trust
         self._log = LogReader(folder, 0)
         self.segments = SegmentReader(folder)
         self.attempt: tuple[int, str] | None = None
@@ -37,11 +43,11 @@ class _Place:
     def entries(self, first: int, end: int) -> list[Entry]:
         """The entries from `first` up to, and without, `end`. Raises RidgelineError if they are not there."""
         if self._log.next != first:
-            self._log = LogReader(self._folder, first)
+            self._log = LogReader(self.folder, first)
         found: list[Entry] = []
         while self._log.next < end:
             if not (more := self._log.read(end - self._log.next)):
-                msg = f"queue `{self._folder.root}`: entry {self._log.next} is not there, though the driver "
+                msg = f"queue `{self.folder.root}`: entry {self._log.next} is not there, though the driver "
                 msg += "has read it; `path` must be a folder that all hosts share"
                 raise RidgelineError(msg)
             found += more
@@ -109,12 +115,13 @@ class QueueInput(PushInput, Emits[T]):
         if schema is not None:
             self.declare_schema("output", schema)
 
-    def _schema_of_queue(self) -> pa.Schema | None:
-        """The columns of the rows; None if there are none yet."""
+    def _schema_of_queue(self) -> Any:
+        """The columns of the rows, or `object`; None if there are none yet."""
         with contextlib.suppress(OSError, ValueError):
             text = QueueFolder(local_path(str(self.path))).description.get("schema")
             if text:
-                return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+                found = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+                return object if found.equals(PICKLED, check_metadata=True) else found
         return None
 
     def property_faults(self) -> list[tuple[str, object, str]]:
@@ -153,7 +160,7 @@ class QueueInput(PushInput, Emits[T]):
 
     def setup(self, context: OperatorContext) -> None:
         """Files are opened when rows are read."""
-        self._place = _Place(QueueFolder(str(self.path)))
+        self._place = _Place(QueueFolder(str(self.path)), QueueTrust(str(self.path), context.staging))
 
     def teardown(self) -> None:
         """Close the files."""
@@ -173,16 +180,30 @@ class QueueInput(PushInput, Emits[T]):
             self.context.engine.marks_read = marks[self.context.partition :: self.context.partitions]
         if offsets.start is not None and offsets.end["next"] == offsets.start["next"]:
             return
-        for entry in self._place.entries(offsets.end["first"], offsets.end["next"]):
+        entries = self._place.entries(offsets.end["first"], offsets.end["next"])
+        self._pass_on_controls(entries)
+        for entry in entries:
             for part in entry.parts:
                 if part.partition % self.context.partitions == self.context.partition:
                     for batch in self._place.segments.read(part):
-                        self._emit(batch)
+                        self._emit(batch, part)
         if offsets.end["ended"]:
             self.finish()
 
-    def _emit(self, batch: pa.RecordBatch) -> None:
-        """Emit rows of a segment with their times."""
+    def _pass_on_controls(self, entries: Sequence[Entry]) -> None:
+        """Send the control tuples on; all partitions do, and each is delivered once."""
+        controls = [control for entry in entries for control in entry.controls]
+        if controls:
+            folder = self._place.folder
+            self._place.trust.check(CONTROLS, *(str(folder.log_file(first)) for first in folder.logs()))
+            origin = ~int.from_bytes(hashlib.blake2b(self.context.name.encode(), digest_size=7).digest())
+            for number, (at_end, value) in enumerate(controls):
+                self.output.pass_on_control(Control(origin, number, at_end, base64.b64decode(value)))
+
+    def _emit(self, batch: pa.RecordBatch, part: Part) -> None:
+        """Emit rows of a segment with their times. Raises UntrustedError for `object`."""
+        if holds_pickles(batch):
+            self._place.trust.check(OBJECTS, str(self._place.folder.segments / part.segment))
         rows, times = divided_times(batch)
         if isinstance(times, str) and times not in self.output.schema.arrow.names:
             times = None

@@ -12,12 +12,14 @@ from pydantic import Field
 from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.ports import InputPort
+from ridgeline.api.support.control import Control
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.times import Mark
 from ridgeline.operators._queue_files import QueueFolder, SegmentWriter
 from ridgeline.operators._queue_publisher import QueuePublisher, Settings, Written
 from ridgeline.operators._queue_rows import plain_schema, united, with_times
+from ridgeline.operators._queue_trust import CONTROLS, OBJECTS, QueueTrust
 from ridgeline.operators._window_output import WindowOutput, write_failure
 
 
@@ -57,6 +59,9 @@ class QueueOutput(WindowOutput):
     It has the partitions of the operator upstream, each with a segment of its own. So the tuples of each
     partition stay in order, and with them those of a key by which that operator is partitioned.
 
+    Record times, watermarks and control tuples go with the rows. Control tuples and streams of `object` are
+    refused if others can write to the folder: readers would run it as code.
+
     A run on a fresh checkpoint appends to the rows in the queue. One application writes at a time.
 
     Example:
@@ -92,11 +97,18 @@ class QueueOutput(WindowOutput):
 
     @input.process_batch
     def take(self, batch: pa.RecordBatch) -> None:
-        """Keep the rows until the window ends. Raises RidgelineError for a stream of `object`."""
-        if holds_pickles(batch) or not batch.num_rows:
-            super().take(batch)
-        else:
+        """Keep the rows until the window ends.
+
+        Raises UntrustedError for a stream of `object` where others can write.
+        """
+        if holds_pickles(batch):
+            self._trust.check(OBJECTS)
+        if batch.num_rows:
             self.waiting.append(with_times(batch, self.context.engine.batch))
+
+    def _take_control(self, control: Control) -> None:
+        self._trust.check(CONTROLS)
+        self._hand_over(control=control)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a `keep` that is no time, and a `path` that is not on a disk."""
@@ -114,6 +126,8 @@ class QueueOutput(WindowOutput):
         """A segment is opened when there are rows."""
         self._segment = SegmentWriter(QueueFolder(str(self.path)), context.partition)
         self._said = _Said()
+        self._trust = QueueTrust(str(self.path), context.staging)
+        context.engine.on_control = self._take_control
 
     def teardown(self) -> None:
         """Close the segment."""

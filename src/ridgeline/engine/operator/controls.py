@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ridgeline.api.operator import operator_type
+from ridgeline.api.support.control import Control
 from ridgeline.api.support.pickling import dumps
 from ridgeline.engine.operator.instance import Instance
 from ridgeline.engine.operator.part import Turn, TurnPart
-from ridgeline.engine.operator.signals import Control, Entering
+from ridgeline.engine.operator.signals import Entering
 
 
 def control_handlers(instance: Instance) -> dict[str, Callable[[Any], object]]:
@@ -67,6 +68,9 @@ class ControlTuples(TurnPart):
                 if key in self._delivered or (control.at_end and not at_end):
                     continue
                 self._delivered.add(key)
+                if (on_control := self.instance.context.engine.on_control) is not None:
+                    self.instance.call(f"control of port {port}", on_control, control)
+                    continue
                 handler = self._handlers.get(port)
                 kept = handler is not None and self.instance.timed(
                     f"control of port {port}", handler, pickle.loads(control.value)
@@ -85,10 +89,15 @@ class EmittedControls(TurnPart):
         self.instance.call("emit_control", self._add)
 
     def _add(self) -> None:
+        """Called by `end`, which names errors. Control tuples of others keep their origin and number."""
         operator, shared = self.instance.spec.id, self.instance.signals.controls
         number = 0
         for name, point in self.instance.outputs.items():
-            for at_end, value in point.controls:
-                control = Control(operator, number, at_end, dumps(value))
+            for emitted in point.controls:
+                if isinstance(emitted, Control):
+                    control = emitted
+                else:
+                    at_end, value = emitted
+                    control = Control(operator, number, at_end, dumps(value))
+                    number += 1
                 shared.setdefault((operator, name), []).append(control)
-                number += 1

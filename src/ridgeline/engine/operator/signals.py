@@ -10,22 +10,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from ridgeline.api.support.control import Control
 from ridgeline.api.times import Mark
 
 Marks: TypeAlias = dict[int, Mark]
 """The watermarks of a window so far, by the operators that pass them on (physical id)."""
-
-
-class Control(NamedTuple):
-    """A control tuple. `number`: of those that the `origin` (physical id) has emitted in the window.
-
-    `at_end`: delivered before `end_window`, else before the tuples of the window. `value`: pickled.
-    """
-
-    origin: int
-    number: int
-    at_end: bool
-    value: bytes
 
 
 Controls: TypeAlias = dict[tuple[int, str], list[Control]]

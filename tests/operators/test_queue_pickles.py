@@ -1,0 +1,323 @@
+"""Control tuples and rows of `object` in a durable queue: each once, in order, from folders of one's own."""
+
+import contextlib
+from collections import Counter
+from random import Random
+from typing import NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ridgeline import (
+    Application,
+    InputOperator,
+    InputPort,
+    ListState,
+    Operator,
+    OutputPort,
+    RidgelineError,
+    State,
+)
+from ridgeline.operators import QueueInput, QueueOutput
+from ridgeline.plan.edits import Repartition
+from ridgeline.testing import CollectorSink, Faults, ListInput, run_local
+
+ROOM = [HealthCheck.function_scoped_fixture]
+
+
+class Row(NamedTuple):
+    key: int
+    number: int
+
+
+class Mark(NamedTuple):
+    """A control tuple of a user's class."""
+
+    name: str
+
+
+class Rows(InputOperator):
+    """Ten rows in two windows of three; every third window has none; control tuples before and after."""
+
+    output = OutputPort(Row)
+    windows: int = 12
+    window = State(0)
+
+    def emit_tuples(self):
+        window = self.window
+        self.window += 1
+        if window % 2 == 0:
+            self.output.emit_control(Mark(f"before {window}"))
+        if window % 3:
+            for number in range(window * 10, window * 10 + 10):
+                self.output.emit(Row(number % 4, number))
+        if window % 4 == 0:
+            self.output.emit_control(Mark(f"after {window}"), at_end=True)
+            self.output.emit_control(Mark(f"after {window} too"), at_end=True)
+        if self.window == self.windows:
+            self.finish()
+
+
+class Pass(Operator):
+    rows = InputPort(Row, key="key")
+    passed = OutputPort(Row)
+
+    @rows.process
+    def on(self, row):
+        self.passed.emit(row)
+
+
+class Seen(NamedTuple):
+    partition: int
+    what: str
+
+
+class Log(Operator):
+    """Each partition says in which order it gets rows and control tuples."""
+
+    rows = InputPort(Row, key="key")
+    seen = OutputPort(Seen)
+    lines = ListState(str, scope="window")
+
+    @rows.control
+    def mark(self, mark):
+        self.lines.append(mark.name)
+
+    @rows.process
+    def on(self, row):
+        self.lines.append(str(row.number))
+
+    def end_window(self):
+        for line in self.lines:
+            self.seen.emit(Seen(self.context.partition, line))
+
+
+def writer(path, partitions=1):
+    app = Application("shop")
+    source = app.add_operator("source", Rows())
+    divide = app.add_operator("divide", Pass(), partitions=partitions)
+    queue = app.add_operator("queue", QueueOutput(path=path))
+    app.add_stream("rows", source.output, divide.rows)
+    app.add_stream("divided", divide.passed, queue.input)
+    return app
+
+
+def log_of(app, point, partitions=2):
+    log = app.add_operator("log", Log(), partitions=partitions)
+    sink = app.add_operator("sink", CollectorSink(Seen))
+    app.add_stream("to_log", point, log.rows)
+    app.add_stream("seen", log.seen, sink.input)
+    return app
+
+
+def reader(path, partitions=1):
+    app = Application("board")
+    queue = app.add_operator("queue", QueueInput(path=path, schema=Row), partitions=partitions)
+    return log_of(app, queue.output)
+
+
+def by_partition(found):
+    """What each partition of the log has seen, rows between two control tuples without their order."""
+    lists = {0: [set()], 1: [set()]}
+    for partition, what in found:
+        if what.isdigit():
+            lists[partition][-1].add(int(what))
+        else:
+            lists[partition] += [what, set()]
+    return lists
+
+
+@pytest.fixture(scope="module")
+def plain():
+    app = Application("plain")
+    return by_partition(run_local(log_of(app, app.add_operator("source", Rows()).output)).collected("sink"))
+
+
+@pytest.mark.parametrize("written_by", [1, 2, 3, 5])
+@pytest.mark.parametrize("read_by", [1, 2, 3, 5])
+def test_control_tuples_come_once_before_or_after_their_windows_rows(tmp_path, plain, written_by, read_by):
+    run_local(writer(tmp_path, written_by))
+
+    assert by_partition(run_local(reader(tmp_path, read_by)).collected("sink")) == plain
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=ROOM)
+@given(seed=st.integers(0, 2**32))
+def test_stops_faults_and_repartition_of_both_sides(tmp_path, plain, seed):
+    random = Random(seed)
+    folder = tmp_path / f"{seed}"
+    found = []
+    while sum(what.startswith("after 8") for _, what in found) < 4 or "119" not in {
+        what for _, what in found
+    }:
+        for role in ("writer", "reader"):
+            many = random.choice([1, 2, 3, 5])
+            app = writer(folder / "queue", many) if role == "writer" else reader(folder / "queue", many)
+            name = "divide" if role == "writer" else "queue"
+            run = run_local(
+                app,
+                checkpoint=folder / role,
+                windows=random.randrange(1, 6),
+                faults=Faults(
+                    seed=random.randrange(2**32), rate=0.05, kinds=("exception", "kill", "repeat", "restart")
+                ),
+                interleave=random.choice([None, random.randrange(1000)]),
+                changes={random.randrange(3): [Repartition(name, random.choice([1, 2, 3, 5]))]},
+            )
+            if role == "reader":
+                found += run.collected("sink")
+
+    assert by_partition(found) == plain
+
+
+class Count(Operator):
+    """Counts the control tuples that come on one port."""
+
+    rows = InputPort(Row)
+    seen = OutputPort(Seen)
+
+    @rows.process
+    def on(self, row): ...
+
+    @rows.control
+    def mark(self, mark):
+        self.seen.emit(Seen(self.context.partition, mark.name))
+
+
+def test_control_tuples_of_several_queues_and_of_own_inputs_are_not_taken_for_each_other(tmp_path):
+    for name in ("one", "two"):
+        run_local(writer(tmp_path / name, 2))
+    app = Application("board")
+    count = app.add_operator("count", Count())
+    sink = app.add_operator("sink", CollectorSink(Seen))
+    merge = app.add_operator("merge", Union())
+    one = app.add_operator("one", QueueInput(path=tmp_path / "one", schema=Row), partitions=3)
+    two = app.add_operator("two", QueueInput(path=tmp_path / "two", schema=Row), partitions=2)
+    own = app.add_operator("own", Rows())
+    app.add_stream("from_one", one.output, merge.one)
+    app.add_stream("from_two", two.output, merge.two)
+    app.add_stream("from_own", own.output, merge.own)
+    app.add_stream("merged", merge.rows, count.rows)
+    app.add_stream("seen", count.seen, sink.input)
+    found = Counter(what for _, what in run_local(app).collected("sink"))
+
+    assert set(found.values()) == {3}
+    assert len(found) == 6 + 2 * 3
+
+
+class Union(Operator):
+    one = InputPort(Row)
+    two = InputPort(Row)
+    own = InputPort(Row)
+    rows = OutputPort(Row)
+
+    @one.process
+    def on_one(self, row): ...
+
+    @two.process
+    def on_two(self, row): ...
+
+    @own.process
+    def on_own(self, row): ...
+
+
+# `object` ---------------------------------------------------------------------------------------------------
+
+
+class Thing:
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, Thing) and self.value == other.value
+
+    def __hash__(self):
+        return hash(self.value)
+
+    def __lt__(self, other):
+        return self.value < other.value
+
+
+THINGS = [Thing(number) for number in range(20)]
+
+
+def things(path):
+    app = Application("shop")
+    source = app.add_operator("source", ListInput(object, THINGS))
+    queue = app.add_operator("queue", QueueOutput(path=path))
+    app.add_stream("things", source.output, queue.input)
+    return app
+
+
+def read_things(path, schema=None, partitions=1):
+    app = Application("board")
+    queue = app.add_operator("queue", QueueInput(path=path, schema=schema), partitions=partitions)
+    sink = app.add_operator("sink", CollectorSink(object))
+    app.add_stream("things", queue.output, sink.input)
+    return run_local(app).collected("sink")
+
+
+@pytest.mark.parametrize("schema", [None, object])
+def test_rows_of_object(tmp_path, schema):
+    run_local(things(tmp_path / "queue"))
+
+    assert sorted(read_things(tmp_path / "queue", schema, 2)) == THINGS
+
+
+# Where others can write -------------------------------------------------------------------------------------
+
+
+def opened(path):
+    path.mkdir()
+    path.chmod(0o777)
+    return path
+
+
+def test_a_writer_puts_no_pickles_where_others_can_write(tmp_path):
+    path = opened(tmp_path / "queue")
+    refused = "with {} is refused: `[^`]*/queue` can be written by others"
+    with pytest.raises(RidgelineError, match=refused.format("rows of `object`")):
+        run_local(things(path))
+    with pytest.raises(RidgelineError, match=refused.format("control tuples")):
+        run_local(writer(path))
+
+
+@pytest.mark.parametrize("what", ["rows of `object`", "control tuples"])
+@pytest.mark.parametrize("where", [".", "segments", "log", "segments/*", "log/*"])
+def test_a_reader_takes_no_pickles_from_where_others_can_write(tmp_path, what, where):
+    path = tmp_path / "queue"
+    run_local(things(path) if what.startswith("rows") else writer(path))
+    for found in path.glob(where) if where != "." else [path]:
+        found.chmod(0o666 if found.is_file() else 0o777)
+    relevant = "segments" if what.startswith("rows") else "log"
+    harmless = where.endswith("*") and not where.startswith(relevant)
+
+    with (
+        contextlib.nullcontext()
+        if harmless
+        else pytest.raises(RidgelineError, match=f"with {what} is refused")
+    ):
+        read_things(path) if what.startswith("rows") else run_local(reader(path))
+
+
+def test_folders_that_the_environment_names_are_not_checked(tmp_path, monkeypatch):
+    path = opened(tmp_path / "queue")
+    monkeypatch.setenv("RIDGELINE_TRUST", str(path.parent))
+    run_local(things(path))
+
+    assert sorted(read_things(path)) == THINGS
+
+
+def test_columns_are_read_from_anywhere(tmp_path):
+    app = Application("shop")
+    source = app.add_operator("source", ListInput(Row, [Row(1, 2)]))
+    queue = app.add_operator("queue", QueueOutput(path=opened(tmp_path / "queue")))
+    app.add_stream("rows", source.output, queue.input)
+    run_local(app)
+    other = Application("board")
+    queue = other.add_operator("queue", QueueInput(path=tmp_path / "queue", schema=Row))
+    sink = other.add_operator("sink", CollectorSink(Row))
+    other.add_stream("rows", queue.output, sink.input)
+
+    assert run_local(other).collected("sink") == [Row(1, 2)]
