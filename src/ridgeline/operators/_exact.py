@@ -8,7 +8,7 @@ not finite. Else it is a pair of integers `(mantissa, exponent)`: `mantissa * 2*
 from __future__ import annotations
 
 import math
-from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Any
 
@@ -25,6 +25,7 @@ _STEP = 16
 _MOST_ROWS = 1 << 20
 _LEAST_EXPONENT = -1074
 _GREATEST = 1024
+_LEAST_PRODUCT, _GREATEST_PRODUCT = 2.0**-900, 2.0**990
 
 
 def added(one: Sum, other: Sum) -> Sum:
@@ -142,3 +143,62 @@ def _least(mantissa: int, exponent: int) -> Sum:
     if size <= _BITS and exponent >= _LEAST_EXPONENT and exponent + size <= _GREATEST:
         return math.ldexp(mantissa, exponent)
     return mantissa, exponent
+
+
+def product_sums(one: npt.NDArray[Any], other: npt.NDArray[Any], index: Index, groups: int) -> list[Sum]:
+    """The sum of the products of each group, of two arrays of floats, of integers, or of objects.
+
+    Objects are Python's integers or Decimals.
+    """
+    if one.dtype == np.float64:
+        return _float_products(one, other, index, groups)
+    if one.dtype == np.int64 and len(one):
+        largest = [max(-int(values.min()), int(values.max())) for values in (one, other)]
+        if len(one) * largest[0] * largest[1] >= 2**63:
+            one, other = one.astype(object), other.astype(object)  # Python's integers do not overflow
+    totals = np.zeros(groups, one.dtype)
+    with localcontext(EXACT):
+        np.add.at(totals, index, one * other)
+    return list(totals.tolist())
+
+
+def _float_products(
+    one: npt.NDArray[np.float64], other: npt.NDArray[np.float64], index: Index, groups: int
+) -> list[Sum]:
+    """Each product is the sum of two floats, but for very large and very small ones (Dekker, 1971)."""
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        products = one * other
+        size = np.abs(products)
+        split = (size > _LEAST_PRODUCT) & (size < _GREATEST_PRODUCT)
+        split |= (one == 0) | (other == 0)
+        split &= (np.abs(one) < _GREATEST_PRODUCT) & (np.abs(other) < _GREATEST_PRODUCT)
+        (high, low), (high_2, low_2) = _halves(one[split]), _halves(other[split])
+        products = products[split]
+        errors = ((high * high_2 - products) + high * low_2 + low * high_2) + low * low_2
+    found = float_sums(np.concatenate([products, errors]), np.tile(index[split], 2), groups)
+    rest = np.flatnonzero(~split)
+    for group, first, second in zip(
+        index[rest].tolist(), one[rest].tolist(), other[rest].tolist(), strict=True
+    ):
+        if math.isfinite(first) and math.isfinite(second):
+            (mantissa, exponent), (times, more) = _pair(first), _pair(second)
+            product: Sum = _least(mantissa * times, exponent + more)
+        else:
+            product = first * second
+        found[group] = added(found[group], product)
+    return found
+
+
+def _halves(values: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Floats as sums of two with half the digits (Veltkamp)."""
+    wide = values * 134_217_729.0
+    high = wide - (wide - values)
+    return high, values - high
+
+
+def as_fraction(total: Sum) -> Fraction:
+    """A finite sum as a fraction. Raises ValueError or OverflowError for one that is not finite."""
+    if isinstance(total, tuple):
+        mantissa, exponent = total
+        return Fraction(mantissa << exponent) if exponent >= 0 else Fraction(mantissa, 1 << -exponent)
+    return Fraction(total)

@@ -1,4 +1,4 @@
-"""Aggregates that `Windowed` computes of the records of a window: `values={"clicks": aggregate.count()}`."""
+"""Aggregates of the records of a window: `values={"clicks": aggregate.count()}`."""
 
 from ridgeline.operators.aggregates.basic import (
     count,
@@ -12,18 +12,48 @@ from ridgeline.operators.aggregates.basic import (
     window_end,
     window_start,
 )
+from ridgeline.operators.aggregates.collected import collect_list, diff, pct_change, reduce
+from ridgeline.operators.aggregates.counted import collect_set, count_unique, mode, rank, top
+from ridgeline.operators.aggregates.quantiles import histogram, median, quantile, quantiles
+from ridgeline.operators.aggregates.spread import (
+    correlation,
+    covariance,
+    intercept,
+    slope,
+    stddev,
+    variance,
+)
 from ridgeline.operators.aggregates.value import Aggregate
 
 __all__ = [
     "Aggregate",
+    "collect_list",
+    "collect_set",
+    "correlation",
     "count",
+    "count_unique",
+    "covariance",
+    "diff",
     "first",
+    "histogram",
+    "intercept",
     "is_final",
     "last",
     "max",
     "mean",
+    "median",
     "min",
+    "mode",
+    "pct_change",
+    "quantile",
+    "quantiles",
+    "rank",
+    "reduce",
+    "slope",
+    "stddev",
     "sum",
+    "top",
+    "variance",
     "window_end",
     "window_start",
 ]

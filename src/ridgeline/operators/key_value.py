@@ -301,23 +301,27 @@ def sums(column: pa.Array, index: Index, groups: int) -> list[Sum]:
     """
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_boolean)
     if any(is_kind(column.type) for is_kind in kinds):
-        values, index = without_nulls(column, index)
-        if values.dtype == np.float64:
-            return float_sums(values, index, groups)
-        if (
-            values.dtype == np.int64
-            and len(values)
-            and len(values) * max(-int(values.min()), int(values.max())) > _LARGEST
-        ):
-            values = values.astype(object)  # Python's integers do not overflow
-        totals = np.zeros(groups, values.dtype)
-        with localcontext(EXACT):
-            np.add.at(totals, index, values)
-        return list(totals.tolist())
+        return value_sums(*without_nulls(column, index), groups)
     message = (
         f"values of type {column.type} have no sum; got such a column after the key; put a `Map` before it"
     )
     raise SchemaError(message)
+
+
+def value_sums(values: Values, index: Index, groups: int) -> list[Sum]:
+    """As `sums`, of values as `to_values` returns them."""
+    if values.dtype == np.float64:
+        return float_sums(values, index, groups)
+    if (
+        values.dtype == np.int64
+        and len(values)
+        and len(values) * max(-int(values.min()), int(values.max())) > _LARGEST
+    ):
+        values = values.astype(object)  # Python's integers do not overflow
+    totals = np.zeros(groups, values.dtype)
+    with localcontext(EXACT):
+        np.add.at(totals, index, values)
+    return list(totals.tolist())
 
 
 def extremes(column: pa.Array, index: Index, groups: int, *, highest: bool) -> list[Any]:

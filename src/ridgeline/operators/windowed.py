@@ -345,8 +345,7 @@ class Windowed(Operator):
 
 
 def _layout(one: Aggregate) -> str:
-    options = [f"{name}={value!r}" for name, value in one.options]
-    return f"{one.kind}({', '.join([one.column or '', *options])})"
+    return f"{one.kind}({one.column or ''})" if not one.options else repr(one)
 
 
 class Silence:

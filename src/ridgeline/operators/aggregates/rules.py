@@ -26,6 +26,8 @@ class Rules:
 
     None if parts cannot be taken away.
     """
+    sequential: ClassVar[bool] = False
+    """Parts are merged from the oldest on; those in the middle must not be merged before."""
 
     def __init__(self, aggregate: Aggregate) -> None:
         self.aggregate = aggregate
@@ -114,6 +116,8 @@ def plain(kind: pa.DataType) -> pa.DataType:
 
 def rules_of(aggregate: Aggregate) -> Rules:
     """The rules of an aggregate. Raises ValueError for a kind that does not exist."""
+    if aggregate.kind.startswith("approximate"):
+        import ridgeline.operators.aggregates.sketches  # noqa: F401  registers them
     known = TABLE.get(aggregate.kind)
     if known is None:
         msg = f"there is no aggregate `{aggregate.kind}`; there are {', '.join(sorted(TABLE))}"

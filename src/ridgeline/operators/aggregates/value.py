@@ -34,12 +34,26 @@ class Aggregate:
     options: tuple[tuple[str, Any], ...] = ()
 
     def __repr__(self) -> str:
-        given = "".join(f", {name}={value!r}" for name, value in self.options)
+        given = "".join(f", {name}={_shown(value)}" for name, value in self.options)
         return f"Aggregate(kind={self.kind!r}, column={self.column!r}{given})"
+
+    def __post_init__(self) -> None:
+        # lists, as documents have them
+        object.__setattr__(self, "options", tuple((name, _fixed(value)) for name, value in self.options))
 
     def option(self, name: str) -> Any:
         """The option of this name; None if its function has none."""
         return dict(self.options).get(name)
+
+
+def _fixed(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _shown(value: Any) -> str:
+    """A value as text, the same in all processes."""
+    named = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
+    return named if callable(value) else repr(value)
 
 
 class Values(NamedTuple):
@@ -115,6 +129,6 @@ class Rows:
         order = np.argsort(found.groups, kind="stable")
         ordered = found.groups[order]
         begins = np.flatnonzero(np.diff(ordered, prepend=-1))
-        ends = np.append(begins[1:], len(ordered))
+        ends = np.append(begins[1:], len(ordered))[: len(begins)]
         spans = zip(ordered[begins].tolist(), begins.tolist(), ends.tolist(), strict=True)
         return order, list(spans)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -199,6 +200,8 @@ class RollingCountWindows(RollingWindows):
 
 def rolled(rules: Rules, parts: Sequence[Part], bounds: Bounds) -> list[Part]:
     """The parts of windows over the parts of records."""
+    if rules.sequential:
+        return [reduce(rules.merged, parts[low:high]) for low, high in bounds]
     return _retracted(rules, parts, bounds) if type(rules).retract else _two_stacks(rules, parts, bounds)
 
 

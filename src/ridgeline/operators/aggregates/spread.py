@@ -1,0 +1,191 @@
+"""Variance, correlation and regression: of exact sums and sums of products, rounded once."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ridgeline.api.times import column_times
+from ridgeline.operators._exact import Sum, added, as_fraction, product_sums
+from ridgeline.operators.aggregates.rules import Rules, is_number
+from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
+from ridgeline.operators.key_value import to_values, value_sums
+
+
+class _Moments(Rules):
+    """The part is (number of records, sum of each of `terms`).
+
+    A term is the numbers of one or two columns, 0 or 1, that are multiplied: `(0, 1)` is x * y.
+    """
+
+    terms: ClassVar[tuple[tuple[int, ...], ...]] = ()
+    times: ClassVar[bool] = False
+    """The second column may have times."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        other = self.option("other")
+        return (self.column,) if other is None else (self.column, other)
+
+    def field(self, columns: pa.Schema) -> pa.Field:
+        self.number_of(columns)
+        for name in self.names[1:]:
+            field = self.field_of(columns, name)
+            if not is_number(field.type) and not (self.times and pa.types.is_timestamp(field.type)):
+                raise self.refused(field, "give one of numbers")
+        return pa.field("", pa.float64(), nullable=True)
+
+    def parts(self, rows: Rows) -> list[Part]:
+        """Numbers of two kinds are made one: floats, or else objects."""
+        found = rows.of_both(self.column, self.names[-1])
+        groups = found[0].groups
+        numbers = [_numbers(values.column) for values in found[: len(self.names)]]
+        kinds = {one.dtype for one in numbers}
+        if np.dtype(np.float64) in kinds and len(kinds) > 1:
+            numbers = [one.astype(np.float64) for one in numbers]
+        elif len(kinds) > 1:
+            numbers = [one.astype(object) for one in numbers]
+        counts = np.bincount(groups, minlength=rows.count).tolist()
+        columns: list[list[Sum]] = []
+        for first, *second in self.terms:
+            if second:
+                columns.append(product_sums(numbers[first], numbers[second[0]], groups, rows.count))
+            else:
+                columns.append(value_sums(numbers[first], groups, rows.count))
+        return [part if part[0] else None for part in zip(counts, *columns, strict=True)]
+
+    def merge(self, one: Part, other: Part) -> Part:
+        return one[0] + other[0], *map(added, one[1:], other[1:])
+
+    def result(self, part: Part) -> Any:
+        try:
+            return self.computed(part[0], *map(as_fraction, part[1:]))
+        except (ValueError, OverflowError):
+            return math.nan
+
+    def computed(self, count: int, *terms: Fraction) -> float | None:
+        """The aggregate of so many records. Raises OverflowError if it is no float."""
+        raise NotImplementedError
+
+
+class _Variance(_Moments, kinds=("variance", "stddev")):
+    terms = ((0,), (0, 0))
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        super().__init__(aggregate)
+        self.ddof = self.option("ddof")
+        self.is_root = aggregate.kind == "stddev"
+
+    def computed(self, count: int, *terms: Fraction) -> float | None:
+        if count <= self.ddof:
+            return None
+        total, squares = terms
+        found = (count * squares - total * total) / (count * (count - self.ddof))
+        return root(found) if self.is_root else float(found)
+
+
+class _Covariance(_Moments, kinds=("covariance",)):
+    terms = ((0,), (1,), (0, 1))
+
+    def computed(self, count: int, *terms: Fraction) -> float | None:
+        ddof = self.option("ddof")
+        if count <= ddof:
+            return None
+        x, y, xy = terms
+        return float((count * xy - x * y) / (count * (count - ddof)))
+
+
+class _Line(_Moments, kinds=("slope", "intercept")):
+    """The column is y, `other` is x: of times in seconds."""
+
+    terms = ((0,), (1,), (0, 1), (1, 1))
+    times = True
+
+    def parts(self, rows: Rows) -> list[Part]:
+        """The last term says how many units of x a second has, 1 of what is no time."""
+        kind = rows.batch.schema.field(self.names[1]).type
+        unit = 1_000_000 if pa.types.is_timestamp(kind) else 1
+        return [None if part is None else (*part, unit) for part in super().parts(rows)]
+
+    def merge(self, one: Part, other: Part) -> Part:
+        return *super().merge(one[:-1], other[:-1]), one[-1]
+
+    def computed(self, count: int, *terms: Fraction) -> float | None:
+        y, x, xy, xx, unit = terms
+        spread = count * xx - x * x
+        if not spread:
+            return None
+        slope = (count * xy - x * y) / spread
+        return float(slope * unit) if self.aggregate.kind == "slope" else float((y - slope * x) / count)
+
+
+class _Correlation(_Moments, kinds=("correlation",)):
+    terms = ((0,), (1,), (0, 1), (0, 0), (1, 1))
+    times = True
+
+    def computed(self, count: int, *terms: Fraction) -> float | None:
+        x, y, xy, xx, yy = terms
+        spread = (count * xx - x * x) * (count * yy - y * y)
+        if not spread:
+            return None
+        together = count * xy - x * y
+        found = root(together * together / spread)
+        return -found if together < 0 else found
+
+
+def root(value: Fraction) -> float:
+    """The square root of a fraction."""
+    return math.sqrt(value) if value else 0.0
+
+
+def _numbers(column: pa.Array) -> npt.NDArray[Any]:
+    """Values of a column; of times microseconds."""
+    return column_times(column) if pa.types.is_timestamp(column.type) else to_values(column)
+
+
+def variance(column: str, *, ddof: int = 1) -> Aggregate:
+    """The variance of a column of numbers, rounded once; null of `ddof` values or fewer, 1 by default."""
+    return _Variance.of("variance", column, ddof=_checked(ddof))
+
+
+def stddev(column: str, *, ddof: int = 1) -> Aggregate:
+    """The standard deviation of a column of numbers: the root of `variance`."""
+    return _Variance.of("stddev", column, ddof=_checked(ddof))
+
+
+def covariance(column: str, other: str, *, ddof: int = 1) -> Aggregate:
+    """The covariance of two columns of numbers; null of `ddof` records or fewer, 1 by default."""
+    return _Covariance.of("covariance", column, other=other, ddof=_checked(ddof))
+
+
+def correlation(column: str, other: str) -> Aggregate:
+    """Pearson's correlation of a column of numbers and another, of numbers or times.
+
+    Null if one of them has no two values.
+    """
+    return _Correlation.of("correlation", column, other=other)
+
+
+def slope(column: str, by: str) -> Aggregate:
+    """By how much a column of numbers rises for each unit of another: the slope of the regression line.
+
+    `by`: a column of numbers, or of times, whose unit is a second. Null if it has no two values.
+    """
+    return _Line.of("slope", column, other=by)
+
+
+def intercept(column: str, by: str) -> Aggregate:
+    """The value of the regression line of `slope` where `by` is 0."""
+    return _Line.of("intercept", column, other=by)
+
+
+def _checked(ddof: object) -> int:
+    if ddof not in (0, 1) or isinstance(ddof, bool):
+        msg = f"`ddof` is 1 for a sample and 0 for all there is; got {ddof!r}"
+        raise ValueError(msg)
+    return int(ddof)

@@ -1,0 +1,528 @@
+"""All aggregates against polars, pandas or plain loops: in tumbling, session and rolling windows."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, ValidationError
+from ridgeline.engine.files.storage import MemoryStorage
+from ridgeline.operators import Windowed, rolling, session, tumbling
+from ridgeline.operators import aggregate as agg
+from ridgeline.operators._exact import as_fraction, product_sums
+from ridgeline.operators.aggregates.rules import TABLE
+from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Trade(NamedTuple):
+    symbol: str
+    price: float | None
+    size: int | None
+    venue: str | None
+    time: datetime
+
+
+def joined(one: str, other: str) -> str:
+    return f"{one}{other}"
+
+
+def longest(so_far: int, venue: str) -> int:
+    return max(so_far, len(venue))
+
+
+VALUES = {
+    "variance": agg.variance("price"),
+    "spread": agg.variance("size", ddof=0),
+    "stddev": agg.stddev("price"),
+    "covariance": agg.covariance("price", "size"),
+    "correlation": agg.correlation("price", "size"),
+    "slope": agg.slope("price", "size"),
+    "intercept": agg.intercept("price", "size"),
+    "trend": agg.slope("size", "time"),
+    "unique": agg.count_unique("price"),
+    "venues": agg.count_unique("venue"),
+    "median": agg.median("price"),
+    "quantiles": agg.quantiles("size", [0.0, 0.25, 1.0], interpolation="lower"),
+    "top": agg.top("venue", 2),
+    "mode": agg.mode("size"),
+    "list": agg.collect_list("venue"),
+    "set": agg.collect_set("venue"),
+    "diff": agg.diff("size"),
+    "pct_change": agg.pct_change("price"),
+    "rank": agg.rank("size"),
+    "min_rank": agg.rank("size", method="min", descending=True),
+    "histogram": agg.histogram("price", [-2, 0, 1.5, 4]),
+    "joined": agg.reduce("venue", joined),
+    "longest": agg.reduce("venue", longest, 0),
+}
+
+
+def fractions(values: list[Any]) -> list[Fraction]:
+    return [Fraction(value) for value in values]
+
+
+def spread_of(values: list[Any], ddof: int) -> Fraction | None:
+    if len(values) <= ddof:
+        return None
+    exact = fractions(values)
+    mean = sum(exact, Fraction(0)) / len(exact)
+    return sum(((value - mean) ** 2 for value in exact), Fraction(0)) / (len(exact) - ddof)
+
+
+def together(pairs: list[tuple[Any, Any]]) -> tuple[Fraction, Fraction, Fraction, Fraction, Fraction]:
+    """Sums of squares about the means, of products, and the means."""
+    xs, ys = fractions([x for x, _ in pairs]), fractions([y for _, y in pairs])
+    x, y = sum(xs, Fraction(0)) / len(xs), sum(ys, Fraction(0)) / len(ys)
+    return (
+        sum(((one - x) ** 2 for one in xs), Fraction(0)),
+        sum(((one - y) ** 2 for one in ys), Fraction(0)),
+        sum(((a - x) * (b - y) for a, b in zip(xs, ys, strict=True)), Fraction(0)),
+        x,
+        y,
+    )
+
+
+def expected(own: list[Trade]) -> dict[str, Any]:
+    """Of the trades of a window, in the order of their times."""
+    prices = [one.price for one in own if one.price is not None]
+    sizes = [one.size for one in own if one.size is not None]
+    venues = [one.venue for one in own if one.venue is not None]
+    both = [(one.price, one.size) for one in own if one.price is not None and one.size is not None]
+    timed = [(one.size, (one.time - START).total_seconds()) for one in own if one.size is not None]
+    found: dict[str, Any] = dict.fromkeys(VALUES)
+    for name, values, ddof in (("variance", prices, 1), ("spread", sizes, 0)):
+        spread = spread_of(values, ddof)
+        found[name] = None if spread is None else float(spread)
+    found["stddev"] = None if found["variance"] is None else statistics.stdev(fractions(prices))
+    if len(both) > 1:
+        xx, yy, xy, x, y = together(both)
+        found["covariance"] = float(xy / (len(both) - 1))
+        if yy:
+            found["slope"], found["intercept"] = float(xy / yy), float(x - xy / yy * y)
+        if xx and yy:
+            found["correlation"] = math.copysign(math.sqrt(xy * xy / (xx * yy)), xy)
+    if len(timed) > 1 and (line := together(timed))[1]:
+        found["trend"] = float(line[2] / line[1])
+    found["unique"], found["venues"] = len(set(prices)), len(set(venues))
+    if prices:
+        found["median"] = float(np.quantile(prices, 0.5))
+        if len(prices) > 1:
+            before, after = prices[-2:]
+            found["pct_change"] = (
+                after / before - 1 if before else math.nan if not after else math.copysign(math.inf, after)
+            )
+    if sizes:
+        ordered = sorted(sizes)
+        found["quantiles"] = [float(ordered[0]), float(ordered[(len(sizes) - 1) // 4]), float(ordered[-1])]
+        most = max(Counter(sizes).values())
+        found["mode"] = min(value for value, count in Counter(sizes).items() if count == most)
+        found["rank"] = float(pd.Series(sizes).rank().iloc[-1])
+        found["min_rank"] = int(pd.Series(sizes).rank(method="min", ascending=False).iloc[-1])
+        found["diff"] = sizes[-1] - sizes[-2] if len(sizes) > 1 else None
+    counts = sorted(Counter(venues).items(), key=lambda one: (-one[1], one[0]))
+    found["top"] = [{"value": value, "count": count} for value, count in counts[:2]]
+    found["list"], found["set"] = venues, sorted(set(venues))
+    found["histogram"] = np.histogram(prices, [-2, 0, 1.5, 4])[0].tolist()
+    found["joined"] = "".join(venues) if venues else None
+    found["longest"] = max(map(len, venues), default=0)
+    return found
+
+
+def application(
+    items: list[Any], how: Any, lateness: float, partitions: int, values: Any = None
+) -> Application:
+    app = Application("trades", window="1s")
+    trades = app.read("trades", ListInput(Trade, items, "time", lateness=lateness)).group_by("symbol")
+    figures = trades.window(how).aggregate("figures", partitions=partitions, **(values or VALUES))
+    figures.write("sink", CollectorSink())
+    return app
+
+
+def close(found: Any, wanted: Any) -> bool:
+    """Equal; floats to 14 digits, as the oracle may round twice."""
+    if isinstance(wanted, float) and isinstance(found, float):
+        return (math.isnan(wanted) and math.isnan(found)) or found == pytest.approx(
+            wanted, rel=1e-14, abs=1e-300
+        )
+    return bool(found == wanted)
+
+
+def check(rows: list[dict[str, Any]], windows: list[tuple[str, list[Trade]]]) -> None:
+    """`windows`: the key and the trades of each, in the order of keys, starts and ends."""
+    rows = sorted(rows, key=lambda row: (row["symbol"], row["window_start"], row["window_end"]))
+    assert [row["symbol"] for row in rows] == [symbol for symbol, _ in windows]
+    for row, (_, own) in zip(rows, windows, strict=True):
+        for name, wanted in expected(own).items():
+            assert close(row[name], wanted), (name, row[name], wanted, own)
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> tuple[list[list[Trade]], float]:
+    """Windows of trades and the lateness that their order takes; no two of a symbol have the same time."""
+    count = draw(st.integers(1, 30))
+    seconds = draw(
+        st.lists(
+            st.integers(0, draw(st.sampled_from([40, 200]))), min_size=count, max_size=count, unique=True
+        )
+    )
+    if draw(st.booleans()):
+        seconds.sort()
+    prices = st.none() | st.sampled_from([0.0, -0.0, 1.5, -2.0, 0.1, 1e16, 1e-9, 3.0, 4.0])
+    trades = [
+        Trade(
+            draw(st.sampled_from("ab")),
+            draw(prices),
+            draw(st.none() | st.integers(-5, 5) | st.integers(-(2**40), 2**40)),
+            draw(st.none() | st.sampled_from(["x", "yy", "zzz"])),
+            START + timedelta(seconds=second),
+        )
+        for second in seconds
+    ]
+    lateness = max(max(seconds[: place + 1]) - second for place, second in enumerate(seconds))
+    cuts = sorted(draw(st.lists(st.integers(0, count), max_size=6)))
+    return [trades[a:b] for a, b in zip([0, *cuts], [*cuts, count], strict=True)], float(lateness)
+
+
+def by_minute(trades: list[Trade]) -> list[tuple[Any, list[Trade]]]:
+    found: dict[Any, list[Trade]] = {}
+    for one in trades:
+        found.setdefault((one.symbol, one.time.replace(second=0)), []).append(one)
+    return sorted(found.items(), key=lambda one: one[0])
+
+
+def by_session(trades: list[Trade]) -> list[tuple[Any, list[Trade]]]:
+    found: list[tuple[Any, list[Trade]]] = []
+    for one in sorted(trades, key=lambda one: (one.symbol, one.time)):
+        same = found and found[-1][0][0] == one.symbol
+        if same and one.time - found[-1][1][-1].time < timedelta(seconds=10):
+            found[-1][1].append(one)
+        else:
+            found.append(((one.symbol,), [one]))
+    return found
+
+
+def by_record(trades: list[Trade], size: int | None) -> list[tuple[Any, list[Trade]]]:
+    found = []
+    for symbol in sorted({one.symbol for one in trades}):
+        own = [one for one in trades if one.symbol == symbol]
+        for place, one in enumerate(own):
+            before = own[: place + 1]
+            span = timedelta(seconds=30)
+            members = before[-size:] if size else [old for old in before if old.time > one.time - span]
+            found.append(((symbol,), members))
+    return found
+
+
+HOW: dict[str, tuple[Any, Callable[[list[Trade]], Any]]] = {
+    "tumbling": (tumbling("1m"), by_minute),
+    "session": (session("10s"), by_session),
+    "rolling": (rolling("30s"), lambda trades: by_record(trades, None)),
+    "rolling_by_count": (rolling(count=4), lambda trades: by_record(trades, 4)),
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+def test_aggregates_equal_those_of_plain_loops(how: str) -> None:
+    windows_of, members_of = HOW[how]
+
+    @settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+    @given(streams(), st.sampled_from([1, 2, 3, 5]), st.lists(st.booleans(), min_size=7, max_size=7))
+    def run(stream: tuple[list[list[Trade]], float], partitions: int, kills: list[bool]) -> None:
+        windows, lateness = stream
+        items = [
+            item
+            for window, kill in zip(windows, kills, strict=False)
+            for item in (*window, *[ABORT] * kill, END_WINDOW)
+        ]
+        values = VALUES if lateness == 0 else {name: one for name, one in VALUES.items() if name != "joined"}
+        found = run_local(application(items, windows_of, lateness, partitions, values)).collected("sink")
+        trades = sorted((one for window in windows for one in window), key=lambda one: one.time)
+        for row in found:
+            row.setdefault("joined", None)
+        members = [(key[0], own) for key, own in members_of(trades)]
+        if "joined" not in values:  # a function sees batches in the order in which they come
+            rows = sorted(found, key=lambda row: (row["symbol"], row["window_start"], row["window_end"]))
+            for row, (_, own) in zip(rows, members, strict=True):
+                row["joined"] = expected(own)["joined"]
+        check(found, members)
+
+    run()
+
+
+def test_aggregates_survive_the_driver() -> None:
+    trades = [
+        Trade(
+            "ab"[number % 3 == 0],
+            number / 7,
+            number % 5,
+            "xyz"[number % 3] * (number % 4),
+            START + timedelta(seconds=2 * number),
+        )
+        for number in range(40)
+    ]
+    storage, found = MemoryStorage(), []
+    items = [item for trade in trades for item in (trade, END_WINDOW)]
+    while len(found) < 40:
+        found += run_local(application(items, rolling("30s"), 0, 2), checkpoint=storage, windows=7).collected(
+            "sink"
+        )
+    check(found, [(key[0], own) for key, own in by_record(trades, None)])
+
+
+def test_aggregates_of_a_million_rows_equal_those_of_polars() -> None:
+    """A tenth of them, in batches."""
+    random = np.random.default_rng(5)
+    rows = 100_000
+    frame = pl.DataFrame(
+        {
+            "symbol": random.integers(0, 50, rows),
+            "price": random.normal(100, 15, rows),
+            "size": random.integers(0, 1000, rows),
+            "time": np.sort(random.integers(0, 600_000_000, rows)) + int(START.timestamp()) * 1_000_000,
+        }
+    ).with_columns(pl.col("time").cast(pl.Datetime("us", "UTC")))
+    app = Application("trades", window="1s")
+    source = app.read(
+        "trades", ListInput(pa.schema(frame.to_arrow().schema), frame.rows(named=True), "time", lateness=0)
+    )
+    values = {
+        "variance": agg.variance("price"),
+        "stddev": agg.stddev("size"),
+        "correlation": agg.correlation("price", "size"),
+        "p95": agg.quantile("price", 0.95),
+        "unique": agg.count_unique("size"),
+        "close_p95": agg.quantile("price", 0.95, exact=False),
+        "close_unique": agg.count_unique("size", exact=False),
+    }
+    source.group_by("symbol").window(tumbling("1m")).aggregate("figures", **values).write(
+        "sink", CollectorSink()
+    )
+    found = pl.DataFrame(run_local(app).collected("sink")).sort("symbol", "window_start")
+    wanted = (
+        frame.group_by("symbol", pl.col("time").dt.truncate("1m").alias("window_start"))
+        .agg(
+            variance=pl.col("price").var(),
+            stddev=pl.col("size").std(),
+            correlation=pl.corr("price", "size"),
+            p95=pl.col("price").quantile(0.95, "linear"),
+            unique=pl.col("size").n_unique(),
+        )
+        .sort("symbol", "window_start")
+    )
+    for name in ("variance", "stddev", "correlation", "p95", "unique"):
+        np.testing.assert_allclose(found[name].to_numpy(), wanted[name].to_numpy(), rtol=1e-9)
+    ranks = abs(found["close_unique"] / wanted["unique"] - 1)
+    assert float(ranks.mean()) < 0.03  # type: ignore[arg-type]
+    assert float(abs(found["close_p95"] - wanted["p95"]).mean()) < 3  # type: ignore[arg-type]
+
+
+WORDS = st.lists(st.sampled_from([f"w{number}" for number in range(9)]), max_size=60)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.lists(WORDS, min_size=1, max_size=5), st.sampled_from([1, 2, 3]))
+def test_sketches_of_few_values_are_exact(windows: list[list[str]], partitions: int) -> None:
+    items = [
+        item
+        for window in windows
+        for item in (*[Trade("a", float(word[1:]), None, word, START) for word in window], END_WINDOW)
+    ]
+    values = {
+        "unique": agg.count_unique("venue", exact=False),
+        "top": agg.top("venue", 3, exact=False),
+        "q": agg.quantiles("price", [0, 0.5, 1], exact=False),
+        "none": agg.median("size", exact=False),
+        "no_top": agg.count_unique("size", exact=False),
+        "exact_top": agg.top("venue", 3),
+    }
+    rows = run_local(application(items, tumbling("1m"), 0, partitions, values)).collected("sink")
+    words = [word for window in windows for word in window]
+    if not words:
+        assert rows == []
+        return
+    (row,) = rows
+    assert row["unique"] == len(set(words))
+    assert row["top"] == row["exact_top"]
+    numbers = sorted(float(word[1:]) for word in words)
+    assert row["q"] == [numbers[0], numbers[(len(numbers) + 1) // 2 - 1], numbers[-1]]
+    assert row["none"] is None
+    assert row["no_top"] == 0
+
+
+NUMBERS = st.floats() | st.sampled_from([0.0, -0.0, 1e308, 5e-324, 1e-200, 1e200, math.inf, math.nan])
+
+
+@settings(max_examples=200)
+@given(st.lists(st.tuples(st.integers(0, 2), NUMBERS, NUMBERS), max_size=20))
+def test_sums_of_products_are_exact(rows: list[tuple[int, float, float]]) -> None:
+    groups = np.array([group for group, _, _ in rows], np.int64)
+    one, other = (np.array([row[place] for row in rows], np.float64) for place in (1, 2))
+    found = product_sums(one, other, groups, 3)
+    for group in range(3):
+        own = [(x, y) for place, x, y in rows if place == group]
+        if all(math.isfinite(x) and math.isfinite(y) for x, y in own):
+            wanted = sum((Fraction(x) * Fraction(y) for x, y in own), Fraction(0))
+            assert as_fraction(found[group]) == wanted
+        else:
+            total = sum(x * y for x, y in own if not (math.isfinite(x) and math.isfinite(y)))
+            assert math.isnan(total) == math.isnan(found[group])
+            assert math.isnan(total) or total == found[group]
+
+
+class Odd(NamedTuple):
+    key: str
+    number: float
+    amount: Decimal
+    flag: bool
+    time: datetime
+
+
+def test_hostile_values() -> None:
+    nan, inf = math.nan, math.inf
+    rows = [
+        (nan, "1.10", True),
+        (inf, "-2.25", False),
+        (-0.0, "1.10", True),
+        (0.0, "99999999", True),
+        (nan, "0", False),
+    ]
+    items = [
+        item
+        for number, (value, amount, flag) in enumerate(rows)
+        for item in (Odd("a", value, Decimal(amount), flag, START + timedelta(seconds=number)), END_WINDOW)
+    ]
+    values = {
+        "variance": agg.variance("number"),
+        "amounts": agg.variance("amount"),
+        "flags": agg.stddev("flag", ddof=0),
+        "unique": agg.count_unique("number"),
+        "set": agg.collect_set("number"),
+        "top": agg.top("number", 2),
+        "median": agg.median("number"),
+        "most": agg.quantile("number", 1),
+        "middle": agg.median("amount"),
+        "diff": agg.diff("amount"),
+        "rank": agg.rank("number"),
+        "histogram": agg.histogram("number", [0, math.inf]),
+        "slope": agg.slope("amount", "flag"),
+    }
+    app = Application("odd", window="1s")
+    source = app.read("odd", ListInput(Odd, items, "time", lateness=0))
+    source.group_by("key").window(tumbling("1m")).aggregate("figures", **values).write(
+        "sink", CollectorSink()
+    )
+    (row,) = run_local(app).collected("sink")
+    assert math.isnan(row["variance"])
+    assert row["amounts"] == float(spread_of([Decimal(amount) for _, amount, _ in rows], 1) or 0)
+    assert row["flags"] == statistics.pstdev([Fraction(flag) for *_, flag in rows])
+    assert row["unique"] == 3
+    assert row["set"][:2] == [0.0, inf]
+    assert math.isnan(row["set"][2])
+    assert [(entry["value"], entry["count"]) for entry in row["top"][:1]] == [(0.0, 2)]
+    assert row["median"] == 0.0
+    assert row["most"] == inf
+    assert row["middle"] == 1.1
+    assert row["diff"] == Decimal(-99999999)
+    assert row["rank"] is None
+    assert row["histogram"] == [3]
+    assert row["slope"] == pytest.approx(
+        Fraction(Decimal("100000001.20")) / 3 + Fraction(Decimal("2.25")) / 2
+    )
+
+
+def test_a_function_takes_what_sessions_that_join_have() -> None:
+    def trade(second: int, venue: str) -> Trade:
+        return Trade("a", None, None, venue, START + timedelta(seconds=second))
+
+    items = [trade(0, "a"), trade(20, "c"), END_WINDOW, trade(12, "b"), END_WINDOW, trade(99, "d")]
+    values = {
+        "all": agg.reduce("venue", lambda so_far, venue: so_far + 1, 0, merge=lambda one, other: one + other),
+        "text": agg.reduce("venue", joined),
+    }
+    rows = run_local(application(items, session("15s"), 30, 1, values)).collected("sink")
+    assert [(row["all"], row["text"]) for row in rows] == [(3, "acb"), (1, "d")]
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        (agg.variance("venue"), "column `venue` is string, which has no variance; give one of numbers"),
+        (agg.correlation("price", "venue"), "column `venue` is string, which has no correlation"),
+        (agg.covariance("price", "time"), "which has no covariance"),
+        (agg.slope("time", "price"), "which has no slope"),
+        (agg.quantile("venue", 0.5), "which has no quantile"),
+        (agg.quantile("pricce", 0.5), "there is no column `pricce`"),
+        (agg.top("size", exact=False), "give one of texts, or leave `exact` out"),
+        (agg.diff("venue"), "which has no diff"),
+        (agg.Aggregate("avg", "price"), "there is no aggregate `avg`"),
+    ],
+)
+def test_what_does_not_fit_is_refused(value: Any, fault: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        run_local(application([], tumbling("1m"), 0, 1, {"value": value}))
+    assert fault in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("make", "fault"),
+    [
+        (lambda: agg.quantile("x", 1.5), "a share from 0 to 1"),
+        (lambda: agg.quantile("x", math.nan), "a share from 0 to 1"),
+        (lambda: agg.quantiles("x", []), "one share at least"),
+        (lambda: agg.quantile("x", 0.5, interpolation="cubic"), "one of linear"),
+        (lambda: agg.histogram("x", [1]), "two borders"),
+        (lambda: agg.histogram("x", [1, 1]), "ascending"),
+        (lambda: agg.variance("x", ddof=2), "`ddof` is 1"),
+        (lambda: agg.rank("x", method="dense"), '"average", "min" or "max"'),
+        (lambda: agg.top("x", 0), "at least 1"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(make: Any, fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        make()
+
+
+def test_each_aggregate_has_a_function_and_a_check() -> None:
+    kinds = {name.removeprefix("approximate_") for name in TABLE}
+    assert kinds == set(agg.__all__) - {"Aggregate", "median"}
+    checked = {one.kind for one in VALUES.values()}
+    elsewhere = {
+        "count",
+        "first",
+        "is_final",
+        "last",
+        "max",
+        "mean",
+        "min",
+        "quantile",
+        "sum",
+        "window_end",
+        "window_start",
+    }
+    assert kinds == checked | elsewhere
+
+
+def test_schemas_say_what_is_never_null() -> None:
+    app = Application("trades", window="1s")
+    trades = app.read("trades", ListInput(Trade, [], "time", lateness=0)).group_by("symbol")
+    schema = trades.window(tumbling("1m")).aggregate("figures", **VALUES).schema
+    never = {field.name for field in schema if not field.nullable}
+    wanted = {"unique", "venues", "top", "list", "set", "histogram", "longest", "window_start", "window_end"}
+    assert never & set(VALUES) | {"window_start", "window_end"} == wanted
+    assert Windowed.__name__ == "Windowed"
