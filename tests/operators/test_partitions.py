@@ -26,6 +26,7 @@ from ridgeline import (
 )
 from ridgeline.api.operator import operator_type
 from ridgeline.operators import (
+    AsOfJoin,
     ConsolidatorKeyVal,
     Deduplicate,
     FileOutput,
@@ -41,6 +42,8 @@ from ridgeline.operators import (
     TopN,
     Union,
     Windowed,
+    WindowJoin,
+    WithinJoin,
     aggregate,
     global_window,
     rolling,
@@ -86,6 +89,11 @@ def windowed(windows: Any) -> Case:
     return Case(lambda: Windowed(windows, key="key", values=COUNTS), "output", "input", timed=True)
 
 
+def paired(make: Callable[[], Any]) -> Case:
+    """A stream joined with itself."""
+    return Case(make, "output", "left", timed=True, also=("right",))
+
+
 CASES = {
     "sum": Case(SumKeyVal, "sum", of_parts=True),
     "cumulative_sum": Case(lambda: SumKeyVal(cumulative=True), "sum"),
@@ -117,6 +125,9 @@ CASES = {
     "versions_join": Case(
         lambda: TableJoin("key", versions="2s"), "output", "input", timed=True, also=("table",)
     ),
+    "within_join": paired(lambda: WithinJoin("key", "1s", how="left")),
+    "window_join": paired(lambda: WindowJoin("key", tumbling("3s"), how="full")),
+    "as_of_join": paired(lambda: AsOfJoin("key", "2s")),
     "tumbling": windowed(tumbling("4s")),
     "sliding": windowed(sliding("6s", "2s")),
     "session": windowed(session("2s")),

@@ -15,6 +15,7 @@ from ridgeline import Application, InputPort, KeyedState, ListState, Operator, O
 from ridgeline.api.errors import StateError
 from ridgeline.api.operator import operator_type
 from ridgeline.operators import (
+    AsOfJoin,
     ConsolidatorKeyVal,
     Deduplicate,
     Delay,
@@ -27,6 +28,8 @@ from ridgeline.operators import (
     TableJoin,
     TopN,
     Windowed,
+    WindowJoin,
+    WithinJoin,
     aggregate,
     global_window,
     rolling,
@@ -340,6 +343,37 @@ def joined_rows() -> list[tuple[Any, ...]]:
     return found
 
 
+def pairs_within(seconds: int) -> Any:
+    return lambda: pairs_where(lambda one, other: abs(one - other) <= seconds)
+
+
+def pairs_in_windows(seconds: int) -> Any:
+    return lambda: pairs_where(lambda one, other: one // seconds == other // seconds)
+
+
+def pairs_where(meet: Any) -> list[tuple[Any, ...]]:
+    every = timed_rows()
+    return [
+        (*one, *other[1:])
+        for number, one in every
+        for near, other in every
+        if one[0] == other[0] and meet(number, near)
+    ]
+
+
+def pairs_as_of() -> list[tuple[Any, ...]]:
+    last = {(number, row[0]): row for number, row in timed_rows()}
+    return [(*row, *last[number, row[0]][1:]) for number, row in timed_rows()]
+
+
+def timed_rows() -> list[tuple[int, tuple[Any, ...]]]:
+    return [
+        (number, (key, f"c{value % 3}", value, START + timedelta(seconds=number)))
+        for number, rows in enumerate(WINDOWS)
+        for key, value in rows
+    ]
+
+
 CASES: dict[str, tuple[Any, str, str, dict[str, Any], Any]] = {
     "sum": (SumKeyVal, "data", "sum", {}, each_window(sums)),
     "cumulative_sum": (lambda: SumKeyVal(cumulative=True), "data", "sum", {}, lambda: summed(WINDOWS)),
@@ -386,6 +420,9 @@ CASES: dict[str, tuple[Any, str, str, dict[str, Any], Any]] = {
     "latest": (lambda: LatestByKey("key"), "input", "output", {}, changes_of_a_table),
     "table_join": (lambda: TableJoin("key"), "input", "output", {}, joined_rows),
     "broadcast_join": (lambda: TableJoin("key", broadcast=True), "input", "output", {}, joined_rows),
+    "within_join": (lambda: WithinJoin("key", "1s"), "left", "output", {}, pairs_within(1)),
+    "window_join": (lambda: WindowJoin("key", tumbling("3s")), "left", "output", {}, pairs_in_windows(3)),
+    "as_of_join": (lambda: AsOfJoin("key", "0s", how="inner"), "left", "output", {}, pairs_as_of),
     "sliding_sum": (SumKeyVal, "data", "sum", SLIDING, slid(sums, 4)),
     "sliding_range": (lambda: RangeKeyVal(schema=Range), "data", "range", SLIDING, slid(ranges, 4)),
     "sliding_top": (lambda: TopN(by="value", size=3), "data", "top", SLIDING, slid(best, 4)),
@@ -406,13 +443,12 @@ def application(name: str, partitions: int) -> Application:
     make, entry, leaving, attributes, _ = CASES[name]
     app = Application("moved", window="1s")
     made = make()
-    source = app.add_operator(
-        "source", records() if isinstance(made, Windowed) or vars(made).get("within") else pairs()
-    )
+    timed = isinstance(made, (Windowed, AsOfJoin, WindowJoin, WithinJoin)) or vars(made).get("within")
+    source = app.add_operator("source", records() if timed else pairs())
     one = app.add_operator("one", made, partitions=partitions, **attributes)
     sink = app.add_operator("sink", CollectorSink())
-    table = [one.table] if isinstance(made, (Table, TableJoin)) else []
-    app.add_stream("in", source.output, getattr(one, entry), *table)
+    others = [getattr(one, port) for port in operator_type(type(made)).inputs if port in ("table", "right")]
+    app.add_stream("in", source.output, getattr(one, entry), *others)
     app.add_stream("out", getattr(one, leaving), sink.input)
     return app
 

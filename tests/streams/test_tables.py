@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from ridgeline import Application, RidgelineError, Stream, ValidationError
-from ridgeline.operators import Deduplicate, LatestByKey, TableJoin
+from ridgeline.operators import Deduplicate, LatestByKey, TableJoin, tumbling
 from ridgeline.plan import validation
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.show.text import describe
@@ -85,6 +85,22 @@ def test_a_table_is_joined_by_its_key_unless_another_is_said() -> None:
     assert mine.join("third", table, suffix="_2", broadcast=True).schema.names[-1] == "gone_2"
 
 
+def test_joins_of_two_streams_by_their_times() -> None:
+    app = Application("shop")
+    left, right = app.read("left", orders()), app.read("right", orders())
+    pairs = {
+        "within": left.join_within("within", right, on="id", within="1s"),
+        "window": left.join_in_window("window", right, "id", tumbling("1s"), "full", partitions=2),
+        "as_of": left.join_as_of("as_of", right, on={"id": "id"}),
+    }
+    for name, stream in pairs.items():
+        assert stream.schema.names == ["id", "customer", "time", "customer_right", "time_right"]
+        stream.write(f"{name}_sink", CollectorSink())
+    run = run_local(app)
+    found = {name: sorted(row["id"] for row in run.collected(f"{name}_sink")) for name in pairs}
+    assert found == {"within": [1] * 4 + [2, 3], "window": [1] * 4 + [2, 3], "as_of": [1, 1, 2, 3]}
+
+
 Stream_ = Stream[Any]
 
 
@@ -97,6 +113,7 @@ Stream_ = Stream[Any]
             "whose key is",
         ),
         (lambda stream, other: stream.join("j", other.table("t", "id"), on="customer"), "whose key is"),
+        (lambda stream, other: stream.join_within("j", other.table("t", "id"), "id", "1s"), "use `join`"),
     ],
 )
 def test_wrong_tables_are_refused(step: Callable[[Stream_, Stream_], object], what: str) -> None:

@@ -15,6 +15,7 @@ from ridgeline.operators._windows import (
     sliding,
     tumbling,
 )
+from ridgeline.operators.as_of_join import AsOfJoin
 from ridgeline.operators.bucket_test import BucketCounts, BucketDifference, BucketTest
 from ridgeline.operators.console_output import ConsoleOutput
 from ridgeline.operators.consolidator_key_val import ConsolidatorKeyVal
@@ -40,9 +41,12 @@ from ridgeline.operators.sum_key_val import SumKeyVal, SumUnifier
 from ridgeline.operators.table_join import TableJoin
 from ridgeline.operators.top_n import TopN, TopNUnifier
 from ridgeline.operators.union import Union
+from ridgeline.operators.window_join import WindowJoin
 from ridgeline.operators.windowed import Windowed
+from ridgeline.operators.within_join import WithinJoin
 
 __all__ = [
+    "AsOfJoin",
     "BucketCounts",
     "BucketDifference",
     "BucketTest",
@@ -80,8 +84,10 @@ __all__ = [
     "TopN",
     "TopNUnifier",
     "Union",
+    "WindowJoin",
     "Windowed",
     "Windows",
+    "WithinJoin",
     "aggregate",
     "global_window",
     "rolling",

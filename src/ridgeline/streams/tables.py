@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Unpack
 from typing_extensions import TypeVar
 
 from ridgeline.api import Application, Operator, OperatorAttributes, RidgelineError
-from ridgeline.operators import Deduplicate, LatestByKey, TableJoin
+from ridgeline.operators import (
+    AsOfJoin,
+    Deduplicate,
+    LatestByKey,
+    Sliding,
+    TableJoin,
+    WindowJoin,
+    WithinJoin,
+)
 from ridgeline.streams.connecting import Source, connect
 
 if TYPE_CHECKING:
@@ -125,6 +133,67 @@ class KeyedSteps(Generic[T_co]):
         )
         joined = self._step(name, join, "input", "output", attributes)
         connect(self.app, table.changes.source, join.table)
+        return joined
+
+    def join_within(
+        self,
+        name: str,
+        other: Stream[Any],
+        on: On,
+        within: Duration,
+        how: Literal["inner", "left", "full", "anti"] = "inner",
+        *,
+        suffix: str = "_right",
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[Any]:
+        """Pairs with records of another stream that are at most `within` apart; see `WithinJoin`."""
+        join = WithinJoin(key_or_mapping(on), within, how=how, suffix=suffix)
+        return self._pair(name, other, join, attributes)
+
+    def join_in_window(
+        self,
+        name: str,
+        other: Stream[Any],
+        on: On,
+        windows: Sliding,
+        how: Literal["inner", "left", "full", "anti"] = "inner",
+        *,
+        suffix: str = "_right",
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[Any]:
+        """Pairs with records of another stream in the same tumbling window; see `WindowJoin`."""
+        join = WindowJoin(key_or_mapping(on), windows, how=how, suffix=suffix)
+        return self._pair(name, other, join, attributes)
+
+    def join_as_of(
+        self,
+        name: str,
+        other: Stream[Any],
+        on: On,
+        within: Duration | None = None,
+        how: Literal["left", "inner"] = "left",
+        *,
+        suffix: str = "_right",
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[Any]:
+        """Each record with the newest one of another stream that is not later; see `AsOfJoin`."""
+        join = AsOfJoin(key_or_mapping(on), within, how=how, suffix=suffix)
+        return self._pair(name, other, join, attributes)
+
+    def _pair(
+        self,
+        name: str,
+        other: Stream[Any],
+        join: AsOfJoin | WindowJoin | WithinJoin,
+        attributes: OperatorAttributes,
+    ) -> Stream[Any]:
+        """Add a join of two streams."""
+        if isinstance(other, StreamTable) or not hasattr(other, "source"):
+            what = f"step `{name}` joins two streams by their times, but got {other!r}"
+            msg = f"{what}; give a stream, or use `join` for a table"
+            raise RidgelineError(msg)
+        joined = self._step(name, join, "left", "output", attributes)
+        connect(self.app, other.source, join.right)
         return joined
 
 
