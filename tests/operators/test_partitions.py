@@ -35,6 +35,7 @@ from ridgeline.operators import (
     LatestByKey,
     Map,
     RangeKeyVal,
+    Running,
     Sampler,
     SimpleMovingAverage,
     SumKeyVal,
@@ -131,6 +132,11 @@ CASES = {
     "tumbling": windowed(tumbling("4s")),
     "sliding": windowed(sliding("6s", "2s")),
     "session": windowed(session("2s")),
+    "running": Case(lambda: Running("key", values=COUNTS), "output", "input"),
+    "running_by_record": Case(lambda: Running("key", values=COUNTS, emit="records"), "output", "input"),
+    "running_with_ttl": Case(
+        lambda: Running("key", values=COUNTS, ttl="2s", ttl_by="record"), "output", "input", timed=True
+    ),
     "rolling": windowed(rolling("3s")),
     "rolling_by_count": windowed(rolling(count=3)),
     "counted": windowed(tumbling(count=3)),

@@ -22,6 +22,7 @@ from ridgeline.operators import (
     LatestByKey,
     RangeKeyVal,
     RoundRobinHashMap,
+    Running,
     Sampler,
     SimpleMovingAverage,
     SumKeyVal,
@@ -178,6 +179,22 @@ def in_sessions(gap: int) -> Any:
         ]
 
     return expected
+
+
+TOTALS = {"n": aggregate.count(), "sum": aggregate.sum("value"), "last": aggregate.last("value")}
+
+
+def running(*, each: bool = False) -> list[tuple[Any, ...]]:
+    seen: dict[str, list[int]] = defaultdict(list)
+    found: list[tuple[Any, ...]] = []
+    for rows in WINDOWS:
+        for key, value in rows:
+            seen[key].append(value)
+            if each:
+                found.append((key, len(seen[key]), sum(seen[key]), value))
+        if not each:
+            found += [(key, len(seen[key]), sum(seen[key]), seen[key][-1]) for key in dict(rows)]
+    return found
 
 
 def by_record(members: Any) -> Any:
@@ -414,6 +431,14 @@ CASES: dict[str, tuple[Any, str, str, dict[str, Any], Any]] = {
         firsts_within(3),
     ),
     "global": (windowed(global_window()), "input", "output", {}, in_sessions(NUMBER)),
+    "running": (lambda: Running("key", values=TOTALS), "input", "output", {}, running),
+    "running_by_record": (
+        lambda: Running("key", values=TOTALS, emit="records"),
+        "input",
+        "output",
+        {},
+        lambda: running(each=True),
+    ),
     "rolling": (windowed(rolling("3s")), "input", "output", {}, by_record(last_seconds)),
     "rolling_by_count": (windowed(rolling(count=3)), "input", "output", {}, by_record(last_records)),
     "counted": (windowed(tumbling(count=3)), "input", "output", {}, by_record(every_third)),

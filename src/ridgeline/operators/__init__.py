@@ -32,6 +32,7 @@ from ridgeline.operators.queue_output import QueueOutput
 from ridgeline.operators.random_event_generator import RandomEventGenerator, RandomInteger
 from ridgeline.operators.range_key_val import RangeKeyVal, RangeUnifier
 from ridgeline.operators.round_robin_hash_map import RoundRobinHashMap
+from ridgeline.operators.running import Running
 from ridgeline.operators.sampler import Sampler
 from ridgeline.operators.simple_moving_average import SimpleMovingAverage
 from ridgeline.operators.spark_input import SparkInput
@@ -71,6 +72,7 @@ __all__ = [
     "RollingCount",
     "RollingTime",
     "RoundRobinHashMap",
+    "Running",
     "Sampler",
     "Session",
     "SimpleMovingAverage",

@@ -153,6 +153,7 @@ def divided(base: type, keys: tuple[tuple[str, tuple[str, ...]], ...]) -> type:
     for port, columns in keys:
         body[port] = copy.copy(declared.inputs[port])
         body[port].key = columns[0] if len(columns) == 1 else columns
+        body[port].declared_codec = None  # the codec of tuples without a key
     return type(base.__name__, (base,), body)
 
 

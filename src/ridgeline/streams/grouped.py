@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from ridgeline.api import Module, Operator, OperatorAttributes, RidgelineError
 from ridgeline.api.errors import listed, shorten
 from ridgeline.api.operator import operator_type
-from ridgeline.operators import Windowed, aggregate
+from ridgeline.operators import Running, Windowed, aggregate
 from ridgeline.operators.aggregate import Aggregate
 from ridgeline.streams.connecting import input_of
 from ridgeline.streams.stream import Stream
@@ -133,6 +133,19 @@ class GroupedStream:
         Options are those of `Windowed`: `lateness`, `early`, `early_count`, `accumulation`, `close_after`.
         """
         return WindowedStream(self.stream, self.columns, windows, options)
+
+    def aggregate(self, name: str, /, **aggregates: Any) -> Stream[Any]:
+        """Aggregate all records of each key so far, see `Running`: `aggregate("totals", n=agg.count())`.
+
+        Results have the columns of the key, and one for each aggregate. `emit="records"` has one for each
+        record, `ttl="1h"` forgets keys. Other keyword arguments are attributes of the operator. Raises
+        RidgelineError for no aggregate.
+        """
+        values, attributes = divided(name, aggregates)
+        options = {one: attributes.pop(one) for one in ("emit", "ttl", "ttl_by") if one in attributes}
+        key = self.columns[0] if len(self.columns) == 1 else self.columns
+        stream: Stream[Any] = self.stream.process(name, Running(key, values=values, **options), **attributes)
+        return stream
 
     def process(
         self,

@@ -163,6 +163,12 @@ class Stream(KeyedSteps[T_co], Generic[T_co]):
 
         return WindowedStream(self, (), windows, options)
 
+    def aggregate(self, name: str, /, **aggregates: Any) -> Stream[Any]:
+        """Aggregate all records so far without a key, as `GroupedStream.aggregate`: in one partition."""
+        from ridgeline.streams.grouped import GroupedStream
+
+        return GroupedStream(self, ()).aggregate(name, **aggregates)
+
     def into(self, port: InputPoint[T_co]) -> None:
         """Lead the tuples to an input port of an operator that was added: one more reader of the stream."""
         connect(self.app, self.source, port)

@@ -1,0 +1,201 @@
+"""Aggregates by key of all records so far."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, SchemaError, State
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.times import Microseconds
+from ridgeline.operators._divided import Columns, DividedOperator, TogetherCodec, columns_of, row_keys
+from ridgeline.operators.aggregate import Aggregate
+from ridgeline.operators.aggregates.rules import rules_of
+from ridgeline.operators.aggregates.value import Rows
+from ridgeline.operators.key_value import Index
+from ridgeline.operators.windows.columns import Columns as Aggregates
+from ridgeline.operators.windows.columns import Result
+
+_NEVER = 2**63 - 1
+_SWEEPS = 8
+"""So often within a time to live the keys whose time is over are looked for."""
+
+
+class Running(DividedOperator):
+    """Aggregate all records of each key so far; emit the aggregates of keys that have new records.
+
+    Input: any stream with columns. Output: the key's columns, and those of `values`. `key`: a column, or
+    several; `()`: all records together. `values`: the aggregates by the name of their column, see
+    `ridgeline.operators.aggregate`, but those of windows. A null is no value of a column.
+
+    `emit="changes"`: at the end of a window the aggregates of each key with new records. `emit="records"`:
+    for each record the aggregates that have it and those that came before it, in the order of records.
+
+    `ttl`: the time to live. A key is forgotten once so much time has passed since its newest record, and
+    begins again with its next one. `ttl_by="clock"`: by the time at which windows begin. `ttl_by="record"`:
+    by the watermark and the times of records; raises RidgelineError if the stream has no times.
+
+    State: for each key the parts of its aggregates.
+
+    Partitions: by key. Round robin is refused with RidgelineError. Without a key, one partition gets all.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import Running, aggregate
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Payment(NamedTuple):
+        ...     account: str
+        ...     cents: int
+        >>> payments = [("ann", 5), ("bob", 7), ("ann", 2)]
+        >>> values = {"total": aggregate.sum("cents"), "highest": aggregate.max("cents")}
+        >>> app = Application("totals")
+        >>> source = app.add_operator("source", ListInput(Payment, payments))
+        >>> totals = app.add_operator("totals", Running("account", values=values, emit="records"))
+        >>> sink = app.add_operator("sink", CollectorSink())
+        >>> app.add_stream("payments", source.output, totals.input)
+        >>> app.add_stream("totals", totals.output, sink.input)
+        >>> [tuple(row.values()) for row in run_local(app).collected("sink")]
+        [('ann', 5, 5), ('bob', 7, 7), ('ann', 7, 5)]
+    """
+
+    input = InputPort(Any, codec=TogetherCodec())
+    output = OutputPort(Any)
+
+    key: Columns
+    values: dict[str, Aggregate] = Field(min_length=1)
+    emit: Literal["changes", "records"] = "changes"
+    ttl: float | str | None = None
+    ttl_by: Literal["clock", "record"] = "clock"
+
+    totals = KeyedState(tuple)
+    """By key, when it was last written, in microseconds since 1970, and the parts of its aggregates."""
+    sweep_at = State(_NEVER, moves="least")
+    """When keys whose time is over are looked for next."""
+
+    @property
+    def _state_layout(self) -> str:
+        """The layout of the parts in `totals`: with other properties they mean something else."""
+        values = ", ".join(f"{name}={one}" for name, one in self.values.items())
+        return f"`key` {', '.join(columns_of(self.key))}, `values` {values}"
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse a key that was changed, columns of one name, aggregates of windows, and no durations."""
+        faults = [*self.key_faults("key"), *duration_faults(self, "ttl")]
+        if not faults and self.ttl is not None and round(parse_duration(self.ttl) * 1_000_000) <= 0:
+            faults.append(("ttl", self.ttl, "must be more than 0"))
+        for name, one in self.values.items():
+            if name in columns_of(self.key):
+                faults.append(("values", name, "must not have the name of a key's column"))
+            if one.kind in ("window_start", "window_end", "is_final"):
+                faults.append(("values", one, "must be of records: there are no windows here"))
+        return faults
+
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """The key's columns, then the aggregates. Raises SchemaError for columns that the stream lacks."""
+        if port != "output" or "input" not in inputs or inputs["input"].pickled:
+            return None
+        columns = inputs["input"].arrow
+        fields = [columns.field(name) for name in columns_of(self.key) if name in columns.names]
+        for name, one in self.values.items():
+            try:
+                fields.append(rules_of(one).field(columns).with_name(name))
+            except ValueError as error:
+                msg = f"`values` has `{name}`, but {error}"
+                raise SchemaError(msg) from None
+        return pa.schema(fields)
+
+    def setup(self, context: OperatorContext) -> None:
+        """Read the durations, and take the rules of the aggregates."""
+        self.names = columns_of(self.key)
+        self.live = None if self.ttl is None else round(parse_duration(self.ttl) * 1_000_000)
+        self.aggregates = Aggregates(self, self.values, counted=False)
+
+    @property
+    def _now(self) -> int:
+        """The time that keys live by."""
+        context = self.context
+        return context.watermark_microseconds if self.ttl_by == "record" else context.window_time_microseconds
+
+    @input.process_batch
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Add the records of a batch to the aggregates of their keys."""
+        if not len(batch):
+            return
+        codes, keys = np.zeros(len(batch), np.int64), [()]
+        if self.names:
+            self.refuse_strays(batch, self.names)
+            codes, keys = row_keys(batch, self.names)
+        if self.live is not None and self.ttl_by == "record":
+            times = self.record_times(batch, "forgets keys")
+        else:
+            known = self.context.batch_times() if self.context.engine.record_times is not None else None
+            times = np.zeros(len(batch), np.int64) if known is None else known
+        touched = np.full(len(keys), self._now)
+        if self.ttl_by == "record":
+            np.maximum.at(touched, codes, times)
+        if self.emit == "records":
+            self._add_each(batch, times, codes, keys, touched.tolist())
+        else:
+            self._add_all(batch, times, codes, keys, touched.tolist())
+        if self.live is not None:
+            self.sweep_at = min(self.sweep_at, int(touched.min()) + self.live)
+
+    def _before(self, key: Any) -> tuple[Any, ...] | None:
+        """The parts of a key, unless its time is over."""
+        found: tuple[Any, ...] | None = self.totals.get(key)
+        if found is None or (self.live is not None and found[0] + self.live <= self._now):
+            return None
+        return found[1:]
+
+    def _add_all(
+        self, batch: pa.RecordBatch, times: Microseconds, codes: Index, keys: list[Any], touched: list[int]
+    ) -> None:
+        """Add the records of each key at once."""
+        rows = np.argsort(times, kind="stable")
+        new = self.aggregates.parts(Rows(batch, rows, times[rows], codes[rows], len(keys)))
+        for key, parts, time in zip(keys, new, touched, strict=True):
+            before = self._before(key)
+            after = parts if before is None else self.aggregates.merged(before, parts)
+            self.totals[key] = (time, *self.aggregates.checked(after, self._tuple_of(key)))
+
+    def _add_each(
+        self, batch: pa.RecordBatch, times: Microseconds, codes: Index, keys: list[Any], touched: list[int]
+    ) -> None:
+        """Add one record after the other, and emit the aggregates after each."""
+        rows = np.arange(len(batch))
+        new = self.aggregates.parts(Rows(batch, rows, times, rows, len(batch)))
+        latest: list[Any] = [self._before(key) for key in keys]
+        found = []
+        for code, parts in zip(codes.tolist(), new, strict=True):
+            before, key = latest[code], self._tuple_of(keys[code])
+            latest[code] = after = parts if before is None else self.aggregates.merged(before, parts)
+            found.append(Result(0, 0, key, self.aggregates.checked(after, key)))
+        for key, time, after in zip(keys, touched, latest, strict=True):
+            self.totals[key] = (time, *(after or ()))
+        self._emit(found)
+
+    def _tuple_of(self, key: Any) -> tuple[Any, ...]:
+        return (key,) if len(self.names) == 1 else key
+
+    def _emit(self, results: list[Result]) -> None:
+        if results:
+            schema = self.output.schema.arrow
+            columns = self.aggregates.arrays(schema, results, final=True)
+            self.output.emit_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+
+    def end_window(self) -> None:
+        """Emit the aggregates of keys with new records; forget keys whose time is over."""
+        if self.emit == "changes":
+            changed = self.totals.changed()
+            self._emit([Result(0, 0, self._tuple_of(key), value[1:]) for key, value in changed])
+        now = self._now
+        if self.live is not None and now >= self.sweep_at:
+            for key in [key for key, value in self.totals.items() if value[0] + self.live <= now]:
+                del self.totals[key]
+            self.sweep_at = now + max(1, self.live // _SWEEPS) if len(self.totals) else _NEVER
