@@ -35,6 +35,7 @@ class InputPoint(Generic[T_contra]):
     """An input port of one operator instance, `check.payments`: a sink for `add_stream`.
 
     It is contravariant in its element type: a port of `object` may read a stream of payments.
+    `port_schema`, for the engine: the schema that the plan resolved.
 
     Example:
         >>> from ridgeline import InputPort, Operator
@@ -48,11 +49,12 @@ class InputPoint(Generic[T_contra]):
         self.operator = operator
         self.port = port
         self.name = port.name
+        self.port_schema: Schema | None = None
 
     @property
     def schema(self) -> Schema:
-        """The schema of the tuples."""
-        return self.port.schema_of(self.operator) or self.port.schema
+        """The schema of the tuples: the one that the plan resolved, else the declared one."""
+        return self.port_schema or self.port.schema_of(self.operator) or self.port.schema
 
 
 class OutputPoint(Generic[T]):

@@ -107,3 +107,10 @@ def input_of(name: str, part: Part, port: str | None = None) -> Sink:
 def stream_of(app: Application, source: Source) -> AddedStream | None:
     """The stream that begins at a port; None while no step reads it."""
     return next((added for added in app.streams if added.source is source), None)
+
+
+def with_remedy(operator: Operator) -> Operator:
+    """An operator whose fault, if it has no `schema`, says how a step is given one."""
+    annotated = "annotate the function's return type"
+    vars(operator)["_remedies"] = {"schema": f"{annotated}, or give the step `schema=...`"}
+    return operator

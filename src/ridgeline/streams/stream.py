@@ -9,10 +9,21 @@ from typing_extensions import TypeVar
 
 from ridgeline.api import Application, Module, Operator, OperatorAttributes, RidgelineError, SchemaType
 from ridgeline.api.points import InputPoint, OutputPoint
-from ridgeline.operators import ConsoleOutput, Filter, FlatMap, Map, Union
-from ridgeline.streams.connecting import Sink, Source, add, connect, input_of, outputs_of, owner_of, stream_of
+from ridgeline.api.support.results import returned
+from ridgeline.operators import ConsoleOutput, FlatMap, Map, Union
+from ridgeline.streams.connecting import (
+    Sink,
+    Source,
+    add,
+    connect,
+    input_of,
+    outputs_of,
+    owner_of,
+    stream_of,
+    with_remedy,
+)
+from ridgeline.streams.expressions import ExpressionSteps
 from ridgeline.streams.outputs import Outputs
-from ridgeline.streams.results import returned, with_remedy
 from ridgeline.streams.schemas import schema_at
 from ridgeline.streams.tables import KeyedSteps
 
@@ -27,7 +38,7 @@ Made = TypeVar("Made", default=Any)
 Out = TypeVar("Out", bound=Operator | Module)
 
 
-class Stream(KeyedSteps[T_co], Generic[T_co]):
+class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], Generic[T_co]):
     """The tuples that leave an output port. Each method adds one operator, and returns its stream.
 
     `Application.read` returns one, and `Application.stream` that of a port. The operator has the name that is
@@ -77,12 +88,6 @@ class Stream(KeyedSteps[T_co], Generic[T_co]):
         return schema_at(self.app, self.source)
 
     # Python functions ---------------------------------------------------------------------------------------
-
-    def filter(
-        self, name: str, predicate: Callable[[T_co], bool], **attributes: Unpack[OperatorAttributes]
-    ) -> Stream[T_co]:
-        """Let the tuples through for which a function returns True."""
-        return self._step(name, Filter(predicate), "data", "output", attributes)
 
     def map(
         self,

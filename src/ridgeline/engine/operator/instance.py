@@ -151,7 +151,9 @@ class Instance:
         )
 
     def connect(self) -> None:
-        """It is about to be set up: say to its outputs which streams read them, and whether times matter."""
+        """It is about to be set up: its ports get their schemas, outputs who reads them and needs times."""
+        for name in self.handlers:
+            getattr(self.operator, name).port_schema = self.spec.inputs[name]
         source = isinstance(self.operator, InputOperator)
         takes_times = self.level is not RecordingLevel.OFF or self.keeps_time
         for name, point in self.outputs.items():

@@ -7,8 +7,6 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from ridgeline.api import Operator
-
 _MANY = (
     list,
     tuple,
@@ -32,10 +30,3 @@ def returned(function: Callable[..., Any], *, many: bool = False) -> object:
         arguments = typing.get_args(kind)
         kind = arguments[0] if typing.get_origin(kind) in _MANY and arguments else None
     return None if kind is type(None) or kind is Any else kind
-
-
-def with_remedy(operator: Operator) -> Operator:
-    """An operator whose fault, if it has no `schema`, says how a step is given one."""
-    annotated = "annotate the function's return type"
-    vars(operator)["_remedies"] = {"schema": f"{annotated}, or give the step `schema=...`"}
-    return operator

@@ -1,0 +1,220 @@
+"""The columns of a step's result: those that it passes on, and those that polars computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from ridgeline.api.columns.nulls import is_optional
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.struct_types import to_arrow
+from ridgeline.api.errors import SchemaError, did_you_mean
+from ridgeline.api.support.results import returned
+from ridgeline.operators.frames._expressions import first_line, reads_other_rows, refuse_other, resolved, tree
+from ridgeline.operators.frames._nulls import never_null
+from ridgeline.operators.frames._types import array_of, frame_of, readable, type_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_ACROSS = (
+    "reads other rows or makes another number of rows, and a batch is no window; "
+    "use `window(...)` and `aggregate(...)`, or `transform` for each batch by itself"
+)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A column of the result. `source`: the column of the input that it is, None: polars computes it."""
+
+    field: pa.Field
+    source: str | None
+
+
+class Plan:
+    """How batches of some tuples become those of the result. Raises SchemaError for a stream of `object`."""
+
+    def __init__(self, tuples: Schema) -> None:
+        self.tuples = tuples
+        self.columns = columns_of(tuples)
+        self.made: list[Made] = []
+        self.expressions: list[pl.Expr] = []
+        self.functions: dict[str, Callable[[Any], Any]] = {}
+        self.needed: list[str] = []
+        self._faults: list[str] = []
+        self._empty: Any = None
+
+    @property
+    def empty(self) -> Any:
+        """An empty frame with the columns."""
+        if self._empty is None:
+            self._empty = readable(self.columns)
+        return self._empty
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the result. Raises SchemaError with all faults."""
+        names = [made.field.name for made in self.made]
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            self._faults.append(f"the result has column `{name}` twice; rename one: `.alias(...)`")
+        if self._faults:
+            raise SchemaError("; ".join(self._faults))
+        return pa.schema([made.field for made in self.made])
+
+    def fault(self, what: str) -> None:
+        """Note a fault."""
+        self._faults.append(what)
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Pass columns on."""
+        self.made += [Made(self.columns.field(name), name) for name in names]
+
+    def add(self, expression: pl.Expr, name: str | None = None) -> None:
+        """Add the columns of an expression; `name`: of the one that it makes. Faults are noted."""
+        if name is not None:
+            expression = expression.alias(name)
+        try:
+            self._add(expression)
+        except SchemaError as error:
+            self._faults.append(f"`{name}`: {error}" if name is not None else str(error))
+
+    def add_given(self, given: Any, name: str | None = None) -> None:
+        """Add the columns of a property: of a function, or see `resolved`. Faults are noted."""
+        if callable(given):
+            self._add_function(given, name)
+            return
+        try:
+            expression = resolved(given, self.columns.names)
+        except SchemaError as error:
+            self._faults.append(f"`{name}`: {error}" if name is not None else str(error))
+        else:
+            self.add(expression, name)
+
+    def _add_function(self, function: Callable[[Any], Any], name: str | None) -> None:
+        """Add the column that a function of tuples makes, of the type that it says it returns."""
+        kind = returned(function)
+        if name is None:
+            self.fault("a function was given without a name for its column; give `name=function`")
+        elif kind is None:
+            what = f"`{name}`: its function does not say what it returns"
+            self.fault(f"{what}; annotate it, or use `map` with a `schema`")
+        else:
+            try:
+                field = pa.field(name, to_arrow(kind, name), nullable=is_optional(kind))
+            except SchemaError as error:
+                self.fault(str(error))
+                return
+            self.made.append(Made(field, None))
+            self.functions[name] = function
+
+    def keep_others(self) -> None:
+        """Pass all columns on; those that were added stand in the place of equal names, then the others."""
+        new = {made.field.name: made for made in self.made}
+        if len(new) < len(self.made):
+            return  # a fault, which `schema` finds
+        kept = [new.pop(field.name, Made(field, field.name)) for field in self.columns]
+        self.made = [*kept, *new.values()]
+
+    def _add(self, expression: pl.Expr) -> None:
+        """Add the columns of an expression: those that it only passes on are taken as they are.
+
+        Raises SchemaError.
+        """
+        found = self.types_of(expression)
+        plain = expression.meta.undo_aliases()
+        if plain.meta.is_column() and len(found) == 1:
+            (name,), (source,) = found, plain.meta.root_names()
+            self.made.append(Made(self.columns.field(source).with_name(name), source))
+            return
+        if expression.meta.is_column_selection():
+            self.keep(found)
+            return
+        node = tree(expression)
+        sure = [field.name for field in self.columns if not field.nullable]
+        nullable = len(found) != 1 or not never_null(node, sure)
+        for name, dtype in found.items():
+            self.made.append(Made(pa.field(name, type_of(dtype, name), nullable=nullable), None))
+        self.expressions.append(expression)
+        self.needed += [one for one in self.roots_of(expression) if one not in self.needed]
+
+    def types_of(self, expression: pl.Expr) -> dict[str, Any]:
+        """The columns that an expression makes, with polars' types.
+
+        Raises SchemaError for what these columns do not have, and for expressions over several rows.
+        """
+        for name in expression.meta.root_names():
+            if name not in self.columns.names:
+                msg = f"there is no column `{name}`; {did_you_mean(name, self.columns.names)}"
+                raise SchemaError(msg)
+        try:
+            across = reads_other_rows(expression)
+            found = dict(self.empty.select(expression).schema)
+        except SchemaError:
+            raise
+        except BaseException as error:  # noqa: BLE001  of polars
+            refuse_other(error)
+            msg = f"{first_line(error)}; {_remedy(error)}"
+            raise SchemaError(msg) from None
+        if across:
+            msg = f"`{expression}` {_ACROSS}"
+            raise SchemaError(msg)
+        return found
+
+    def roots_of(self, expression: pl.Expr) -> list[str]:
+        """The columns that an expression reads; all if they depend on the schema."""
+        if expression.meta.has_multiple_outputs():
+            return list(self.empty.columns)
+        return list(dict.fromkeys(expression.meta.root_names()))
+
+    def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The result of a batch, row by row. Raises what polars raises for a value."""
+        computed: dict[str, pa.Array] = {}
+        if self.expressions:
+            computed = compute(batch, self.needed, self.expressions)
+        if self.functions:
+            rows = self.tuples.decode(batch)
+            kinds = {made.field.name: made.field.type for made in self.made}
+            for name, function in self.functions.items():
+                computed[name] = pa.array([function(row) for row in rows], kinds[name])
+        arrays = [
+            computed[made.field.name] if made.source is None else batch.column(made.source)
+            for made in self.made
+        ]
+        names = [made.field.name for made in self.made]
+        if not arrays:  # a batch without columns must know how many rows it has
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(batch), pa.struct([])))
+        return pa.RecordBatch.from_arrays(arrays, names)
+
+
+def columns_of(schema: Schema) -> pa.Schema:
+    """The columns of a stream. Raises SchemaError for a stream of `object`."""
+    if schema.pickled:
+        msg = "expressions need columns, and a stream of `object` has none; `map` it to a type with fields"
+        raise SchemaError(msg)
+    return schema.arrow
+
+
+def compute(
+    batch: pa.RecordBatch, needed: Sequence[str], expressions: Sequence[pl.Expr]
+) -> dict[str, pa.Array]:
+    """The columns that expressions make of a batch, a value for each row."""
+    # a frame without columns does not know its rows: one column more does no harm
+    names = list(needed) or batch.schema.names[:1]
+    made = frame_of(batch.select(names)).select(expressions)
+    arrays = {name: array_of(made[name]) for name in made.columns}
+    if made.height != len(batch):  # constants only
+        rows = pa.array(np.zeros(len(batch), np.int64))
+        arrays = {name: array.take(rows) for name, array in arrays.items()}
+    return arrays
+
+
+def _remedy(error: BaseException) -> str:
+    """A remedy for a fault that polars has found."""
+    text = first_line(error)
+    if "cast" in text or "did you mean" in text:
+        return "change the expression"
+    return "cast the columns, or change the expression"

@@ -1,0 +1,194 @@
+"""Expressions as data: SQL text, or a polars expression in its serialised form."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Container, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from io import BytesIO, StringIO
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pydantic_core.core_schema import CoreSchema, no_info_plain_validator_function
+
+from ridgeline.api.errors import SchemaError, shorten
+
+if TYPE_CHECKING:
+    import polars as pl
+
+REMEDY = "install polars: `pip install 'ridgeline[frames]'`"
+_ACROSS = frozenset(
+    {"Agg", "Over", "Rolling", "Len", "Sort", "SortBy", "Slice", "Filter", "Explode", "Gather", "Window"}
+)
+"""Nodes of expressions that read or make other rows than the one they are for."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A polars expression as data: `Expression.of(pl.col("cents") / 100)`.
+
+    Example:
+        >>> import polars as pl
+        >>> from ridgeline.operators.frames import Expression
+        >>> Expression.of(pl.col("cents") > 5)
+        Expression([(col("cents")) > (dyn int: 5)])
+    """
+
+    polars: str
+    """The JSON that polars writes of it; the base64 of its bytes for one that has no JSON."""
+
+    @classmethod
+    def of(cls, expression: pl.Expr) -> Expression:
+        """The data of an expression."""
+        try:
+            return cls(str(expression.meta.serialize(format="json")))
+        except Exception:  # noqa: BLE001  of polars, which has no class for it
+            return cls(base64.b64encode(expression.meta.serialize(format="binary")).decode())
+
+    def read(self) -> pl.Expr:
+        """The expression. Raises SchemaError for text that is none, and without polars."""
+        return _read(self.polars)
+
+    def __repr__(self) -> str:
+        try:
+            return f"Expression({self.read()})"
+        except SchemaError:
+            return f"Expression({shorten(self.polars)})"
+
+
+@lru_cache(maxsize=1024)
+def _read(text: str) -> pl.Expr:
+    polars = imported()
+    try:
+        if text.startswith(("{", '"', "[")):
+            return polars.Expr.deserialize(StringIO(text), format="json")
+        return polars.Expr.deserialize(BytesIO(base64.b64decode(text)), format="binary")
+    except Exception as error:  # noqa: BLE001  of polars
+        msg = f"{shorten(text)} is no polars expression: {first_line(error)}; write it again"
+        raise SchemaError(msg) from None
+
+
+def imported() -> Any:
+    """The module polars. Raises SchemaError if it is not installed."""
+    try:
+        import polars as pl
+    except ImportError:
+        msg = f"expressions need polars, which is not installed; {REMEDY}"
+        raise SchemaError(msg) from None
+    return pl
+
+
+def as_data(value: Any) -> Any:
+    """An expression as a property: SQL text, a function, or an `Expression`, which one of polars becomes.
+
+    Raises ValueError for anything else.
+    """
+    if type(value).__module__.partition(".")[0] == "polars" and hasattr(value, "meta"):
+        return Expression.of(value)
+    if isinstance(value, Mapping) and set(value) == {"polars"}:
+        return Expression(str(value["polars"]))
+    if isinstance(value, (str, Expression)) or callable(value):
+        return value
+    msg = "is no expression; give `pl.col(...)`, SQL text, or `pl.lit(...)` for a constant"
+    raise ValueError(msg)
+
+
+def data_where_possible(value: Any) -> Any:
+    """As `as_data`; what is no expression stays, and is a fault when the application is validated."""
+    try:
+        return as_data(value)
+    except ValueError:
+        return value
+
+
+if TYPE_CHECKING:
+    Given: TypeAlias = Any
+    """An expression as a property: SQL text, an `Expression`, or a function that takes a tuple."""
+else:
+
+    class Given:
+        """An expression as a property: `predicate: Given`."""
+
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
+            """Validate a value of the property: see `as_data`."""
+            return no_info_plain_validator_function(as_data)
+
+
+def resolved(value: Any, columns: Container[str]) -> pl.Expr:
+    """The polars expression of a property: a column's name stands for the column, other text is SQL.
+
+    Raises SchemaError for text that is no SQL expression.
+    """
+    polars = imported()
+    if isinstance(value, Expression):
+        return value.read()
+    if value in columns:
+        return polars.col(value)
+    try:
+        return polars.sql_expr(value)
+    except BaseException as error:  # noqa: BLE001  of polars
+        refuse_other(error)
+        msg = f"{shorten(value)} is no SQL expression: {first_line(error)}; correct it, or give `pl.col(...)`"
+        raise SchemaError(msg) from None
+
+
+def refuse_other(error: BaseException) -> None:
+    """Raise an error again that is neither an `Exception` nor a panic of polars, which is none."""
+    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        raise error
+
+
+def first_line(error: BaseException) -> str:
+    """The text of an error of polars, without its plans and hints."""
+    return str(error).partition("\n")[0].strip()
+
+
+def tree(expression: pl.Expr) -> Any:
+    """The nodes of an expression, as polars writes them in JSON; None if it cannot."""
+    try:
+        return json.loads(expression.meta.serialize(format="json"))
+    except Exception:  # noqa: BLE001  as in `Expression.of`
+        return None
+
+
+def reads_other_rows(expression: pl.Expr) -> bool:
+    """True if a result depends on other rows of the batch than its own, or there is not one for each row."""
+    return _across(tree(expression))
+
+
+def _across(node: Any) -> bool:  # noqa: PLR0911  a case each
+    """`reads_other_rows` of a node. Functions of the author are taken at their word."""
+    if isinstance(node, list):
+        return any(map(_across, node))
+    if not isinstance(node, dict):
+        return node == "Len"
+    ((kind, part),) = node.items()
+    if kind == "Function":
+        own = [one for one in part["input"] if "Literal" not in one]
+        return _is_across(part) or _across(own)
+    if kind == "Literal":
+        return "Series" in part
+    if kind in ("Column", "Selector"):
+        return False
+    if kind in ("Eval", "Cast", "RenameAlias"):
+        return _across(part["expr"])
+    if kind == "Alias":
+        return _across(part[0])
+    if kind == "AnonymousFunction":
+        return _across(part["input"])
+    parts = part.values() if isinstance(part, dict) else [part]
+    return kind in _ACROSS or _across([one for one in parts if isinstance(one, (dict, list)) or one == "Len"])
+
+
+def _is_across(function: Any) -> bool:
+    """`reads_other_rows` of a function of columns, whatever they are."""
+    inputs = [one if "Literal" in one else {"Column": "_"} for one in function["input"]]
+    try:
+        found: Any = _read(json.dumps({"Function": {**function, "input": inputs}})).meta
+        if {"Column": "_"} not in inputs:
+            return not found.is_scalar()
+        return not (found.is_row_separable() and found.is_length_preserving())
+    except Exception:  # noqa: BLE001  of polars: it depends on the columns' types, so it is one of values
+        return False

@@ -1,0 +1,73 @@
+"""The base of steps that are expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from ridgeline.api import InputPort, Operator, OutputPort, Schema, SchemaError
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.errors import did_you_mean
+from ridgeline.operators.frames._columns import Plan, columns_of
+
+
+class Memory:
+    """Keeps a thing that was made of properties and a schema, until one of them changes."""
+
+    def __init__(self) -> None:
+        self._known: tuple[object, pa.Schema] | None = None
+        self._made: Any = None
+
+    def of(self, properties: object, columns: pa.Schema, make: Callable[[], Any]) -> Any:
+        """The thing made of these, by `make` if they are others than before."""
+        if self._known is None or self._known[0] != properties or not self._known[1].equals(columns):
+            self._made, self._known = make(), (properties, columns)
+        return self._made
+
+
+class FrameStep(Operator):
+    """A step that makes one row of each, by polars; `plan` says of which columns."""
+
+    input = InputPort[Any](Any)
+    output = OutputPort[Any](Any)
+
+    def plan(self, tuples: Schema) -> Plan:
+        """The columns of the result. Raises SchemaError."""
+        raise NotImplementedError
+
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """The columns of the result. Raises SchemaError for what the stream does not have."""
+        if port != "output" or "input" not in inputs:
+            return None
+        return self.plan(inputs["input"]).schema
+
+    def setup(self, context: OperatorContext) -> None:
+        """Plans are kept from window to window."""
+        self.memory = Memory()
+
+    @input.process_batch
+    def apply(self, batch: pa.RecordBatch) -> None:
+        """Emit the result of a batch."""
+        properties = {name: value for name, value in vars(self).items() if name in self.watched()}
+        plan = self.memory.of(properties, batch.schema, lambda: self.plan(self.input.schema))
+        self.output.emit_batch(plan.run(batch))
+
+    def watched(self) -> tuple[str, ...]:
+        """The properties that the plan is made of."""
+        return ()
+
+
+def need_columns(names: Mapping[str, object] | list[str] | tuple[str, ...], columns: pa.Schema) -> None:
+    """Raise SchemaError for the columns that are named and not there."""
+    faults = [
+        f"there is no column `{name}`; {did_you_mean(name, columns.names)}"
+        for name in names
+        if name not in columns.names
+    ]
+    if faults:
+        raise SchemaError("; ".join(faults))
+
+
+__all__ = ["FrameStep", "Memory", "columns_of", "need_columns"]

@@ -1,0 +1,72 @@
+"""Let those rows through for which an expression is true."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Generic
+
+import pyarrow as pa
+from typing_extensions import TypeVar
+
+from ridgeline.api import InputPort, Operator, OutputPort, Schema
+from ridgeline.api.context import OperatorContext
+from ridgeline.operators.frames._expressions import Given, data_where_possible
+from ridgeline.operators.frames._predicate import Predicate
+from ridgeline.operators.frames._step import Memory
+
+T = TypeVar("T", default=Any)
+
+
+class FilterRows(Operator, Generic[T]):
+    """Let the rows through for which an expression is true, in their order; null counts as false.
+
+    `predicate`: SQL text or a polars expression of booleans. It is checked against the columns when the
+    application is validated. A column that cannot be null in such rows is not null in the output, unless
+    the tuples have a class of their own. Partitions: round robin.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import FilterRows
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Number(NamedTuple):
+        ...     value: int
+        >>> app = Application("even-numbers")
+        >>> numbers = app.add_operator("numbers", ListInput(Number, [(1,), (2,), (4,)]))
+        >>> even = app.add_operator("even", FilterRows("value % 2 = 0"))
+        >>> sink = app.add_operator("sink", CollectorSink(Number))
+        >>> app.add_stream("all", numbers.output, even.input)
+        >>> app.add_stream("filtered", even.output, sink.input)
+        >>> run_local(app).collected("sink")
+        [Number(value=2), Number(value=4)]
+    """
+
+    input = InputPort[T](Any)
+    output = OutputPort[T](Any)
+
+    predicate: Given
+
+    def __post_init__(self) -> None:
+        """Keep the predicate as data."""
+        if "predicate" in vars(self):
+            self.predicate = data_where_possible(self.predicate)
+
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """The columns of the stream. Raises SchemaError if the predicate does not fit them."""
+        if port != "output" or "input" not in inputs:
+            return None
+        schema = inputs["input"]
+        predicate = Predicate(self.predicate, schema)
+        return predicate.narrowed() if isinstance(schema.type, pa.Schema) else None
+
+    def setup(self, context: OperatorContext) -> None:
+        """The predicate is kept from window to window."""
+        self.memory = Memory()
+
+    @input.process_batch
+    def sift(self, batch: pa.RecordBatch) -> None:
+        """Emit the rows of a batch for which the predicate is true."""
+        mask = self.memory.of(
+            self.predicate, batch.schema, lambda: Predicate(self.predicate, self.input.schema)
+        ).mask(batch)
+        self.output.emit_batch(batch.filter(mask), rows=mask)

@@ -1,0 +1,209 @@
+"""Divide a stream by predicates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, ClassVar, Generic, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+from typing_extensions import TypeVar
+
+from ridgeline.api import InputPort, Operator, OutputPort, Schema
+from ridgeline.api.context import OperatorContext
+from ridgeline.operators.frames._expressions import Given, data_where_possible
+from ridgeline.operators.frames._predicate import Predicate
+from ridgeline.operators.frames._step import Memory
+
+T = TypeVar("T", default=Any)
+
+
+class Split(Operator, Generic[T]):
+    """Divide rows in two: those for which a predicate is true, on `matching`, and all others, on `others`.
+
+    `predicate`: SQL text, a polars expression, or a function that takes a tuple. Rows for which it is null
+    are among the others. Rows keep their order and times. Partitions: round robin.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import Split
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Order(NamedTuple):
+        ...     cents: int
+        >>> app = Application("orders")
+        >>> orders = app.add_operator("orders", ListInput(Order, [(5,), (0,)]))
+        >>> split = app.add_operator("split", Split("cents > 0"))
+        >>> valid = app.add_operator("valid", CollectorSink(Order))
+        >>> refused = app.add_operator("refused", CollectorSink(Order))
+        >>> app.add_stream("orders", orders.output, split.input)
+        >>> app.add_stream("valid", split.matching, valid.input)
+        >>> app.add_stream("refused", split.others, refused.input)
+        >>> run = run_local(app)
+        >>> run.collected("valid"), run.collected("refused")
+        ([Order(cents=5)], [Order(cents=0)])
+    """
+
+    input = InputPort[T](Any)
+    matching = OutputPort[T](Any)
+    others = OutputPort[T](Any)
+
+    predicate: Given
+
+    def __post_init__(self) -> None:
+        """Keep the predicate as data."""
+        if "predicate" in vars(self):
+            self.predicate = data_where_possible(self.predicate)
+
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """The columns of the stream. Raises SchemaError if the predicate does not fit them."""
+        if port != "matching" or "input" not in inputs:
+            return None
+        schema = inputs["input"]
+        predicate = Predicate(self.predicate, schema)
+        return predicate.narrowed() if isinstance(schema.type, pa.Schema) else None
+
+    def setup(self, context: OperatorContext) -> None:
+        """The predicate is kept from window to window."""
+        self.memory = Memory()
+
+    @input.process_batch
+    def divide(self, batch: pa.RecordBatch) -> None:
+        """Divide a batch."""
+        predicate: Predicate = self.memory.of(
+            self.predicate,
+            batch.schema,
+            lambda: Predicate(self.predicate, self.input.schema),
+        )
+        mask = pc.fill_null(predicate.mask(batch), False)  # noqa: FBT003
+        self.matching.emit_batch(batch.filter(mask), rows=mask)
+        rest = pc.invert(mask)
+        self.others.emit_batch(batch.filter(rest), rows=rest)
+
+
+class Branch(Operator, Generic[T]):
+    """Divide rows by several predicates: each goes to the port of the first that is true, else to `rest`.
+
+    `predicates`: by the name of the port, each as of `Split`. Rows keep their order and times. Partitions:
+    round robin.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import Branch
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Order(NamedTuple):
+        ...     cents: int
+        >>> app = Application("orders")
+        >>> orders = app.add_operator("orders", ListInput(Order, [(5,), (50_000,), (0,)]))
+        >>> branch = app.add_operator("branch", Branch({"large": "cents > 1000", "small": "cents > 0"}))
+        >>> app.add_stream("orders", orders.output, branch.input)
+        >>> for name in ("large", "small", "rest"):
+        ...     sink = app.add_operator(f"{name}_orders", CollectorSink(Order))
+        ...     app.add_stream(name, getattr(branch, name), sink.input)
+        >>> run = run_local(app)
+        >>> [run.collected(f"{name}_orders") for name in ("large", "small", "rest")]
+        [[Order(cents=50000)], [Order(cents=5)], [Order(cents=0)]]
+    """
+
+    input = InputPort[T](Any)
+    rest = OutputPort[T](Any)
+
+    predicates: dict[str, Given] = Field(min_length=1)
+
+    _names: ClassVar[tuple[str, ...]] = ()
+    """The output ports of the class, beside `rest`."""
+
+    def __new__(cls, *values: Any, **properties: Any) -> Self:
+        """An operator of a class with these output ports."""
+        given = properties.get("predicates", values[0] if values else None)
+        own: Any = cls
+        if cls is Branch and isinstance(given, dict):
+            own = _with_outputs(tuple(name for name in given if _is_port(name)))
+        made: Self = super().__new__(own)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (self._names,), self.__getstate__()
+
+    @classmethod
+    def ports(cls) -> tuple[str, ...]:
+        """The names of the output ports beside `rest`, in the order of the predicates."""
+        return cls._names
+
+    def __post_init__(self) -> None:
+        """Keep the predicates as data."""
+        if isinstance(vars(self).get("predicates"), dict):
+            self.predicates = {name: data_where_possible(one) for name, one in self.predicates.items()}
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse other ports than those of the application, and names that no port can have."""
+        odd = [name for name in self.predicates if not _is_port(name)]
+        if odd:
+            taken = "must be a name such as `large`, and not one that the operator has itself"
+            return [("predicates", odd[0], taken)]
+        if tuple(self.predicates) != self._names:
+            rule = "cannot get other names from outside; give them in the application"
+            return [("predicates", list(self.predicates), rule)]
+        return []
+
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """The columns of the stream. Raises SchemaError if a predicate does not fit them."""
+        if port not in self.predicates or "input" not in inputs:
+            return None
+        schema = inputs["input"]
+        predicate = Predicate(self.predicates[port], schema)
+        return predicate.narrowed() if isinstance(schema.type, pa.Schema) else None
+
+    def setup(self, context: OperatorContext) -> None:
+        """The predicates are kept from window to window."""
+        self.memory = Memory()
+
+    @input.process_batch
+    def divide(self, batch: pa.RecordBatch) -> None:
+        """Divide a batch."""
+        schema = self.input.schema
+        predicates: dict[str, Predicate] = self.memory.of(
+            self.predicates,
+            batch.schema,
+            lambda: {name: Predicate(one, schema) for name, one in self.predicates.items()},
+        )
+        left = pa.repeat(pa.scalar(True), len(batch))  # noqa: FBT003
+        for name, predicate in predicates.items():
+            mask = pc.and_(left, pc.fill_null(predicate.mask(batch), False))  # noqa: FBT003
+            port: Any = getattr(self, name)
+            port.emit_batch(batch.filter(mask), rows=mask)
+            left = pc.and_not(left, mask)
+        self.rest.emit_batch(batch.filter(left), rows=left)
+
+
+def _is_port(name: object) -> bool:
+    return (
+        isinstance(name, str)
+        and name.isidentifier()
+        and not name.startswith("_")
+        and not hasattr(Branch, name)
+    )
+
+
+@cache
+def _with_outputs(names: tuple[str, ...]) -> type[Branch[Any]]:
+    """The class of branches with these output ports."""
+    body: dict[str, Any] = {
+        "__module__": Branch.__module__,
+        "__qualname__": Branch.__qualname__,
+        "__doc__": Branch.__doc__,
+        "_names": names,
+        **{name: OutputPort[Any](Any) for name in names},
+    }
+    return type("Branch", (Branch,), body)
+
+
+def _made(names: tuple[str, ...]) -> Branch[Any]:
+    """An operator without properties, to be filled."""
+    return object.__new__(_with_outputs(names) if names else Branch)
+
+
+__all__ = ["Branch", "Split"]

@@ -1,0 +1,162 @@
+"""The steps of `Stream` that take expressions: polars expressions, SQL text, or functions of tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
+
+from typing_extensions import TypeVar
+
+from ridgeline.api import Operator, OperatorAttributes, RidgelineError
+from ridgeline.api.errors import nearest, shorten
+from ridgeline.operators import (
+    Branch,
+    Cast,
+    Drop,
+    Filter,
+    FilterRows,
+    Rename,
+    Select,
+    Split,
+    Transform,
+    WithColumns,
+)
+from ridgeline.streams.outputs import Outputs
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ridgeline.api.application import Application
+    from ridgeline.streams.connecting import Source
+    from ridgeline.streams.stream import Stream
+
+    Frames = Callable[[pl.LazyFrame], pl.LazyFrame | pl.DataFrame]
+
+T_co = TypeVar("T_co", covariant=True, default=Any)
+Record = dict[str, Any]
+ATTRIBUTES = frozenset(OperatorAttributes.__optional_keys__)
+
+
+class ExpressionSteps(Generic[T_co]):
+    """The steps of `Stream` that take expressions.
+
+    An expression is one of polars, such as `pl.col("cents") / 100`, or SQL text, such as `"cents / 100"`. A
+    text that is the name of a column is the column. A function takes a tuple. Expressions are checked against
+    the columns of the stream when the application is validated.
+    """
+
+    app: Application
+    source: Source
+
+    if TYPE_CHECKING:
+
+        def _step(
+            self,
+            name: str,
+            operator: Operator,
+            input_port: str,
+            output_port: str,
+            attributes: OperatorAttributes,
+        ) -> Stream[Any]: ...
+
+    @overload
+    def filter(
+        self, name: str, predicate: str | pl.Expr, **attributes: Unpack[OperatorAttributes]
+    ) -> Stream[T_co]: ...
+    @overload
+    def filter(
+        self, name: str, predicate: Callable[[T_co], bool], **attributes: Unpack[OperatorAttributes]
+    ) -> Stream[T_co]: ...
+    def filter(self, name: str, predicate: Any, **attributes: Unpack[OperatorAttributes]) -> Stream[T_co]:
+        """Let the tuples through for which an expression is true, or a function returns True."""
+        if callable(predicate):
+            return self._step(name, Filter(predicate), "data", "output", attributes)
+        return self._step(name, FilterRows(predicate), "input", "output", attributes)
+
+    def select(self, name: str, /, *columns: str | pl.Expr, **named: Any) -> Stream[Record]:
+        """Choose and compute columns: `select("short", "id", "upper(city) as city", euros="cents / 100")`.
+
+        `columns`: names, SQL text or polars expressions. Keyword arguments are columns, too, and attributes
+        such as `partitions=2`. Raises RidgelineError for what is neither.
+        """
+        own, attributes = divided(name, named)
+        return self._step(name, Select(list(columns), own), "input", "output", attributes)
+
+    def with_columns(self, name: str, /, *columns: str | pl.Expr, **named: Any) -> Stream[Record]:
+        """Add computed columns, or compute some again: `with_columns("euros", euros="cents / 100")`.
+
+        Arguments are as of `select`. All other columns stay.
+        """
+        own, attributes = divided(name, named)
+        return self._step(name, WithColumns(list(columns), own), "input", "output", attributes)
+
+    def rename(
+        self, name: str, columns: Mapping[str, str], **attributes: Unpack[OperatorAttributes]
+    ) -> Stream[Record]:
+        """Give columns other names: `rename("ids", {"id": "order_id"})`."""
+        return self._step(name, Rename(dict(columns)), "input", "output", attributes)
+
+    def drop(self, name: str, *columns: str, **attributes: Unpack[OperatorAttributes]) -> Stream[Record]:
+        """Leave columns out: `drop("public", "card", "address")`."""
+        return self._step(name, Drop(list(columns)), "input", "output", attributes)
+
+    def cast(
+        self, name: str, types: Mapping[str, Any], **attributes: Unpack[OperatorAttributes]
+    ) -> Stream[Record]:
+        """Cast columns: `cast("typed", {"cents": float, "day": "date", "amount": pl.Decimal(10, 2)})`.
+
+        Types are those of Python, polars or Arrow, or SQL text. A value that cannot be cast is an error.
+        """
+        return self._step(name, Cast(dict(types)), "input", "output", attributes)
+
+    def split(
+        self,
+        name: str,
+        predicate: str | pl.Expr | Callable[[T_co], bool],
+        **attributes: Unpack[OperatorAttributes],
+    ) -> tuple[Stream[T_co], Stream[T_co]]:
+        """Divide in two: `valid, refused = orders.split("valid", "cents > 0")`.
+
+        The second stream has all tuples for which the predicate is not true: null counts as false.
+        """
+        operator = Split[Any](predicate)
+        matching = self._step(name, operator, "input", "matching", attributes)
+        return matching, self.app.stream(operator.others)
+
+    def branch(self, name: str, /, **named: Any) -> Outputs:
+        """Divide by several predicates: `parts = orders.branch("size", large="cents > 1000")`.
+
+        Each tuple goes to the first whose predicate is true: `parts.large`. The others go to `parts.rest`.
+        Keyword arguments that are attributes, such as `partitions=2`, count as such.
+        """
+        own, attributes = divided(name, named)
+        operator = Branch[Any](own)
+        rest = self._step(name, operator, "input", "rest", attributes)
+        streams = {port: self.app.stream(getattr(operator, port)) for port in type(operator).ports()}
+        return Outputs(name, {**streams, "rest": rest})
+
+    def transform(
+        self, name: str, function: Frames, **attributes: Unpack[OperatorAttributes]
+    ) -> Stream[Record]:
+        """Transform each batch by a function of a `polars.LazyFrame`: several expressions as one query.
+
+        See `ridgeline.operators.Transform` for the times of the rows.
+        """
+        return self._step(name, Transform(function), "input", "output", attributes)
+
+
+def divided(name: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    """The expressions and the attributes among the keyword arguments of a step.
+
+    Raises RidgelineError for a value that is neither, such as that of a misspelled attribute.
+    """
+    own = {key: value for key, value in given.items() if key not in ATTRIBUTES}
+    for key, value in own.items():
+        if not (isinstance(value, str) or callable(value) or hasattr(value, "meta")):
+            close = nearest(key, ATTRIBUTES)
+            remedy = (
+                f"did you mean the attribute `{close}`?" if close else f"a constant is `pl.lit({value!r})`"
+            )
+            msg = f"`{key}` of step `{name}` is {shorten(value)}, which is no expression; {remedy}"
+            raise RidgelineError(msg)
+    return own, {key: value for key, value in given.items() if key in ATTRIBUTES}

@@ -1,0 +1,607 @@
+"""Steps that are expressions: results equal those of polars, and faults are found before anything runs."""
+
+import datetime as dt
+import enum
+import json
+import random
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from ridgeline import (
+    Application,
+    InputPort,
+    Operator,
+    OperatorError,
+    OutputPort,
+    RidgelineError,
+    Stream,
+    ValidationError,
+)
+from ridgeline.api.columns.schema import Schema
+from ridgeline.operators import Expression, FilterRows, Select, WithColumns
+from ridgeline.operators.frames._expressions import reads_other_rows, tree
+from ridgeline.operators.frames._nulls import never_null, sure_after
+from ridgeline.plan.spec.writer import operator_spec
+from ridgeline.plan.validation import find_faults, validate
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+
+
+class Order(NamedTuple):
+    id: str
+    cents: int
+    customer: str | None
+    at: dt.datetime
+
+
+NAIVE = dt.datetime(2026, 1, 1)  # noqa: DTZ001  a column without a zone
+START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+ORDERS = [
+    Order(f"o{n}", n * 37 % 100 - 20, None if n % 5 == 0 else f"c{n % 3}", START + dt.timedelta(seconds=n))
+    for n in range(50)
+]
+SOLID = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.int64())])
+
+
+def orders(app: Application, items: Any = ORDERS) -> Stream[Order]:
+    return app.read("orders", ListInput(Order, items, "at", lateness="5s"))
+
+
+def frame() -> pl.DataFrame:
+    return pl.DataFrame(
+        ORDERS,
+        schema={"id": pl.String, "cents": pl.Int64, "customer": pl.String, "at": pl.Datetime("us", "UTC")},
+        orient="row",
+    )
+
+
+STEPS = {
+    "filter_text": (
+        lambda s: s.filter("step", "cents > 0 and customer is not null"),
+        lambda f: f.filter((pl.col("cents") > 0) & pl.col("customer").is_not_null()),
+    ),
+    "filter_expr": (
+        lambda s: s.filter("step", pl.col("customer") == "c1"),
+        lambda f: f.filter(pl.col("customer") == "c1"),
+    ),
+    "select": (
+        lambda s: s.select(
+            "step", "id", "upper(customer) as who", euros=pl.col("cents") / 100, one=pl.lit(1)
+        ),
+        lambda f: f.select(
+            "id",
+            pl.col("customer").str.to_uppercase().alias("who"),
+            euros=pl.col("cents") / 100,
+            one=pl.lit(1, pl.Int32),
+        ),
+    ),
+    "constants": (
+        lambda s: s.select("step", one=pl.lit("x")),
+        lambda f: f.select(pl.lit("x").repeat_by(1).list.first().alias("one"), "id").select("one"),
+    ),
+    "with": (
+        lambda s: s.with_columns("step", cents="cents * 2", day=pl.col("at").dt.date()),
+        lambda f: f.with_columns(cents=pl.col("cents") * 2, day=pl.col("at").dt.date()),
+    ),
+    "swap": (
+        lambda s: s.with_columns("step", id="customer", customer="id"),
+        lambda f: f.with_columns(id="customer", customer="id"),
+    ),
+    "rename": (lambda s: s.rename("step", {"id": "order"}), lambda f: f.rename({"id": "order"})),
+    "drop": (lambda s: s.drop("step", "id", "at"), lambda f: f.drop("id", "at")),
+    "cast": (
+        lambda s: s.cast("step", {"cents": float, "at": "date", "id": pl.Categorical}),
+        lambda f: f.cast({"cents": float, "at": pl.Date, "id": pl.String}),
+    ),
+    "cast_arrow": (
+        lambda s: s.cast("step", {"cents": pa.decimal128(12, 2)}),
+        lambda f: f.cast({"cents": pl.Decimal(12, 2)}),
+    ),
+    "all": (
+        lambda s: s.select("step", pl.all().exclude("at"), pl.col("cents").alias("c")),
+        lambda f: f.select(pl.all().exclude("at"), pl.col("cents").alias("c")),
+    ),
+    "many": (
+        lambda s: s.select("step", pl.col("id", "customer").str.len_chars().name.suffix("_n")),
+        lambda f: f.select(pl.col("id", "customer").str.len_chars().name.suffix("_n")),
+    ),
+    "transform": (
+        lambda s: s.transform(
+            "step", lambda f: f.filter(pl.col("cents") > 5).with_columns(x=pl.col("id") + "!").drop("at")
+        ),
+        lambda f: f.filter(pl.col("cents") > 5).with_columns(x=pl.col("id") + "!").drop("at"),
+    ),
+    "function": (
+        lambda s: s.with_columns("step", n=length),
+        lambda f: f.with_columns(n=pl.col("id").str.len_chars().cast(pl.Int64)),
+    ),
+}
+
+
+def length(order: Order) -> int:
+    return len(order.id)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+@pytest.mark.parametrize("name", STEPS)
+def test_results_are_those_of_polars(name: str, partitions: int) -> None:
+    make, expected = STEPS[name]
+    app = Application("orders")
+    items = [item for order in ORDERS for item in ([order, END_WINDOW] if order.cents % 7 == 0 else [order])]
+    step = make(orders(app, items))
+    app.set_attribute(app.operators[-1].operator, partitions=partitions)
+    step.write("sink", CollectorSink())
+    got = [
+        tuple(row.values()) if isinstance(row, dict) else tuple(row)
+        for row in run_local(app).collected("sink")
+    ]
+    assert sorted(got, key=repr) == sorted(expected(frame()).rows(), key=repr)
+    assert step.schema.names == expected(frame()).columns
+
+
+def test_a_filter_keeps_the_class_of_the_tuples_and_its_times() -> None:
+    app = Application("orders")
+    step = orders(app).filter("dear", "cents > 60")
+    step.filter("dearer", lambda order: order.cents > 70).write("sink", CollectorSink(Order))
+    found = run_local(app).collected("sink")
+    assert found == [order for order in ORDERS if order.cents > 70]
+
+
+def test_split_and_branch_divide_without_rest() -> None:
+    app = Application("orders")
+    source = orders(app)
+    known, unknown = source.split("known", "customer = 'c1'")
+    parts = source.branch("size", large="cents > 50", small=lambda order: order.cents > 0, partitions=2)
+    assert list(parts) == ["large", "small", "rest"]
+    by_function, others = source.split("by_function", lambda order: order.cents < 0)
+    for name, stream in {"known": known, "unknown": unknown, "by": by_function, "others": others}.items():
+        stream.write(f"{name}_out", CollectorSink(Order))
+    for name in parts:
+        parts[name].write(f"{name}_out", CollectorSink(Order))
+    run = run_local(app)
+
+    def ids(name: str) -> list[str]:
+        return sorted(order.id for order in run.collected(f"{name}_out"))
+
+    def of(test: Any) -> list[str]:
+        return sorted(order.id for order in ORDERS if test(order))
+
+    assert ids("known") == of(lambda o: o.customer == "c1")
+    assert ids("unknown") == of(lambda o: o.customer != "c1")
+    assert ids("large") == of(lambda o: o.cents > 50)
+    assert ids("small") == of(lambda o: 0 < o.cents <= 50)
+    assert ids("rest") == of(lambda o: o.cents <= 0)
+    assert ids("by") == of(lambda o: o.cents < 0)
+    assert ids("others") == of(lambda o: o.cents >= 0)
+
+
+FAULTS = {
+    "column": (
+        lambda s: s.filter("step", pl.col("cent") > 0),
+        r"`step\.output`: there is no column `cent`; did you mean `cents`\?",
+    ),
+    "text_column": (
+        lambda s: s.with_columns("step", euros="cent / 100"),
+        r"`step\.output`: `euros`: there is no column `cent`; did you mean `cents`",
+    ),
+    "sql": (
+        lambda s: s.filter("step", "cents >"),
+        r"`step.output`: 'cents >' is no SQL expression: unable to parse",
+    ),
+    "function": (
+        lambda s: s.select("step", x="nofunc(cents)"),
+        r"`step.output`: `x`: 'nofunc\(cents\)' is no SQL expression: unsupported function",
+    ),
+    "types": (
+        lambda s: s.with_columns("step", x=pl.col("cents") + pl.col("id")),
+        r"`step.output`: `x`: arithmetic on .*column 'cents'",
+    ),
+    "no_text": (
+        lambda s: s.with_columns("step", x=pl.col("cents").str.to_uppercase()),
+        r"`step.output`: `x`: .*expected `String`, got `i64`",
+    ),
+    "compare": (
+        lambda s: s.filter("step", "cents > 'x'"),
+        r"`step.output`: cannot compare string with numeric type",
+    ),
+    "no_boolean": (
+        lambda s: s.filter("step", "cents + 1"),
+        r"`step.output`: the predicate .* gives Int64, not true or false; compare it",
+    ),
+    "sum": (
+        lambda s: s.with_columns("step", x=pl.col("cents").sum()),
+        r"`step.output`: `x`: .*reads other rows .* use `window",
+    ),
+    "sql_sum": (lambda s: s.with_columns("step", x="cents - sum(cents)"), r"`x`: .*reads other rows"),
+    "shift": (lambda s: s.filter("step", pl.col("cents") > pl.col("cents").shift()), r"reads other rows"),
+    "twice": (
+        lambda s: s.select("step", "id", pl.col("cents").cast(pl.String).alias("id")),
+        r"column `id` twice; rename one",
+    ),
+    "two": (lambda s: s.select("step", x="cent", y="custom"), r"`x`: .*`cents`.*; `y`: .*`customer`"),
+    "rename": (lambda s: s.rename("step", {"ident": "x"}), r"`step.output`: there is no column `ident`"),
+    "rename_twice": (lambda s: s.rename("step", {"id": "cents"}), r"column `cents` twice"),
+    "drop": (lambda s: s.drop("step", "identifier"), r"there is no column `identifier`"),
+    "drop_all": (lambda s: s.drop("step", "id", "cents", "customer", "at"), r"no column would be left"),
+    "cast": (
+        lambda s: s.cast("step", {"cents": "nonsense"}),
+        r"`step.output`: `cents`: .* is no SQL expression",
+    ),
+    "cast_column": (
+        lambda s: s.cast("step", {"cent": float}),
+        r"there is no column `cent`; did you mean `cents`",
+    ),
+    "cast_type": (lambda s: s.cast("step", {"cents": 5}), r"`step\.types\.cents`|`step.types`"),
+    "transform": (
+        lambda s: s.transform("step", lambda f: f.filter(pl.col("cent") > 0)),
+        r"`step.output`: the function cannot be applied .*`cent`; did you mean `cents`",
+    ),
+    "transform_none": (
+        lambda s: s.transform("step", lambda f: None),
+        r"`step.output`: the function returns a NoneType, not a frame",
+    ),
+    "transform_error": (
+        lambda s: s.transform("step", lambda f: 1 / 0),
+        r"`step.output`: .*ZeroDivisionError",
+    ),
+    "split": (lambda s: s.split("step", "cents")[0], r"`step.matching`: the predicate .*Int64"),
+    "branch": (
+        lambda s: s.branch("step", large="cent > 5").large,
+        r"`step.large`: there is no column `cent`",
+    ),
+    "branch_name": (
+        lambda s: s.branch("step", rest="cents > 5").rest,
+        r"`step.predicates`.*'rest'.*must be a name",
+    ),
+    "lambda": (
+        lambda s: s.with_columns("step", x=lambda order: order.cents),
+        r"`step.output`: `x`: its function does not say what it returns; annotate",
+    ),
+    "int128": (
+        lambda s: s.with_columns("step", x=pl.col("cents").cast(pl.Int128)),
+        r"column `x` would be Int128, which Arrow does not have",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_names_step_column_and_remedy_before_anything_runs(name: str) -> None:
+    make, text = FAULTS[name]
+    app = Application("orders")
+    make(orders(app)).write("sink", CollectorSink())
+    with pytest.raises(ValidationError, match=text) as raised:
+        validate(app)
+    assert "step" in raised.value.faults[0].where
+
+
+def test_a_stream_of_objects_has_no_columns() -> None:
+    app = Application("objects")
+    app.read("objects", ListInput(object, [1])).filter("step", "a > 1").write("sink")
+    with pytest.raises(ValidationError, match=r"`step.output`: .*a stream of `object` has none; `map` it"):
+        validate(app)
+
+
+def test_all_faults_are_found_at_once() -> None:
+    app = Application("orders")
+    source = orders(app)
+    source.filter("one", "cent > 0").write("out1")
+    source.select("two", x="nothing").write("out2")
+    source.drop("three", "ident").write("out3")
+    assert [fault.where for fault in find_faults(app)] == ["one.output", "two.output", "three.output"]
+
+
+def test_what_is_no_expression_is_refused_with_the_attribute_that_may_be_meant() -> None:
+    app = Application("orders")
+    source = orders(app)
+    with pytest.raises(RidgelineError, match=r"`partition` of step `x` is 2, .*attribute `partitions`\?"):
+        source.with_columns("x", euros="cents / 100", partition=2)
+    with pytest.raises(RidgelineError, match=r"`five` of step `x` is 5, .*`pl.lit\(5\)`"):
+        source.select("x", five=5)
+    app = Application("orders")
+    orders(app).filter("y", 5).write("out")  # type: ignore[call-overload]
+    assert "is no expression; give `pl.col(...)`" in str(find_faults(app)[0])
+
+
+def test_nulls_are_derived() -> None:
+    app = Application("nulls")
+    stream = app.read("in", ListInput(SOLID, []))
+    made = stream.with_columns(
+        "made", c="a + 1", d="a + b", e="coalesce(b, 0)", f="b is null", g="a / 0", h=pl.col("a") // 2, i="b"
+    ).schema
+    assert [field.name for field in made if not field.nullable] == ["a", "c", "e", "f", "g"]
+    assert not stream.filter("has", "b > 0").schema.field("b").nullable
+    assert stream.filter("or", "b > 0 or a > 0").schema.field("b").nullable
+
+
+def test_expressions_of_random_shape_are_null_only_where_they_may_be() -> None:
+    chance = random.Random(4)
+    columns = pl.DataFrame(
+        {
+            "a": [0, 1, -1, 2**62],
+            "b": [None, 1, 0, None],
+            "s": ["", "x", "yy", "/"],
+            "t": [True, False, True, False],
+        }
+    )
+    leaves = [pl.col("a"), pl.col("b"), pl.lit(0), pl.lit(None, pl.Int64), pl.lit(3)]
+    operations = [
+        lambda x, y: x + y,
+        lambda x, y: x - y,
+        lambda x, y: x * y,
+        lambda x, y: x // y,
+        lambda x, y: x % y,
+        lambda x, y: (x > y).cast(pl.Int64),
+        pl.coalesce,
+        lambda x, y: x.fill_null(y),
+        lambda x, y: pl.when(x > y).then(x).otherwise(y),
+        lambda x, y: pl.when(x == y).then(y),
+        lambda x, y: x.is_null().cast(pl.Int64),
+        lambda x, y: x.abs(),
+        lambda x, y: -y,
+        lambda x, y: x.eq_missing(y).cast(pl.Int64),
+        lambda x, y: (x / y).fill_nan(1.0).cast(pl.Int64, strict=False),
+        pl.max_horizontal,
+    ]
+    known = 0
+    for _ in range(600):
+        made = list(leaves)
+        for _ in range(chance.randint(1, 5)):
+            made.append(chance.choice(operations)(chance.choice(made), chance.choice(made)))
+        expression = made[-1]
+        if never_null(tree(expression), {"a", "s", "t"}):
+            known += 1
+            assert columns.select(expression.alias("x"))["x"].null_count() == 0, expression
+        predicate = chance.choice(made) > chance.choice(made)
+        kept = columns.filter(predicate & pl.lit(True))
+        for name in sure_after(tree(predicate)):
+            assert kept[name].null_count() == 0, predicate
+    assert known > 100
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["sum(a)", "count(*)", "a - avg(a)", "row_number() over (order by a)", "first(a)", "max(a) = a"],
+)
+def test_sql_over_several_rows_is_known(text: str) -> None:
+    try:
+        expression = pl.sql_expr(text)
+    except pl.exceptions.SQLInterfaceError:
+        pytest.skip("polars has no such function")
+    assert reads_other_rows(expression)
+
+
+@pytest.mark.parametrize(
+    ("expression", "across"),
+    [
+        (pl.col("a").cum_sum() + 1, True),
+        (pl.col("a").sort(), True),
+        (pl.all().sum(), True),
+        (pl.col("a").map_elements(lambda x: x, return_dtype=pl.Int64).rank(), True),
+        (pl.concat_list("a", "a").list.eval(pl.element().sum()), False),
+        (pl.concat_list("a", "a").list.sum(), False),
+        (pl.col("a").is_in([1, 2]), False),
+        (pl.col("s").str.split("/").list.get(1), False),
+        (pl.lit(pl.Series([1, 2])), True),
+        (pl.col("s").cast(pl.Enum(["x"])), False),
+        (pl.col("a").fill_null(strategy="forward"), True),
+        (pl.col("a").over("s"), True),
+        (pl.struct("a", "s"), False),
+        (pl.format("{}-{}", "a", "s"), False),
+        (pl.len() + pl.col("a"), True),
+    ],
+)
+def test_expressions_over_several_rows_are_known(expression: pl.Expr, across: bool) -> None:
+    assert reads_other_rows(expression) is across
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+TYPES = {
+    "string": (pa.string(), ["ä", "", None]),
+    "large_string": (pa.large_string(), ["ä", "", None]),
+    "binary": (pa.binary(), [b"\x00", b"", None]),
+    "decimal": (pa.decimal128(12, 3), [Decimal("1.250"), None, Decimal("-9.999")]),
+    "zone": (pa.timestamp("us", "Europe/Berlin"), [START, None, START]),
+    "seconds": (pa.timestamp("s"), [NAIVE, None, NAIVE]),
+    "nano": (pa.timestamp("ns", "UTC"), [START, None, START]),
+    "date": (pa.date32(), [dt.date(2026, 1, 1), None, dt.date(1, 1, 1)]),
+    "time": (pa.time64("us"), [dt.time(1, 2, 3, 4), None, dt.time()]),
+    "duration": (pa.duration("us"), [dt.timedelta(-5, 3), None, dt.timedelta()]),
+    "dictionary": (pa.dictionary(pa.int32(), pa.string()), ["a", None, "b"]),
+    "small_dictionary": (pa.dictionary(pa.int8(), pa.string()), ["a", None, "b"]),
+    "list": (pa.list_(pa.string()), [["a", None], None, []]),
+    "fixed": (pa.list_(pa.int64(), 2), [[1, 2], None, [3, None]]),
+    "struct": (
+        pa.struct([("x", pa.string()), ("y", pa.list_(pa.int64()))]),
+        [{"x": "a", "y": [1]}, None, {"x": None, "y": None}],
+    ),
+    "map": (pa.map_(pa.string(), pa.int64()), [[("a", 1)], None, []]),
+    "int8": (pa.int8(), [1, None, -128]),
+    "uint64": (pa.uint64(), [2**64 - 1, None, 0]),
+    "float": (pa.float64(), [float("inf"), None, -0.0]),
+    "float32": (pa.float32(), [0.5, None, -0.0]),
+    "bool": (pa.bool_(), [True, None, False]),
+    "null": (pa.null(), [None, None, None]),
+    "fixed_binary": (pa.binary(2), [b"ab", None, b"cd"]),
+    "decimal256": (pa.decimal256(40, 2), [Decimal("1.25"), None, Decimal("5.00")]),
+}
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_columns_that_pass_keep_type_and_values(name: str) -> None:
+    kind, values = TYPES[name]
+    schema = pa.schema([("v", kind), ("n", pa.int64())])
+    items = [{"v": value, "n": number} for number, value in enumerate(values)]
+    app = Application("types")
+    stream = app.read("in", ListInput(schema, items))
+    steps = stream.filter("filtered", "n >= 0").with_columns("more", m="n + 1").rename("named", {"v": "w"})
+    steps.write("sink", CollectorSink())
+    plain = stream.select("plain", "v")
+    plain.write("plain_sink", CollectorSink())
+    run = run_local(app)
+    assert steps.schema.field("w").type == plain.schema.field("v").type == kind
+    assert plain.schema == pa.schema([("v", kind)])
+    expected = Schema(schema).decode(Schema(schema).encode(items))
+    assert [row["w"] for row in run.collected("sink")] == [row["v"] for row in expected]
+    assert run.collected("plain_sink") == [{"v": row["v"]} for row in expected]
+
+
+COMPUTED = [name for name in TYPES if name not in ("null", "decimal256", "fixed_binary", "seconds")]
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_computed_columns_come_back_with_plain_types(name: str) -> None:
+    kind, values = TYPES[name]
+    schema = pa.schema([("v", kind), ("n", pa.int64())])
+    items = [{"v": value, "n": number} for number, value in enumerate(values)]
+    app = Application("types")
+    stream = app.read("in", ListInput(schema, items))
+    stream.select("same", v=pl.when(pl.col("n") >= 0).then(pl.col("v"))).write("sink", CollectorSink())
+    stream.transform("whole", lambda f: f.filter(pl.col("n") >= 0)).write("whole_sink", CollectorSink())
+    run = run_local(app)
+    expected = [row["v"] for row in Schema(schema).decode(Schema(schema).encode(items))]
+    assert [row["v"] for row in run.collected("sink")] == expected
+    assert [row["v"] for row in run.collected("whole_sink")] == expected
+
+
+def test_a_column_that_polars_cannot_hold_is_named_only_if_it_is_used() -> None:
+    schema = pa.schema([("v", pa.month_day_nano_interval()), ("n", pa.int64())])
+    app = Application("types")
+    stream = app.read("in", ListInput(schema, []))
+    stream.filter("fine", "n > 0").write("out")
+    stream.transform("whole", lambda f: f).write("out2")
+    (fault,) = find_faults(app)
+    assert (fault.where, "column `v` is month_day_nano_interval" in fault.what) == ("whole.output", True)
+
+
+def test_a_value_that_cannot_be_cast_is_an_error_or_a_dead_letter() -> None:
+    schema = pa.schema([("text", pa.string())])
+    items = [{"text": "1"}, {"text": "x"}, {"text": "3"}]
+    app = Application("cast")
+    app.read("in", ListInput(schema, items)).cast("number", {"text": int}).write("sink", CollectorSink())
+    with pytest.raises(OperatorError, match=r"`number` .*conversion from `str` to `i64` failed"):
+        run_local(app)
+    app = Application("cast")
+    stream = app.read("in", ListInput(schema, items)).cast("number", {"text": int}, on_error="SKIP")
+    stream.write("sink", CollectorSink())
+    app.dead_letters(CollectorSink())
+    run = run_local(app)
+    assert run.collected("sink") == [{"text": 1}, {"text": 3}]
+    assert len(run.collected("dead_letters")) == 1
+
+
+def test_expressions_are_data_in_specifications() -> None:
+    app = Application("orders")
+    source = app.read("orders", ListInput(Order, ORDERS))
+    source.filter("text", "cents > 0").with_columns("expr", euros=pl.col("cents") / 100).write("out")
+    plan = validate(app)
+    text = operator_spec("text", plan.operator("text").operator, {})
+    assert text["properties"] == {"predicate": "cents > 0"}
+    expr = operator_spec("expr", plan.operator("expr").operator, {})
+    data = json.loads(json.dumps(expr["properties"]))
+    assert data["named"]["euros"] == {"polars": Expression.of(pl.col("cents") / 100).polars}
+    again = WithColumns(**data)
+    copy = Application("again")
+    copy.read("orders", ListInput(Order, ORDERS)).process("expr", again).write("sink", CollectorSink())
+    assert run_local(copy).collected("sink")[0]["euros"] == ORDERS[0].cents / 100
+
+
+def test_texts_can_be_set_from_outside() -> None:
+    app = Application("orders")
+    orders(app).filter("dear", "cents > 60").write("sink", CollectorSink(Order))
+    assert len(run_local(app, properties={"dear.predicate": "cents > 70"}).collected("sink")) == len(
+        [order for order in ORDERS if order.cents > 70]
+    )
+    with pytest.raises(ValidationError, match=r"there is no column `cent`; did you mean `cents`"):
+        validate(app, {"dear.predicate": "cent > 70"})
+
+
+def test_python_functions_within_expressions_are_kept() -> None:
+    app = Application("orders")
+    made = pl.col("cents").map_elements(lambda cents: f"{cents:x}", return_dtype=pl.String)
+    orders(app).with_columns("double", cents=made).write("sink", CollectorSink())
+    assert [row["cents"] for row in run_local(app).collected("sink")] == [
+        f"{order.cents:x}" for order in ORDERS
+    ]
+
+
+def test_equal_expressions_are_equal_and_others_are_not() -> None:
+    assert Expression.of(pl.col("a") + 1) == Expression.of(pl.col("a") + 1)
+    assert Expression.of(pl.col("a") + 1) != Expression.of(pl.col("a") + 2)
+    assert repr(Expression("nonsense")).startswith("Expression(")
+    assert FilterRows(pl.col("a") > 1).predicate == Expression.of(pl.col("a") > 1)
+    assert Select([pl.col("a")]).expressions == [Expression.of(pl.col("a"))]
+
+
+def without_polars(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "polars", None)
+
+
+def test_without_polars_such_a_step_is_a_fault_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = Application("orders")
+    source = orders(app)
+    source.filter("dear", "cents > 60").write("out")
+    source.rename("named", {"id": "order"}).drop("less", "cents").write("out2")
+    without_polars(monkeypatch)
+    (fault,) = find_faults(app)
+    assert fault.where == "dear.output"
+    assert "pip install 'ridgeline[frames]'" in str(fault)
+
+
+def times_of(step: Any) -> list[tuple[str, dt.datetime]]:
+    """The ids of the result with the record times that windows see."""
+
+    class Stamp(Operator):
+        input = InputPort[Any](Any)
+        output = OutputPort[Any](object)
+
+        @input.process_batch
+        def stamp(self, batch: pa.RecordBatch) -> None:
+            times = self.context.batch_times()
+            assert times is not None
+            for ident, time in zip(batch.column("id").to_pylist(), times.tolist(), strict=True):
+                self.output.emit((ident, dt.datetime.fromtimestamp(time / 1e6, dt.UTC)))
+
+    app = Application("times")
+    stamped = step(orders(app)).process("stamp", Stamp())
+    stamped.write("sink", CollectorSink())
+    return run_local(app).collected("sink")
+
+
+KEEPS = {
+    "filter": lambda f: f.filter(pl.col("cents") > 10).with_columns(x=pl.col("cents") * 2),
+    "sort": lambda f: f.sort("cents", descending=True),
+    "drop": lambda f: f.filter(pl.col("customer") == "c1").drop("cents"),
+    "fill": lambda f: f.fill_null("nobody").drop_nulls(),
+    "explode": lambda f: f.with_columns(n=pl.concat_list("cents", "cents")).explode("n"),
+    "rename": lambda f: f.rename({"cents": "c"}).head(7),
+}
+LOSES = {
+    "unique": lambda f: f.unique(["customer"], keep="first", maintain_order=True),
+    "select": lambda f: f.filter(pl.col("cents") > 10).select("id"),
+    "all": lambda f: f.filter(pl.col("cents") > 10).with_columns(all=pl.struct(pl.all())),
+    "group": lambda f: f.group_by("customer").agg(id=pl.col("id").first()),
+}
+
+
+@pytest.mark.parametrize("name", KEEPS)
+def test_rows_of_a_transform_keep_their_times(name: str) -> None:
+    found = times_of(lambda stream: stream.transform("step", KEEPS[name]))
+    at = {order.id: order.at for order in ORDERS}
+    assert len(found) > 3
+    assert all(time == at[ident] for ident, time in found)
+
+
+@pytest.mark.parametrize("name", LOSES)
+def test_rows_that_cannot_be_followed_are_what_they_would_be_without(name: str) -> None:
+    app = Application("times")
+    orders(app).transform("step", LOSES[name]).write("sink", CollectorSink())
+    found = [tuple(row.values()) for row in run_local(app).collected("sink")]
+    assert sorted(found, key=repr) == sorted(LOSES[name](frame().lazy()).collect().rows(), key=repr)
