@@ -3,10 +3,10 @@
 import json
 import shutil
 import threading
-from collections import defaultdict
 from dataclasses import replace
 from random import Random
 from typing import NamedTuple
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,11 +15,7 @@ from rich.console import Console
 
 from ridgeline import (
     Application,
-    InputPort,
-    KeyedState,
-    Operator,
     OperatorError,
-    OutputPort,
     PublisherContext,
     RidgelineError,
 )
@@ -27,89 +23,8 @@ from ridgeline.operators import QueueInput, QueueOutput
 from ridgeline.operators._queue_files import LogWriter, QueueFolder
 from ridgeline.operators._queue_publisher import QueuePublisher
 from ridgeline.plan.edits import RenameOperator, Repartition, SetProperty
-from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, SteppingClock, run_local
-
-
-class Order(NamedTuple):
-    customer: int
-    number: int
-
-
-class PassOn(Operator):
-    """Divides the orders by customer, so that partitions of the queue have customers of their own."""
-
-    orders = InputPort(Order, key="customer")
-    passed = OutputPort(Order)
-
-    @orders.process
-    def on(self, order):
-        self.passed.emit(order)
-
-
-class Number(Operator):
-    """Fails if an order of a customer comes twice, is missing, or comes out of order; or if `broken`."""
-
-    broken: bool = False
-
-    orders = InputPort(Order, key="customer")
-    numbered = OutputPort(Order)
-    last = KeyedState(int, default=-1)
-
-    @orders.process
-    def check(self, order):
-        if self.broken:
-            msg = "as the test asked"
-            raise ValueError(msg)
-        expected = self.last[order.customer] + 1
-        if order.number != expected:
-            msg = f"customer {order.customer}: order {order.number} came, {expected} was due"
-            raise ValueError(msg)
-        self.last[order.customer] = order.number
-        self.numbered.emit(order)
-
-
-def orders(windows, a_window=20, customers=7):
-    """Orders of all windows, numbered by customer."""
-    counts = defaultdict(int)
-    found = []
-    for number in range(windows * a_window):
-        customer = number * number % customers
-        found.append(Order(customer, counts[customer]))
-        counts[customer] += 1
-    return found
-
-
-def in_windows(rows, a_window=20):
-    lists = []
-    for start in range(0, len(rows), a_window):
-        lists += [*rows[start : start + a_window], END_WINDOW]
-    return lists
-
-
-def writer(path, rows, partitions=1, **properties):
-    app = Application("shop")
-    source = app.add_operator("source", ListInput(Order, in_windows(rows)))
-    divide = app.add_operator("divide", PassOn(), partitions=partitions)
-    queue = app.add_operator("queue", QueueOutput(path=path, **properties))
-    app.add_stream("orders", source.output, divide.orders)
-    app.add_stream("divided", divide.passed, queue.input)
-    return app
-
-
-def reader(path, partitions=1, name="board", **properties):
-    app = Application(name)
-    queue = app.add_operator(
-        "queue", QueueInput(path=path, schema=Order, **properties), partitions=partitions
-    )
-    check = app.add_operator("check", Number(), partitions=2)
-    sink = app.add_operator("sink", CollectorSink(Order))
-    app.add_stream("orders", queue.output, check.orders)
-    app.add_stream("numbered", check.numbered, sink.input)
-    return app
-
-
-def read_all(path, folder, partitions=1, **properties):
-    return run_local(reader(path, partitions, **properties), checkpoint=folder).collected("sink")
+from ridgeline.testing import CollectorSink, Faults, ListInput, SteppingClock, run_local
+from support.operators.queues import Order, PassOn, in_windows, orders, read_all, reader, writer
 
 
 @pytest.mark.parametrize("written_by", [1, 2, 3, 5])
@@ -117,6 +32,21 @@ def read_all(path, folder, partitions=1, **properties):
 def test_every_tuple_once_and_in_the_order_of_its_key(tmp_path, written_by, read_by):
     rows = orders(6)
     run_local(writer(tmp_path / "queue", rows, written_by))
+
+    assert sorted(read_all(tmp_path / "queue", tmp_path / "reader", read_by)) == sorted(rows)
+
+
+@pytest.mark.parametrize("read_by", [1, 2, 3, 5])
+@pytest.mark.parametrize("live", [False, True])
+def test_keys_stay_in_order_where_the_writers_partitions_change(tmp_path, read_by, live):
+    rows, many = orders(24), [3, 1, 2, 5, 2, 3]
+    for stop in range(4, 25, 4):
+        run_local(
+            writer(tmp_path / "queue", rows, 3 if live else many[stop // 4 - 1]),
+            checkpoint=tmp_path / "writer",
+            windows=4,
+            changes={2: [Repartition("divide", many[stop // 4 - 1])]} if live else {},
+        )
 
     assert sorted(read_all(tmp_path / "queue", tmp_path / "reader", read_by)) == sorted(rows)
 
@@ -134,7 +64,7 @@ def test_two_readers_have_it_all(tmp_path):
 @given(seed=st.integers(0, 2**32))
 def test_stops_kills_and_other_partitions_on_both_sides(tmp_path, seed):
     random = Random(seed)
-    folder = tmp_path / f"{seed}"
+    folder = tmp_path / uuid4().hex
     rows = orders(12)
     found, ended = [], False
     while not ended:
@@ -530,7 +460,7 @@ def test_a_writer_that_was_replaced_between_two_looks_appends_nothing(tmp_path, 
             folder.describe({**folder.description, "run_id": "another"})
         return stage(self, window_id, values)
 
-    monkeypatch.setattr("ridgeline.operators._queue_publisher._LOOK_SECONDS", 3600.0)
+    monkeypatch.setattr(QueueFolder, "readers_look_seconds", 3600.0)
     monkeypatch.setattr(QueuePublisher, "stage", replaced)
     with pytest.raises(RidgelineError, match="does not write to queue"):
         run_local(writer(path, orders(6)))

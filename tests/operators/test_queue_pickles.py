@@ -4,6 +4,7 @@ import contextlib
 from collections import Counter
 from random import Random
 from typing import NamedTuple
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -146,7 +147,7 @@ def test_control_tuples_come_once_before_or_after_their_windows_rows(tmp_path, p
 @given(seed=st.integers(0, 2**32))
 def test_stops_faults_and_repartition_of_both_sides(tmp_path, plain, seed):
     random = Random(seed)
-    folder = tmp_path / f"{seed}"
+    folder = tmp_path / uuid4().hex
     found = []
     while sum(what.startswith("after 8") for _, what in found) < 4 or "119" not in {
         what for _, what in found

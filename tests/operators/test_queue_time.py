@@ -5,6 +5,7 @@ import shutil
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, NamedTuple
+from uuid import uuid4
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -141,7 +142,7 @@ def test_windows_by_record_time_are_those_without_the_queue(tmp_path, written_by
 @given(seed=st.integers(0, 2**32))
 def test_stops_faults_and_repartition_of_both_sides(tmp_path, seed):
     random = Random(seed)
-    folder = tmp_path / f"{seed}"
+    folder = tmp_path / uuid4().hex
     rows = clicks(260, seed)
     found, windows = [], 0
     kinds = ("exception", "kill", "repeat", "restart")

@@ -147,6 +147,13 @@ class Publisher:
         """
         raise NotImplementedError
 
+    def plan_changed(self) -> None:
+        """Another plan is in force from the next window on: keys may be in other partitions.
+
+        Called between windows, after all that are committed were published. Not called of a publisher that
+        the new plan opens.
+        """
+
     def idle(self) -> None:
         """Publish results that are due by time.
 

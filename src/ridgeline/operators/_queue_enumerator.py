@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import threading
@@ -12,26 +13,19 @@ from typing import Any, NamedTuple
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.times import Mark
-from ridgeline.operators._queue_files import (
-    Entry,
-    LogReader,
-    LostError,
-    QueueFolder,
-    check_format,
-    replace_file,
-)
+from ridgeline.operators._queue_files import Entry, LogReader, LostError, check_format
+from ridgeline.operators._queue_objects import ReadAhead, folder_of
 from ridgeline.operators._queue_publisher import listen
 from ridgeline.operators._window_output import safe_name
 
 _log = logging.getLogger(__name__)
-_LOOK_SECONDS = 0.01
-"""How often another process' entries are looked for."""
 _REGISTER_LOOKS = 20
 """The position is registered once in this number of looks."""
 _SEEN_SECONDS = 10.0
 """The registration says at least so often that the reader is alive."""
 _WINDOW_ROWS = 1_000_000
 _WINDOW_BYTES = 64 * 2**20
+_AT_ONCE = 4096
 _AHEAD = 65_536
 """The most entries that the driver holds in memory."""
 
@@ -56,7 +50,7 @@ class QueueEnumerator(Enumerator):
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._folder = QueueFolder(settings.path)
+        self._reader: LogReader | ReadAhead | None = None
         self._waiting: deque[Entry] = deque()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -67,6 +61,7 @@ class QueueEnumerator(Enumerator):
     def open(self, context: EnumeratorContext, offset: Any) -> None:
         """Find the place in the log, and register as a reader. Raises RidgelineError if there is no queue."""
         self._context = context
+        self._folder = folder_of(self._settings.path)
         description = self._folder.description
         if not description:
             msg = (
@@ -83,28 +78,48 @@ class QueueEnumerator(Enumerator):
             raise RidgelineError(msg)
         self._marks: Sequence[Mark] = ()
         first = self._beginning() if offset is None else int(offset["next"])
-        self._reader, self._position = LogReader(self._folder, first), first
+        self._begin_at(first)
         self._name = f"{safe_name(context.application)}.{safe_name(context.operator)}-{context.run_id}"
         self._committed = first
         self._forget_former_name(offset)
         self._mention_other_runs()
         self._register()
-        self._end_listening = listen(self._settings.path, context.wake)
+        self._end_listening = listen(self._settings.path, self._on_append)
         self._thread = threading.Thread(target=self._watch, name="ridgeline-queue", daemon=True)
         self._thread.start()
+
+    def _begin_at(self, first: int) -> None:
+        """Read from this entry on."""
+        self._position = first
+        self._waiting.clear()
+        self._follow(first)
+
+    def _follow(self, first: int) -> None:
+        if isinstance(self._reader, ReadAhead):
+            self._reader.end()
+        self._reader = self._folder.log_reader(first)
+        if self._folder.reads_ahead:
+            self._reader = ReadAhead(self._reader, _AHEAD, self._folder.look_seconds, self._context.wake)
+
+    def _on_append(self) -> None:
+        """This process has appended entries. From any thread."""
+        if isinstance(reader := self._reader, ReadAhead):
+            reader.hurry()
+        else:
+            self._context.wake()
 
     def _forget_former_name(self, offset: Any) -> None:
         """Remove the registration that this reader had before it was renamed."""
         if offset is not None and offset["reader"] != self._name:
-            (self._folder.readers / f"{offset['reader']}.json").unlink(missing_ok=True)
+            self._folder.forget(offset["reader"])
 
     def _mention_other_runs(self) -> None:
         """Say in the log that the queue keeps rows for other runs of this operator, too."""
         own = self._name.removesuffix(self._context.run_id)
-        others = [path for path in self._folder.readers.glob("*.json") if path.stem != self._name]
-        for path in others:
-            if path.stem.startswith(own) and "-" not in path.stem.removeprefix(own):
+        for name in self._folder.readers_known():
+            if name != self._name and name.startswith(own) and "-" not in name.removeprefix(own):
                 what = f"queue `{self._settings.path}` also keeps rows for another run"
+                path = self._folder.registration(name)
                 self._context.warn(f"{what} of `{self._context.operator}`; if that is gone, remove `{path}`")
 
     def _beginning(self) -> int:
@@ -114,7 +129,7 @@ class QueueEnumerator(Enumerator):
             return 0
         if self._settings.begin == "earliest":
             return firsts[0]
-        reader = LogReader(self._folder, firsts[-1])
+        reader = self._folder.log_reader(firsts[-1])
         while entries := reader.read():
             self._marks = _last_marks(entries, self._marks)
         return reader.next
@@ -123,8 +138,7 @@ class QueueEnumerator(Enumerator):
         """The entries that are there, as many as a window may have."""
         first = self._position if start is None else int(start["next"])
         if first != self._position:  # windows that were begun are void: they are read again
-            self._reader, self._position = LogReader(self._folder, first), first
-            self._waiting.clear()
+            self._begin_at(first)
         self._read_more()
         read: list[Entry] = []
         rows = size = 0
@@ -171,15 +185,20 @@ class QueueEnumerator(Enumerator):
         }
 
     def _read_more(self) -> None:
+        """Fill the entries that wait. Called by `advance`."""
         try:
-            while len(self._waiting) < _AHEAD and (entries := self._reader.read()):
+            while (
+                self._reader is not None
+                and len(self._waiting) < _AHEAD
+                and (entries := self._reader.read(_AT_ONCE))
+            ):
                 self._waiting.extend(entries)
         except LostError as lost:
             if self._settings.when_lost == "fail" or lost.first is None:
                 raise
             what = f"queue `{self._settings.path}`: entries {lost.number} to {lost.first - 1} were dropped"
             self._context.warn(f"{what} before `{self._context.operator}` has read them; they are left out")
-            self._reader = LogReader(self._folder, lost.first)
+            self._follow(lost.first)
 
     def committed(self, window_id: int, offset: Any) -> None:
         """Note the position; the thread registers it."""
@@ -189,20 +208,24 @@ class QueueEnumerator(Enumerator):
     def close(self) -> None:
         """Register the position, and stop looking."""
         self._stop.set()
+        if isinstance(self._reader, ReadAhead):
+            self._reader.end()
         if self._thread is not None:
             self._end_listening()
             self._thread.join()
             self._thread = None
-            self._register()
+            with contextlib.suppress(OSError):
+                if self._name in self._folder.readers_known():  # else it has another name now
+                    self._register()
 
     def _watch(self) -> None:
         """Look for entries of another process, and register the position."""
         looks = 0
         seen: Any = None
-        while not self._stop.wait(_LOOK_SECONDS):
+        while not self._stop.wait(self._folder.look_seconds):
             looks += 1
             try:
-                if (found := self._newest()) != seen:
+                if not self._folder.reads_ahead and (found := self._folder.newest()) != seen:
                     seen = found
                     self._context.wake()
                 if looks % _REGISTER_LOOKS == 0:
@@ -211,11 +234,6 @@ class QueueEnumerator(Enumerator):
                 _log.warning("queue `%s`: %s", self._settings.path, error)
                 self._stop.wait(1.0)
 
-    def _newest(self) -> tuple[int, int] | None:
-        """The last file of the log and its size."""
-        firsts = self._folder.logs()
-        return (firsts[-1], self._folder.log_file(firsts[-1]).stat().st_size) if firsts else None
-
     def _register(self) -> None:
         """Write how far the reader has committed, if that has changed, and that it is alive."""
         position, now = self._committed, self._context.clock.wall()
@@ -223,7 +241,7 @@ class QueueEnumerator(Enumerator):
         before = self._registered
         if before is None or before[0] != position or now - before[1] >= _SEEN_SECONDS:
             text = json.dumps({"next": position, "seen": now})
-            replace_file(self._folder.readers / f"{self._name}.json", text)
+            self._folder.register(self._name, text)
             self._registered = position, now
 
 

@@ -53,7 +53,8 @@ class Entry(NamedTuple):
     `total`: the rows of the queue up to the end of this entry. `end`: the writer's inputs have finished.
     `marks`: the watermark of each partition of the writer after the window, and whether that is idle. None:
     as in the entry before. Empty: it has no watermark. `controls`: the control tuples of the window, each
-    once: whether it comes at the end, and its pickled value as base64.
+    once: whether it comes at the end, and its pickled value as base64. `moved`: keys may be in other
+    partitions than in the entries before.
     """
 
     number: int
@@ -64,6 +65,7 @@ class Entry(NamedTuple):
     end: bool
     marks: tuple[Mark, ...] | None = None
     controls: tuple[tuple[bool, str], ...] = ()
+    moved: bool = False
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Entry:
@@ -80,16 +82,21 @@ class Entry(NamedTuple):
             end,
             None if marks is None else tuple((int(time), bool(idle)) for time, idle in marks),
             tuple((bool(at_end), str(value)) for at_end, value in controls),
+            bool(more[2]) if len(more) > 2 else False,  # noqa: PLR2004  the place
         )
 
     def packed(self) -> Sequence[Any]:
         """For JSON, without what it does not have at the end."""
-        return self if self.controls else self[:7] if self.marks is not None else self[:6]
+        length = 9 if self.moved else 8 if self.controls else 7 if self.marks is not None else 6
+        return self[:length]
 
     @property
     def begins(self) -> bool:
-        """A reader's window begins with it: a control tuple comes before its rows."""
-        return any(not at_end for at_end, _ in self.controls)
+        """A reader's window begins with it: a control tuple comes before its rows, or keys have moved.
+
+        In one window partitions of the reader do not wait for each other. So a key may not be in two of them.
+        """
+        return self.moved or any(not at_end for at_end, _ in self.controls)
 
     @property
     def closes(self) -> bool:
@@ -103,9 +110,17 @@ class Entry(NamedTuple):
 
 
 class QueueFolder:
-    """Where a queue's files lie."""
+    """Where a queue's files lie, on a disk; `ObjectFolder` is the same elsewhere."""
+
+    look_seconds = 0.01
+    """How often a reader looks for entries of another process."""
+    readers_look_seconds = 0.2
+    """How often the writer reads the readers' positions."""
+    reads_ahead = False
+    """Whether a reader's driver reads the log in a thread, since it would have to wait."""
 
     def __init__(self, path: str) -> None:
+        self.path = path
         self.root = Path(path)
         self.log = self.root / "log"
         self.segments = self.root / "segments"
@@ -138,6 +153,56 @@ class QueueFolder:
     def log_file(self, first: int) -> Path:
         """The file of the log that begins with this entry."""
         return self.log / f"{first:012d}.jsonl"
+
+    def log_reader(self, number: int) -> LogReader:
+        """Reads from this entry on."""
+        return LogReader(self, number)
+
+    def log_writer(self) -> LogWriter:
+        """Appends to the log. Raises OSError, RidgelineError."""
+        return LogWriter(self)
+
+    def segment_writer(self, partition: int) -> SegmentWriter:
+        """Writes the rows of a partition."""
+        return SegmentWriter(self, partition)
+
+    def segment_reader(self) -> SegmentReader:
+        """Reads rows."""
+        return SegmentReader(self)
+
+    def segment_names(self) -> list[str]:
+        """All segments that are there. Raises OSError."""
+        return [path.name for path in self.segments.iterdir()]
+
+    def remove_segments(self, names: Iterable[str]) -> None:
+        """Remove segments; those that are not there are passed over. Raises OSError."""
+        for name in names:
+            (self.segments / name).unlink(missing_ok=True)
+
+    def registration(self, reader: str) -> str:
+        """The file of a reader, for people."""
+        return str(self.readers / f"{reader}.json")
+
+    def readers_known(self) -> list[str]:
+        """The names of all readers that have registered. Raises OSError."""
+        return [path.stem for path in self.readers.glob("*.json")]
+
+    def registered(self, reader: str) -> str:
+        """The text that a reader has registered. Raises OSError."""
+        return (self.readers / f"{reader}.json").read_text("utf-8")
+
+    def register(self, reader: str, text: str) -> None:
+        """Say where a reader is. Raises OSError."""
+        replace_file(self.readers / f"{reader}.json", text)
+
+    def forget(self, reader: str) -> None:
+        """Remove what a reader has registered. Raises OSError."""
+        (self.readers / f"{reader}.json").unlink(missing_ok=True)
+
+    def newest(self) -> object:
+        """A value that differs once there are more entries; None if there are none. Raises OSError."""
+        firsts = self.logs()
+        return (firsts[-1], self.log_file(firsts[-1]).stat().st_size) if firsts else None
 
 
 def check_format(description: dict[str, Any], path: str) -> None:
@@ -245,7 +310,7 @@ class LogReader:
 class LostError(RidgelineError):
     """Entries were dropped before this reader has read them. `first`: the oldest that is there, if any."""
 
-    def __init__(self, root: Path, number: int, first: int | None) -> None:
+    def __init__(self, root: Path | str, number: int, first: int | None) -> None:
         there = "none is there" if first is None else f"the oldest that is there is entry {first}"
         super().__init__(
             f"queue `{root}` has no entry {number} any more, {there}: it was dropped, since it was not read "
@@ -254,7 +319,7 @@ class LostError(RidgelineError):
         self.number, self.first = number, first
 
 
-def damaged(path: Path, what: str) -> RidgelineError:
+def damaged(path: Path | str, what: str) -> RidgelineError:
     """The error for a file of a queue that is not as it was written."""
     return RidgelineError(f"`{path}` is damaged: {what}; restore the queue's folder from a copy")
 
@@ -337,8 +402,7 @@ class LogWriter:
         dropped = self.files.pop(first)
         self._unsynced.discard(self._folder.log_file(first))
         self._folder.log_file(first).unlink(missing_ok=True)
-        for segment in dropped.segments - self.segments:
-            (self._folder.segments / segment).unlink(missing_ok=True)
+        self._folder.remove_segments(dropped.segments - self.segments)
 
     @property
     def segments(self) -> set[str]:
@@ -371,6 +435,15 @@ class LogFile:
         )
 
 
+def as_stream(batches: Sequence[pa.RecordBatch]) -> pa.Buffer:
+    """Batches of one schema, at least one, as an Arrow stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    return sink.getvalue()
+
+
 class SegmentWriter:
     """Appends the rows of windows to segments of its own. For one partition."""
 
@@ -399,11 +472,7 @@ class SegmentWriter:
     def write(self, batches: Sequence[pa.RecordBatch]) -> Part:
         """Write the rows of a window, at least one batch; returns once they are durable. Raises OSError."""
         file = self._open()
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batches[0].schema) as stream:
-            for batch in batches:
-                stream.write_batch(batch)
-        data = sink.getvalue()
+        data = as_stream(batches)
         offset = self._size
         left = memoryview(data)
         while left:  # at `offset`: what a failed write has left is written over
@@ -428,6 +497,12 @@ class SegmentReader:
     def __init__(self, folder: QueueFolder) -> None:
         self._folder = folder
         self._files: dict[str, pa.MemoryMappedFile] = {}
+
+    def read_all(self, parts: Sequence[Part]) -> Iterator[tuple[Part, pa.RecordBatch]]:
+        """The batches of some parts, in order, as `read`."""
+        for part in parts:
+            for batch in self.read(part):
+                yield part, batch
 
     def read(self, part: Part) -> Iterator[pa.RecordBatch]:
         """The batches of a part, mapped from the file. Raises RidgelineError if it is damaged, OSError."""

@@ -12,7 +12,6 @@ import json
 import threading
 import uuid
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from rich.text import Text
@@ -21,13 +20,12 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.control import Control
 from ridgeline.api.times import EARLIEST, Mark
-from ridgeline.operators._queue_files import FORMAT, Entry, LogWriter, Part, QueueFolder, check_format
+from ridgeline.operators._queue_files import FORMAT, Entry, Part, QueueFolder, check_format
+from ridgeline.operators._queue_objects import folder_of
 from ridgeline.operators._window_output import write_failure
 
 _SYNC_ENTRIES = 32
 _SYNC_SECONDS = 1.0
-_LOOK_SECONDS = 0.2
-"""How often the readers' positions are read."""
 _FILES = 16
 """About so many files of the log share `keep` and `keep_bytes`: the least that is dropped is a share."""
 _LISTENERS: dict[str, set[Callable[[], None]]] = {}
@@ -114,7 +112,13 @@ class QueuePublisher(Publisher):
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._folder = QueueFolder(settings.path)
+        self._opened: QueueFolder | None = None
+
+    @property
+    def _folder(self) -> QueueFolder:
+        if self._opened is None:
+            self._opened = folder_of(self._settings.path)
+        return self._opened
 
     def place(self) -> str:
         """The folder."""
@@ -124,13 +128,15 @@ class QueuePublisher(Publisher):
         """Bring the log to the last committed window. Raises RidgelineError if it is of another run."""
         self._context = context
         self._full: str | None = None
+        self._moved = True
+        """Whether keys may be in other partitions than in the entries that were published."""
         self._looked = self._synced_at = context.clock.monotonic()
         try:
             self._folder.make()
             self._description = self._folder.description
             check_format(self._description, self._settings.path)
             context.check_owner()
-            self._log = LogWriter(self._folder)
+            self._log = self._folder.log_writer()
             if state is None or state["path"] != self._settings.path:
                 self._begin()
             else:
@@ -194,10 +200,10 @@ class QueuePublisher(Publisher):
     def _remove_strays(self) -> None:
         """Remove segments that no entry names: of attempts that were void."""
         named = self._log.segments | {part.segment for entry in self._recent for part in entry.parts}
-        for path in self._folder.segments.iterdir():
-            if path.name not in named:
-                self._context.check_owner()
-                path.unlink(missing_ok=True)
+        strays = [name for name in self._folder.segment_names() if name not in named]
+        if strays:
+            self._context.check_owner()
+            self._folder.remove_segments(strays)
 
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:
         """Make the entry of a window. Raises RidgelineError for rows of another schema than the queue's."""
@@ -218,7 +224,8 @@ class QueuePublisher(Publisher):
             now = self._context.clock.wall()
             new = marks if marks != known else None
             packed = tuple((one.at_end, base64.b64encode(one.value).decode()) for one in controls.values())
-            self._staged.append(Entry(number, window_id, now, total + rows, parts, ends, new, packed))
+            moved = self._moved and not any(entry.moved for entry in self._staged)
+            self._staged.append(Entry(number, window_id, now, total + rows, parts, ends, new, packed, moved))
             number += 1
         try:
             self._sync_if_due()
@@ -260,10 +267,15 @@ class QueuePublisher(Publisher):
             self._staged = [entry for entry in self._staged if entry.window > window_id]
             self._append(due)
             self._recent += due
+            self._moved = self._moved and not any(entry.moved for entry in due)
             self._marks = next((one.marks for one in reversed(due) if one.marks is not None), self._marks)
             _notify(self._settings.path)
-        if self._context.clock.monotonic() - self._looked >= _LOOK_SECONDS:
+        if self._look_is_due:
             self._look()
+
+    @property
+    def _look_is_due(self) -> bool:
+        return self._context.clock.monotonic() - self._looked >= self._folder.readers_look_seconds
 
     def _append(self, entries: Sequence[Entry]) -> None:
         settings = self._settings
@@ -271,6 +283,10 @@ class QueuePublisher(Publisher):
             self._log.append(entries, settings.keep_bytes // _FILES, settings.keep / _FILES)
         except OSError as error:
             raise self._failure(error) from error
+
+    def plan_changed(self) -> None:
+        """Keys may be in other partitions from the next window on."""
+        self._moved = True
 
     def rewind(self, window_id: int, state: Any, at: int) -> Any:
         """Refuse to take entries back: readers may have them. Raises RidgelineError."""
@@ -290,7 +306,7 @@ class QueuePublisher(Publisher):
     @property
     def full(self) -> str | None:
         """Why no window may begin: a reader has not read what would have to be dropped."""
-        if self._full is not None and self._context.clock.monotonic() - self._looked >= _LOOK_SECONDS:
+        if self._full is not None and self._look_is_due:
             self._look()
         return self._full
 
@@ -306,15 +322,16 @@ class QueuePublisher(Publisher):
     def _readers(self) -> list[ReaderPosition]:
         """All readers that have registered, the slowest first."""
         found = []
-        for path in self._folder.readers.glob("*.json"):
+        for name in self._folder.readers_known():
             try:
-                said = json.loads(path.read_text("utf-8"))
-                found.append(ReaderPosition(path.stem, int(said["next"]), float(said["seen"])))
+                said = json.loads(self._folder.registered(name))
+                found.append(ReaderPosition(name, int(said["next"]), float(said["seen"])))
             except FileNotFoundError:
                 continue
             except (ValueError, LookupError, TypeError) as error:
+                path = self._folder.registration(name)
                 self._warn(f"queue `{self._settings.path}`: `{path}` is damaged ({error})")
-                found.append(ReaderPosition(path.stem, 0, 0.0))
+                found.append(ReaderPosition(name, 0, 0.0))
         return sorted(found, key=lambda one: one.next)
 
     def _drop(self, readers: Sequence[ReaderPosition]) -> str | None:
@@ -351,7 +368,7 @@ class QueuePublisher(Publisher):
     def _reason(self, reader: ReaderPosition, late: float) -> str:
         settings = self._settings
         seen = max(0.0, self._context.clock.wall() - reader.seen)
-        path = Path(settings.path) / "readers" / f"{reader.name}.json"
+        path = self._folder.registration(reader.name)
         return (
             f"queue `{settings.path}` is full: reader `{reader.name}` has {self._log.next - reader.next} "
             f"entries before it, {late:.0f} s of them, and was alive {seen:.0f} s ago; start it, raise "

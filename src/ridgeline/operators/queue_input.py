@@ -21,9 +21,9 @@ from ridgeline.api.push_input import PushInput
 from ridgeline.api.support.control import Control
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.support.emitting import Emits
-from ridgeline.api.support.files import is_local, local_path
 from ridgeline.operators._queue_enumerator import QueueEnumerator, Settings
-from ridgeline.operators._queue_files import Entry, LogReader, Part, QueueFolder, SegmentReader
+from ridgeline.operators._queue_files import Entry, Part, QueueFolder
+from ridgeline.operators._queue_objects import folder_of, settled_path
 from ridgeline.operators._queue_rows import divided_times
 from ridgeline.operators._queue_trust import CONTROLS, OBJECTS, QueueTrust
 
@@ -36,18 +36,18 @@ class _Place:
     def __init__(self, folder: QueueFolder, trust: QueueTrust) -> None:
         self.folder = folder
         self.trust = trust
-        self._log = LogReader(folder, 0)
-        self.segments = SegmentReader(folder)
+        self._log = folder.log_reader(0)
+        self.segments = folder.segment_reader()
         self.attempt: tuple[int, str] | None = None
 
     def entries(self, first: int, end: int) -> list[Entry]:
         """The entries from `first` up to, and without, `end`. Raises RidgelineError if they are not there."""
         if self._log.next != first:
-            self._log = LogReader(self.folder, first)
+            self._log = self.folder.log_reader(first)
         found: list[Entry] = []
         while self._log.next < end:
             if not (more := self._log.read(end - self._log.next)):
-                msg = f"queue `{self.folder.root}`: entry {self._log.next} is not there, though the driver "
+                msg = f"queue `{self.folder.path}`: entry {self._log.next} is not there, though the driver "
                 msg += "has read it; `path` must be a folder that all hosts share"
                 raise RidgelineError(msg)
             found += more
@@ -117,8 +117,8 @@ class QueueInput(PushInput, Emits[T]):
 
     def _schema_of_queue(self) -> Any:
         """The columns of the rows, or `object`; None if there are none yet."""
-        with contextlib.suppress(OSError, ValueError):
-            text = QueueFolder(local_path(str(self.path))).description.get("schema")
+        with contextlib.suppress(OSError, ValueError, RidgelineError):
+            text = folder_of(str(self.path)).description.get("schema")
             if text:
                 found = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
                 return object if found.equals(PICKLED, check_metadata=True) else found
@@ -131,16 +131,14 @@ class QueueInput(PushInput, Emits[T]):
             faults.append(
                 ("lateness", self.lateness, "needs `timestamp`, the column with the records' times")
             )
-        if not is_local(str(self.path)):
-            faults.append(("path", self.path, "must be a folder on a disk that all hosts share"))
-        elif self.schema is None and self._schema_of_queue() is None:
+        if self.schema is None and self._schema_of_queue() is None:
             rule = "is not known, since nothing was written to the queue yet; give the type of its rows"
             faults.append(("schema", None, rule))
         return faults
 
     def settle_properties(self) -> None:
         """Make a relative path absolute."""
-        self.path = local_path(str(self.path))
+        self.path = settled_path(self.path)
 
     def timestamp_of(self, port: str) -> str | None:
         """The column that `timestamp` names."""
@@ -160,7 +158,7 @@ class QueueInput(PushInput, Emits[T]):
 
     def setup(self, context: OperatorContext) -> None:
         """Files are opened when rows are read."""
-        self._place = _Place(QueueFolder(str(self.path)), QueueTrust(str(self.path), context.staging))
+        self._place = _Place(folder_of(str(self.path)), QueueTrust(str(self.path), context.staging))
 
     def teardown(self) -> None:
         """Close the files."""
@@ -182,11 +180,14 @@ class QueueInput(PushInput, Emits[T]):
             return
         entries = self._place.entries(offsets.end["first"], offsets.end["next"])
         self._pass_on_controls(entries)
-        for entry in entries:
-            for part in entry.parts:
-                if part.partition % self.context.partitions == self.context.partition:
-                    for batch in self._place.segments.read(part):
-                        self._emit(batch, part)
+        own = [
+            part
+            for entry in entries
+            for part in entry.parts
+            if part.partition % self.context.partitions == self.context.partition
+        ]
+        for part, batch in self._place.segments.read_all(own):
+            self._emit(batch, part)
         if offsets.end["ended"]:
             self.finish()
 

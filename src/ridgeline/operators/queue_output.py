@@ -14,9 +14,8 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.ports import InputPort
 from ridgeline.api.support.control import Control
 from ridgeline.api.support.duration import duration_faults, parse_duration
-from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.times import Mark
-from ridgeline.operators._queue_files import QueueFolder, SegmentWriter
+from ridgeline.operators._queue_objects import folder_of, settled_path
 from ridgeline.operators._queue_publisher import QueuePublisher, Settings, Written
 from ridgeline.operators._queue_rows import plain_schema, united, with_times
 from ridgeline.operators._queue_trust import CONTROLS, OBJECTS, QueueTrust
@@ -45,10 +44,10 @@ class _Said:
 class QueueOutput(WindowOutput):
     """Write the stream into a durable queue, from which other applications read it, each exactly once.
 
-    `path` is a folder of the queue's own, on a disk that all hosts share. A relative one is below the folder
-    in which the command runs. `QueueInput` of another application reads it, at its own pace, window by window
-    once they are committed here. A reader that is slow, that fails or is stopped does not hold this
-    application up until the queue is full.
+    `path` is a folder of the queue's own, on a disk that all hosts share, on an object store or HDFS
+    (`s3a://...`, `hdfs://...`). A relative one is below the folder in which the command runs. `QueueInput`
+    of another application reads it, at its own pace, window by window once they are committed here. A reader
+    that is slow, that fails or is stopped does not hold this application up until the queue is full.
 
     Rows stay for `keep` (seconds, or "1h") and up to `keep_bytes`, whether they were read or not. Beyond
     that they are dropped, if all readers have read them. If one has not, `when_full` decides. `wait` lets no
@@ -111,20 +110,16 @@ class QueueOutput(WindowOutput):
         self._hand_over(control=control)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a `keep` that is no time, and a `path` that is not on a disk."""
-        faults = duration_faults(self, "keep")
-        if not is_local(str(self.path)):
-            rule = "must be a folder on a disk that all hosts share: a queue appends to its files"
-            faults.append(("path", self.path, rule))
-        return faults
+        """Refuse a `keep` that is no time."""
+        return duration_faults(self, "keep")
 
     def settle_properties(self) -> None:
         """Make a relative path absolute."""
-        self.path = local_path(str(self.path))
+        self.path = settled_path(self.path)
 
     def setup(self, context: OperatorContext) -> None:
         """A segment is opened when there are rows."""
-        self._segment = SegmentWriter(QueueFolder(str(self.path)), context.partition)
+        self._segment = folder_of(str(self.path)).segment_writer(context.partition)
         self._said = _Said()
         self._trust = QueueTrust(str(self.path), context.staging)
         context.engine.on_control = self._take_control

@@ -151,6 +151,8 @@ class Outputs:
         for name in closed:
             self._visible.pop(name, None)
         self._take(plan, found)
+        for name, publisher in stay.items():
+            self._call(name, "plan_changed", committed, publisher.plan_changed)
 
     def _staying(self, plan: Plan) -> dict[str, Publisher]:
         """The publishers of operators that are the same in another plan."""

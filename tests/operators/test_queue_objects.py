@@ -1,0 +1,209 @@
+"""Durable queues on an object store: an S3 that answers as S3 does (moto)."""
+
+import json
+import threading
+import uuid
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ridgeline import RidgelineError
+from ridgeline.api.support.files import resolve, use_s3
+from ridgeline.operators import _queue_objects
+from ridgeline.operators._queue_objects import ObjectLogReader, folder_of
+from ridgeline.testing import Faults, SteppingClock, run_local
+from support.operators.queues import orders, read_all, reader, writer
+
+
+@pytest.fixture(scope="module")
+def server():
+    """The addresses of all requests so far, to an S3 of its own that `s3a:` leads to."""
+    from support.s3.server import s3_server
+
+    asked = []
+    served = s3_server(asked.append)
+    serving = threading.Thread(target=served.serve_forever)
+    serving.start()
+    use_s3(
+        {
+            "access_key": "testing",
+            "secret_key": "testing",
+            "endpoint_override": f"127.0.0.1:{served.port}",
+            "scheme": "http",
+            "region": "us-east-1",
+            "allow_bucket_creation": True,
+        }
+    )
+    try:
+        resolve("s3a://rows")[0].create_dir("rows")
+        yield asked
+    finally:
+        use_s3({})
+        served.shutdown()
+        serving.join()
+        served.server_close()
+
+
+@pytest.fixture
+def path(server):
+    return f"s3a://rows/{uuid.uuid4().hex}"
+
+
+def names(path, folder):
+    return folder_of(path).names(folder)
+
+
+@pytest.mark.parametrize(("written_by", "read_by"), [(1, 1), (3, 2), (2, 5)])
+def test_every_tuple_once_and_in_the_order_of_its_key(tmp_path, path, written_by, read_by):
+    rows = orders(6)
+    run_local(writer(path, rows, written_by))
+
+    assert sorted(read_all(path, tmp_path / "reader", read_by)) == sorted(rows)
+
+
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32))
+def test_stops_kills_and_other_partitions_on_both_sides(tmp_path, path, seed):
+    random = Random(seed)
+    name = uuid.uuid4().hex
+    folder, path = tmp_path / name, f"{path}/{name}"
+    rows = orders(12)
+    found, ended = [], False
+    while not ended:
+        kinds = ("exception", "kill", "repeat", "restart")
+        run_local(
+            writer(path, rows, random.choice([1, 2, 3])),
+            checkpoint=folder / "writer",
+            windows=random.randrange(1, 6),
+            faults=Faults(seed=random.randrange(2**32), rate=0.05, kinds=kinds),
+            interleave=random.choice([None, random.randrange(1000)]),
+        )
+        read = run_local(
+            reader(path, random.choice([1, 2, 3])),
+            checkpoint=folder / "reader",
+            windows=random.randrange(1, 6),
+            faults=Faults(seed=random.randrange(2**32), rate=0.05, kinds=kinds),
+            interleave=random.choice([None, random.randrange(1000)]),
+        )
+        found += read.collected("sink")
+        ended = len(found) >= len(rows)
+
+    assert sorted(found) == sorted(rows)
+
+
+def test_a_reader_takes_what_comes_while_it_runs(tmp_path, path):
+    rows = orders(6)
+    run_local(writer(path, rows), checkpoint=tmp_path / "writer", windows=1)
+    found = []
+    beside = threading.Thread(target=lambda: found.extend(read_all(path, tmp_path / "reader")))
+    beside.start()
+    run_local(writer(path, rows), checkpoint=tmp_path / "writer")
+    beside.join(60)
+
+    assert sorted(found) == sorted(rows)
+
+
+@pytest.fixture
+def small_bundles(monkeypatch):
+    monkeypatch.setattr(_queue_objects, "_BUNDLE_ENTRIES", 8)
+
+
+def test_many_entries_become_one_object_and_are_read_by_number(tmp_path, path, server, small_bundles):
+    rows = orders(50)
+    run_local(writer(path, rows), checkpoint=tmp_path / "writer", windows=40)
+    del server[:]
+    found = run_local(reader(path), checkpoint=tmp_path / "reader", windows=2).collected("sink")
+    run_local(writer(path, rows), checkpoint=tmp_path / "writer")
+    found += read_all(path, tmp_path / "reader")
+
+    assert sorted(found) == sorted(rows)
+    assert [name for name in names(path, "log") if name.endswith(".jsonl")][1] == "000000000008.jsonl"
+
+
+def test_one_that_waits_lists_seldom(tmp_path, path, server, small_bundles):
+    run_local(writer(path, orders(20)), checkpoint=tmp_path / "writer", windows=20)
+    log = ObjectLogReader(folder_of(path), 0)
+    while log.next < 20:
+        log.read()
+    del server[:]
+    for _ in range(50):
+        assert log.read() == []
+
+    assert sum("list-type" in line for line in server) <= 1
+
+
+def test_entries_without_their_bundle_are_read_and_strays_go(tmp_path, path, small_bundles):
+    rows = orders(30)
+    app = writer(path, rows)
+    run_local(app, checkpoint=tmp_path / "writer", windows=20)
+    folder = folder_of(path)
+    folder.put("log/000000000003.entry", b"half an en")  # of a driver that has died before it was removed
+    folder.put("segments/p0-stray.segment", b"rows")
+    run_local(app, checkpoint=tmp_path / "writer")
+
+    assert "000000000003.entry" not in names(path, "log")
+    assert "p0-stray.segment" not in names(path, "segments")
+    assert sorted(read_all(path, tmp_path / "reader")) == sorted(rows)
+
+
+def test_an_entry_that_the_driver_could_not_write_is_written_by_the_next(tmp_path, path):
+    rows = orders(6)
+    run_local(writer(path, rows), checkpoint=tmp_path / "writer", windows=4)
+    folder_of(path).remove(["log/000000000003.entry"])
+    run_local(writer(path, rows), checkpoint=tmp_path / "writer")
+
+    assert sorted(read_all(path, tmp_path / "reader")) == sorted(rows)
+
+
+def drop_old(tmp_path, path, rows, **properties):
+    app, clock = writer(path, rows, keep="40s", **properties), SteppingClock()
+    run_local(app, checkpoint=tmp_path / "writer", windows=3, clock=clock)
+    run_local(reader(path), checkpoint=tmp_path / "reader", windows=2)
+    run_local(app, checkpoint=tmp_path / "writer", windows=40, clock=clock)
+    clock.advance(100)
+    run_local(app, checkpoint=tmp_path / "writer", windows=40, clock=clock)
+
+
+def test_what_is_old_is_dropped_with_its_rows(tmp_path, path, small_bundles):
+    drop_old(tmp_path, path, orders(200, customers=1), when_full="drop")
+    folder = folder_of(path)
+    firsts = folder.logs()
+
+    assert firsts[0] > 0
+    assert len(names(path, "segments")) < 60
+    with pytest.raises(RidgelineError, match=r"has no entry 3 any more.*set `when_lost` to `skip`"):
+        run_local(reader(path), checkpoint=tmp_path / "reader", windows=20)
+
+
+def test_a_second_writer_stops_the_first(tmp_path, path):
+    app = writer(path, orders(6))
+    run_local(app, checkpoint=tmp_path / "writer", windows=2)
+    run_local(writer(path, orders(2)))
+
+    with pytest.raises(RidgelineError, match=r"does not write to queue .* any more: `queue` of `shop` does"):
+        run_local(app, checkpoint=tmp_path / "writer")
+
+
+def test_a_damaged_object_is_named(tmp_path, path):
+    run_local(writer(path, orders(2)))
+    name = names(path, "segments")[0]
+    folder_of(path).put(f"segments/{name}", b"rows")
+
+    with pytest.raises(RidgelineError, match=f"`{path}/segments/{name}` is damaged: it has 4 bytes"):
+        read_all(path, tmp_path / "reader")
+
+
+def test_a_reader_registers(tmp_path, path):
+    run_local(writer(path, orders(2)))
+    read_all(path, tmp_path / "reader")
+    [name] = names(path, "readers")
+
+    assert name.startswith("board.queue-")
+    assert json.loads(folder_of(path).registered(name.removesuffix(".json")))["next"] == 2
+
+
+def test_no_queue_there(path):
+    with pytest.raises(RidgelineError, match=r"there is no queue in .*; start the application that writes"):
+        run_local(reader(path))
