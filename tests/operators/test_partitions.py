@@ -27,6 +27,7 @@ from ridgeline import (
 from ridgeline.api.operator import operator_type
 from ridgeline.operators import (
     AsOfJoin,
+    AsyncMap,
     Branch,
     Cast,
     ConsolidatorKeyVal,
@@ -95,6 +96,10 @@ START = datetime(2026, 3, 29, tzinfo=UTC)
 COUNTS = {"count": aggregate.count(), "sum": aggregate.sum("value"), "most": aggregate.max("value")}
 
 
+async def same(pair: Pair) -> Pair:
+    return pair
+
+
 def windowed(windows: Any) -> Case:
     return Case(lambda: Windowed(windows, key="key", values=COUNTS), "output", "input", timed=True)
 
@@ -131,6 +136,7 @@ CASES = {
     "split": Case(lambda: Split("value > 0"), "others", "input", of_parts=True),
     "branched": Case(lambda: Branch({"a": "value > 5", "b": "value > 0"}), "b", "input", of_parts=True),
     "transformed": Case(lambda: Transform(lambda frame: frame.head(99)), "output", "input", of_parts=True),
+    "awaited": Case(lambda: AsyncMap(same, schema=Pair), "output", of_parts=True),
     "united": Case(lambda: Union(1), "output", "input_1", of_parts=True),
     "mapped": Case(
         lambda: Map(function=lambda pair: Pair(pair.key, -pair.value), schema=Pair), "output", of_parts=True

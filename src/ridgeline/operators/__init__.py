@@ -16,6 +16,7 @@ from ridgeline.operators._windows import (
     tumbling,
 )
 from ridgeline.operators.as_of_join import AsOfJoin
+from ridgeline.operators.async_map import AsyncMap
 from ridgeline.operators.bucket_test import BucketCounts, BucketDifference, BucketTest
 from ridgeline.operators.console_output import ConsoleOutput
 from ridgeline.operators.consolidator_key_val import ConsolidatorKeyVal
@@ -60,6 +61,7 @@ from ridgeline.operators.within_join import WithinJoin
 
 __all__ = [
     "AsOfJoin",
+    "AsyncMap",
     "Branch",
     "BucketCounts",
     "BucketDifference",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from typing_extensions import TypeVar
@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 from ridgeline.api import Application, Module, Operator, OperatorAttributes, RidgelineError, SchemaType
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.results import returned
-from ridgeline.operators import ConsoleOutput, FlatMap, Map, Union
+from ridgeline.operators import AsyncMap, ConsoleOutput, FlatMap, Map, Union
 from ridgeline.streams.connecting import (
     Sink,
     Source,
@@ -118,6 +118,36 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], Generic[T_co]):
         made: Any = schema if schema is not None else returned(function, many=True)
         given: dict[str, Any] = {} if made is None else {"schema": made}
         return self._step(name, with_remedy(FlatMap(function, **given)), "data", "output", attributes)
+
+    def enrich(
+        self,
+        name: str,
+        function: Callable[[T_co], Awaitable[Made]],
+        schema: SchemaType[Made] | None = None,
+        *,
+        concurrency: int = 16,
+        ordered: bool = True,
+        timeout: float | str | None = None,
+        retries: int = 0,
+        back_off: float | str = 0.1,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[Made]:
+        """Turn each tuple into what an `async def` function returns, up to `concurrency` of them at once.
+
+        `schema`: as of `map`. See `ridgeline.operators.AsyncMap` for all others.
+        """
+        made: Any = schema if schema is not None else returned(function)
+        given: dict[str, Any] = {} if made is None else {"schema": made}
+        operator = AsyncMap(
+            function,
+            concurrency=concurrency,
+            ordered=ordered,
+            timeout=timeout,
+            retries=retries,
+            back_off=back_off,
+            **given,
+        )
+        return self._step(name, with_remedy(operator), "data", "output", attributes)
 
     # Any operator -------------------------------------------------------------------------------------------
 

@@ -1,0 +1,202 @@
+"""Functions that wait: many at once, each result once, in the window and at the time of its tuple."""
+
+import asyncio
+import functools
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pytest
+
+from ridgeline import Application, OperatorError, ValidationError
+from ridgeline.operators import Windowed, aggregate, tumbling
+from ridgeline.plan.validation import validate
+from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+
+
+class Number(NamedTuple):
+    value: int
+
+
+class Timed(NamedTuple):
+    value: int
+    time: datetime
+
+
+class Square(NamedTuple):
+    value: int
+    square: int
+
+
+NUMBERS = [Number(n) for n in range(40)]
+
+
+def application(function: Any, items: Any = NUMBERS, **options: Any) -> Application:
+    attributes = {name: options.pop(name) for name in ("partitions", "on_error") if name in options}
+    app = Application("squares")
+    numbers = app.read("numbers", ListInput(Number, items))
+    numbers.enrich("square", function, Square, **options, **attributes).write("sink", CollectorSink(Square))
+    return app
+
+
+async def square(number: Number) -> Square:
+    await asyncio.sleep(0)
+    return Square(number.value, number.value**2)
+
+
+SQUARES = [Square(n, n * n) for n in range(40)]
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+@pytest.mark.parametrize("concurrency", [1, 3, 100])
+def test_each_tuple_becomes_one(partitions: int, concurrency: int) -> None:
+    items = [item for n in NUMBERS for item in ([n, END_WINDOW] if n.value % 7 == 0 else [n])]
+    app = application(square, items, partitions=partitions, concurrency=concurrency)
+    found = run_local(app).collected("sink")
+    assert sorted(found) == SQUARES
+    if partitions == 1:
+        assert found == SQUARES
+
+
+@pytest.mark.parametrize("concurrency", [1, 4, 40])
+def test_so_many_calls_run_at_once_and_no_more(concurrency: int) -> None:
+    running, most = [0], [0]
+
+    async def watched(number: Number) -> Square:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        await asyncio.sleep(0)
+        running[0] -= 1
+        return Square(number.value, number.value**2)
+
+    assert run_local(application(watched, concurrency=concurrency)).collected("sink") == SQUARES
+    assert most == [concurrency]
+
+
+def test_results_come_in_order_or_as_they_are_ready() -> None:
+    async def last_first(number: Number) -> Square:
+        for _ in range(40 - number.value):
+            await asyncio.sleep(0)
+        return Square(number.value, number.value**2)
+
+    assert run_local(application(last_first, concurrency=40)).collected("sink") == SQUARES
+    found = run_local(application(last_first, concurrency=40, ordered=False)).collected("sink")
+    assert found == SQUARES[::-1]
+
+
+def test_a_window_that_runs_again_gives_each_result_once() -> None:
+    items = [*NUMBERS[:10], END_WINDOW, *NUMBERS[10:20], ABORT, END_WINDOW, *NUMBERS[20:]]
+    run = run_local(application(square, items, concurrency=8))
+    assert run.collected("sink") == SQUARES
+    assert run.retries
+
+
+def test_a_failed_call_is_made_again() -> None:
+    calls: Counter[int] = Counter()
+
+    async def shaky(number: Number) -> Square:
+        calls[number.value] += 1
+        if calls[number.value] <= number.value % 3:
+            raise ConnectionError
+        return Square(number.value, number.value**2)
+
+    assert run_local(application(shaky, retries=2, back_off=0)).collected("sink") == SQUARES
+    assert calls == Counter({n: n % 3 + 1 for n in range(40)})
+
+
+def test_without_further_attempts_it_is_an_error_of_the_operator() -> None:
+    async def broken(number: Number) -> Square:
+        raise ConnectionError(number.value)
+
+    with pytest.raises(OperatorError, match=r"`square` .*ConnectionError: 0"):
+        run_local(application(broken, NUMBERS[:1], retries=1, back_off=0))
+
+
+def test_a_call_that_takes_too_long_is_cancelled() -> None:
+    cancelled: list[int] = []
+
+    async def forever(number: Number) -> Square:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.append(number.value)
+        raise AssertionError
+
+    with pytest.raises(OperatorError, match="TimeoutError"):
+        run_local(application(forever, NUMBERS[:2], timeout="10ms"))
+    assert set(cancelled) == {0, 1}
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_failed_tuples_become_dead_letters_and_no_call_is_made_twice(partitions: int) -> None:
+    calls: Counter[int] = Counter()
+
+    async def some(number: Number) -> Square:
+        calls[number.value] += 1
+        await asyncio.sleep(0)
+        if number.value % 5 == 0:
+            raise LookupError(number.value)
+        return Square(number.value, number.value**2)
+
+    app = application(some, on_error="SKIP", partitions=partitions)
+    app.dead_letters(CollectorSink())
+    run = run_local(app)
+    assert sorted(run.collected("sink")) == [one for one in SQUARES if one.value % 5]
+    assert len(run.collected("dead_letters")) == 8
+    assert calls == Counter(range(40))
+
+
+def test_results_have_the_times_of_their_tuples() -> None:
+    async def value(timed: Timed) -> Number:
+        for _ in range(10 - timed.value):
+            await asyncio.sleep(0)
+        return Number(timed.value)
+
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    items = [Timed(n, start + timedelta(seconds=20 * n)) for n in range(10)]
+    app = Application("times")
+    values = app.read("timed", ListInput(Timed, items, "time", lateness="0s")).enrich(
+        "value", value, ordered=False
+    )
+    counts = {"start": aggregate.window_start(), "sum": aggregate.sum("value")}
+    values.process("sums", Windowed(tumbling("1m"), values=counts, key="value")).write(
+        "sink", CollectorSink()
+    )
+    found = {row["sum"]: row["start"] for row in run_local(app).collected("sink")}
+    assert found == {n: start + timedelta(minutes=n // 3) for n in range(10)}
+
+
+def test_objects_go_in_and_out() -> None:
+    async def double(value: Any) -> Any:
+        return [value, value]
+
+    app = Application("objects")
+    app.read("in", ListInput(object, ["a", None])).enrich("double", double, object).write(
+        "sink", CollectorSink()
+    )
+    assert run_local(app).collected("sink") == [["a", "a"], [None, None]]
+
+
+def plain(number: Number) -> Square:
+    return Square(number.value, 0)
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "text"),
+    [
+        (plain, {}, "must be an `async def`; `map` takes other functions"),
+        (square, {"timeout": "soon"}, "square.timeout"),
+        (square, {"timeout": 0}, "must be more than 0"),
+        (square, {"back_off": "x"}, "square.back_off"),
+        (square, {"concurrency": 0}, "square.concurrency"),
+    ],
+)
+def test_faults(function: Any, options: Any, text: str) -> None:
+    with pytest.raises(ValidationError, match=text):
+        validate(application(function, **options))
+
+
+def test_a_callable_that_returns_no_awaitable_is_an_error_with_the_remedy() -> None:
+    with pytest.raises(OperatorError, match="returned a Square, which cannot be awaited"):
+        run_local(application(lambda number: Square(number.value, 0)))
+    assert run_local(application(functools.partial(square))).collected("sink") == SQUARES
