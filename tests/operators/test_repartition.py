@@ -19,12 +19,14 @@ from ridgeline.operators import (
     ConsolidatorKeyVal,
     Deduplicate,
     Delay,
+    Detect,
     LatestByKey,
     RangeKeyVal,
     RoundRobinHashMap,
     Running,
     Sampler,
     SimpleMovingAverage,
+    Sort,
     SumKeyVal,
     TableJoin,
     TopN,
@@ -33,6 +35,7 @@ from ridgeline.operators import (
     WithinJoin,
     aggregate,
     global_window,
+    hysteresis,
     rolling,
     session,
     sliding,
@@ -391,6 +394,18 @@ def timed_rows() -> list[tuple[int, tuple[Any, ...]]]:
     ]
 
 
+def crossings() -> list[tuple[Any, ...]]:
+    high: set[str] = set()
+    found = []
+    for _, (key, _, value, time) in timed_rows():
+        if value > 10 and key not in high:
+            high.add(key)
+            found.append((key, "above", time))
+        elif value < 0:
+            high.discard(key)
+    return found
+
+
 CASES: dict[str, tuple[Any, str, str, dict[str, Any], Any]] = {
     "sum": (SumKeyVal, "data", "sum", {}, each_window(sums)),
     "cumulative_sum": (lambda: SumKeyVal(cumulative=True), "data", "sum", {}, lambda: summed(WINDOWS)),
@@ -448,6 +463,14 @@ CASES: dict[str, tuple[Any, str, str, dict[str, Any], Any]] = {
     "within_join": (lambda: WithinJoin("key", "1s"), "left", "output", {}, pairs_within(1)),
     "window_join": (lambda: WindowJoin("key", tumbling("3s")), "left", "output", {}, pairs_in_windows(3)),
     "as_of_join": (lambda: AsOfJoin("key", "0s", how="inner"), "left", "output", {}, pairs_as_of),
+    "detected": (
+        lambda: Detect(hysteresis("value", above=10, below=0), "key"),
+        "input",
+        "output",
+        {},
+        crossings,
+    ),
+    "sorted": (lambda: Sort("key"), "input", "output", {}, lambda: [row for _, row in timed_rows()]),
     "sliding_sum": (SumKeyVal, "data", "sum", SLIDING, slid(sums, 4)),
     "sliding_range": (lambda: RangeKeyVal(schema=Range), "data", "range", SLIDING, slid(ranges, 4)),
     "sliding_top": (lambda: TopN(by="value", size=3), "data", "top", SLIDING, slid(best, 4)),
@@ -468,7 +491,9 @@ def application(name: str, partitions: int) -> Application:
     make, entry, leaving, attributes, _ = CASES[name]
     app = Application("moved", window="1s")
     made = make()
-    timed = isinstance(made, (Windowed, AsOfJoin, WindowJoin, WithinJoin)) or vars(made).get("within")
+    timed = isinstance(made, (Windowed, AsOfJoin, Detect, Sort, WindowJoin, WithinJoin)) or vars(made).get(
+        "within"
+    )
     source = app.add_operator("source", records() if timed else pairs())
     one = app.add_operator("one", made, partitions=partitions, **attributes)
     sink = app.add_operator("sink", CollectorSink())

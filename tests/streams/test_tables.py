@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import pytest
 
-from ridgeline import Application, RidgelineError, Stream, ValidationError
-from ridgeline.operators import Deduplicate, LatestByKey, TableJoin, tumbling
+from ridgeline import (
+    Application,
+    InputPort,
+    Operator,
+    OutputPort,
+    RidgelineError,
+    Stream,
+    ValidationError,
+)
+from ridgeline.operators import Deduplicate, LatestByKey, TableJoin, rate, tumbling
 from ridgeline.plan import validation
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.show.text import describe
@@ -99,6 +108,40 @@ def test_joins_of_two_streams_by_their_times() -> None:
     run = run_local(app)
     found = {name: sorted(row["id"] for row in run.collected(f"{name}_sink")) for name in pairs}
     assert found == {"within": [1] * 4 + [2, 3], "window": [1] * 4 + [2, 3], "as_of": [1, 1, 2, 3]}
+
+
+class Alert(NamedTuple):
+    customer: str
+    what: str
+    since: datetime
+
+
+class Odd(Operator):
+    """An operator of one's own beside patterns."""
+
+    orders = InputPort(Order, key="customer")
+    odd = OutputPort(Alert)
+
+    @orders.process
+    def look(self, order: Order) -> None:
+        if order.id % 2:
+            self.odd.emit(Alert(order.customer, "odd", order.time))
+
+
+def test_patterns_unite_with_operators_of_ones_own() -> None:
+    app = Application("shop")
+    stream = app.read("orders", orders()).sort_within("sorted", key="customer", partitions=2)
+    many = stream.group_by("customer").detect("many", rate(2, within="1s"), partitions=2)
+    odd = stream.process("odd", Odd())
+    many.union("alerts", odd).write("sink", CollectorSink(Alert))
+    found = Counter(alert.what for alert in run_local(app).collected("sink"))
+    assert found == {"rate": 1, "odd": 3}
+
+
+def test_top() -> None:
+    app = Application("shop")
+    app.read("orders", orders()).top("largest", 2, by="id").write("sink", CollectorSink(Order))
+    assert [order.id for order in run_local(app).collected("sink")] == [3, 2]
 
 
 Stream_ = Stream[Any]

@@ -22,6 +22,7 @@ from ridgeline.operators.console_output import ConsoleOutput
 from ridgeline.operators.consolidator_key_val import ConsolidatorKeyVal
 from ridgeline.operators.deduplicate import Deduplicate
 from ridgeline.operators.delay import Delay
+from ridgeline.operators.detect import Detect
 from ridgeline.operators.file_output import FileOutput
 from ridgeline.operators.file_replay_input import FileReplayInput
 from ridgeline.operators.filter import Filter
@@ -40,6 +41,16 @@ from ridgeline.operators.frames import (
 )
 from ridgeline.operators.latest_by_key import LatestByKey
 from ridgeline.operators.map import Map
+from ridgeline.operators.patterns import (
+    absence,
+    burst,
+    change_point,
+    ewma,
+    hysteresis,
+    rate,
+    sequence,
+    zscore,
+)
 from ridgeline.operators.queue_input import QueueInput
 from ridgeline.operators.queue_output import QueueOutput
 from ridgeline.operators.random_event_generator import RandomEventGenerator, RandomInteger
@@ -48,6 +59,7 @@ from ridgeline.operators.round_robin_hash_map import RoundRobinHashMap
 from ridgeline.operators.running import Running
 from ridgeline.operators.sampler import Sampler
 from ridgeline.operators.simple_moving_average import SimpleMovingAverage
+from ridgeline.operators.sort import Sort
 from ridgeline.operators.spark_input import SparkInput
 from ridgeline.operators.spark_output import SparkOutput
 from ridgeline.operators.sql_query import SqlQuery
@@ -72,6 +84,7 @@ __all__ = [
     "Counted",
     "Deduplicate",
     "Delay",
+    "Detect",
     "Drop",
     "Expression",
     "FileOutput",
@@ -98,6 +111,7 @@ __all__ = [
     "Session",
     "SimpleMovingAverage",
     "Sliding",
+    "Sort",
     "SparkInput",
     "SparkOutput",
     "Split",
@@ -114,10 +128,18 @@ __all__ = [
     "Windows",
     "WithColumns",
     "WithinJoin",
+    "absence",
     "aggregate",
+    "burst",
+    "change_point",
+    "ewma",
     "global_window",
+    "hysteresis",
+    "rate",
     "rolling",
+    "sequence",
     "session",
     "sliding",
     "tumbling",
+    "zscore",
 ]

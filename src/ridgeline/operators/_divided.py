@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ridgeline.api import Operator, RidgelineError, Schema, SchemaError, StreamCodec, stable_hash
+from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.codec import hash_columns
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import did_you_mean
@@ -75,6 +76,11 @@ class DividedOperator(Operator):
     def keys_of(cls, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
         """The key columns of each input port, by the given properties; none for a port that all get."""
         return {"input": columns_of(given.get("key"))}
+
+    @classmethod
+    def states_of(cls, keys: Mapping[str, Sequence[str]]) -> dict[str, Declaration]:  # noqa: ARG003  for subclasses
+        """The states that are declared otherwise for these key columns of ports."""
+        return {}
 
     def key_faults(self, *names: str) -> list[tuple[str, object, str]]:
         """Refuse keys that were changed after the operator was made. `names`: of the properties."""
@@ -140,7 +146,7 @@ def _keys(cls: type) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 @cache
-def divided(base: type, keys: tuple[tuple[str, tuple[str, ...]], ...]) -> type:
+def divided(base: Any, keys: tuple[tuple[str, tuple[str, ...]], ...]) -> type:
     """The class of operators whose ports have these keys."""
     declared = operator_type(base)
     body: dict[str, Any] = {
@@ -150,11 +156,13 @@ def divided(base: type, keys: tuple[tuple[str, tuple[str, ...]], ...]) -> type:
         "_undivided": base,
         "_divided_by": keys,
     }
+    body.update(base.states_of(dict(keys)))
     for port, columns in keys:
         body[port] = copy.copy(declared.inputs[port])
         body[port].key = columns[0] if len(columns) == 1 else columns
         body[port].declared_codec = None  # the codec of tuples without a key
-    return type(base.__name__, (base,), body)
+    made: type = type(base.__name__, (base,), body)
+    return made
 
 
 def _made(base: type, keys: tuple[tuple[str, tuple[str, ...]], ...]) -> Operator:

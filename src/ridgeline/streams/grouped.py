@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from ridgeline.api import Module, Operator, OperatorAttributes, RidgelineError
 from ridgeline.api.errors import listed, shorten
 from ridgeline.api.operator import operator_type
-from ridgeline.operators import Running, Windowed, aggregate
+from ridgeline.operators import Detect, Running, Windowed, aggregate
 from ridgeline.operators.aggregate import Aggregate
+from ridgeline.operators.patterns import Pattern
 from ridgeline.streams.connecting import input_of
 from ridgeline.streams.stream import Stream
 
@@ -145,6 +146,22 @@ class GroupedStream:
         options = {one: attributes.pop(one) for one in ("emit", "ttl", "ttl_by") if one in attributes}
         key = self.columns[0] if len(self.columns) == 1 else self.columns
         stream: Stream[Any] = self.stream.process(name, Running(key, values=values, **options), **attributes)
+        return stream
+
+    def detect(
+        self,
+        name: str,
+        pattern: Pattern,
+        *,
+        value: str | None = None,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[Any]:
+        """Find a pattern in the records of each key, see `Detect`: `detect("silent", absence("10s"))`.
+
+        Results have the columns of the key, `what` and `since`; with `value` also a column of this name.
+        """
+        key = self.columns[0] if len(self.columns) == 1 else self.columns
+        stream: Stream[Any] = self.stream.process(name, Detect(pattern, key, value=value), **attributes)
         return stream
 
     def process(

@@ -13,7 +13,9 @@ from ridgeline.operators import (
     Deduplicate,
     LatestByKey,
     Sliding,
+    Sort,
     TableJoin,
+    TopN,
     WindowJoin,
     WithinJoin,
 )
@@ -179,6 +181,30 @@ class KeyedSteps(Generic[T_co]):
         """Each record with the newest one of another stream that is not later; see `AsOfJoin`."""
         join = AsOfJoin(key_or_mapping(on), within, how=how, suffix=suffix)
         return self._pair(name, other, join, attributes)
+
+    def top(
+        self,
+        name: str,
+        size: int,
+        by: str,
+        *,
+        keyed: bool = False,
+        cumulative: bool = False,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[T_co]:
+        """The largest tuples of each application window by a column, the largest first; see `TopN`.
+
+        `keyed`: of equal values of the first column the newest tuple counts. `cumulative`: of all windows.
+        """
+        top: TopN[Any] = TopN(size=size, by=by, keyed=keyed, cumulative=cumulative)
+        return self._step(name, top, "data", "top", attributes)
+
+    def sort_within(
+        self, name: str, key: Columns | None = None, **attributes: Unpack[OperatorAttributes]
+    ) -> Stream[T_co]:
+        """The records in the order of their times, within the lateness of the inputs; see `Sort`."""
+        operator = Sort(None if key is None else key_of(key))
+        return self._step(name, operator, "input", "output", attributes)
 
     def _pair(
         self,

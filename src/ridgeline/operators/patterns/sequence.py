@@ -1,0 +1,119 @@
+"""Records that follow one another: a, then b, within a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ridgeline.api import SchemaError
+from ridgeline.api.errors import shorten
+from ridgeline.operators.patterns.pattern import NO_DEADLINE, Deadline, Found, Pattern, microseconds
+
+Condition = Any
+"""Values by column, SQL text, a polars expression, or a function of a record as a dictionary."""
+_MOST_STEPS = 62
+_NONE = -(2**63)
+
+
+@dataclass(frozen=True)
+class Sequence_(Pattern):  # noqa: N801  `Sequence` is a type of Python
+    """See `sequence`. `within` is in microseconds."""
+
+    conditions: tuple[Condition, ...]
+    within: int
+
+    def names(self) -> tuple[str, ...]:
+        """The columns of conditions that are values by column."""
+        return tuple(name for one in self.conditions if isinstance(one, Mapping) for name in one)
+
+    def items(self, batch: pa.RecordBatch) -> Sequence[Any]:
+        """For each record the conditions that are true, as bits; None for no bit."""
+        bits = np.zeros(len(batch), np.int64)
+        for number, condition in enumerate(self.conditions):
+            bits |= holds(condition, batch).astype(np.int64) << number
+        return [found or None for found in bits.tolist()]
+
+    def step(self, memory: Any, time: int, item: Any, found: list[Found]) -> Any:
+        """The memory has for each step but the last when the newest run that got there began.
+
+        The newest start is the best one: if any run is in time, that is.
+        """
+        starts = list(memory) if memory is not None else [_NONE] * (len(self.conditions) - 1)
+        last = len(starts)
+        for number in range(last, 0, -1):
+            start = starts[number - 1]
+            if item >> number & 1 and start != _NONE and 0 <= time - start <= self.within:
+                if number == last:
+                    found.append(Found("sequence", start))
+                    return None
+                starts[number] = max(starts[number], start)
+        if item & 1:
+            starts[0] = max(starts[0], time)
+        return tuple(starts) if any(start != _NONE for start in starts) else None
+
+    def deadline(self, memory: Any) -> Deadline:
+        """Once no run can be completed any more, it is forgotten."""
+        return NO_DEADLINE if memory is None else Deadline(max(memory) + self.within + 1)
+
+    def expired(self, memory: Any, found: list[Found]) -> Any:
+        """No run can be completed."""
+        return None
+
+
+def sequence(*conditions: Condition, within: float | str) -> Sequence_:
+    """Records of a key that fulfil conditions one after the other, all of them within a time.
+
+    Records between them do not matter, and one record fulfils one condition only. A run that is complete is
+    reported, since its first record; then the key begins again. Of several possible starts the newest
+    counts. A condition is one of these:
+
+    - values by column: `{"page": "/cart"}`;
+    - SQL text or a polars expression: `"cents > 100"`, `pl.col("cents") > 100`;
+    - a function of a record, which is a dictionary.
+
+    Raises ValueError for fewer than two conditions, and for what is none.
+
+    >>> sequence({"page": "/cart"}, {"page": "/paid"}, within="10m").within
+    600000000
+    """
+    if not 2 <= len(conditions) <= _MOST_STEPS:  # noqa: PLR2004  a sequence
+        msg = f"a sequence has 2 to {_MOST_STEPS} conditions; got {len(conditions)}"
+        raise ValueError(msg)
+    for one in conditions:
+        if not (isinstance(one, (Mapping, str)) or callable(one) or is_expression(one)):
+            msg = f"a condition is values by column, SQL, an expression or a function; got {shorten(one)}"
+            raise ValueError(msg)
+    own = tuple(dict(one) if isinstance(one, Mapping) else one for one in conditions)
+    return Sequence_(own, microseconds(within, "within"))
+
+
+def is_expression(condition: object) -> bool:
+    """True for an expression of polars, which need not be installed."""
+    return type(condition).__module__.startswith("polars.")
+
+
+def holds(condition: Condition, batch: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """For each record whether a condition is true; null is not. Raises SchemaError without polars."""
+    if isinstance(condition, Mapping):
+        found = np.ones(len(batch), np.bool_)
+        for name, value in condition.items():
+            found &= np.array([one == value for one in batch.column(name).to_pylist()], np.bool_)
+        return found
+    if isinstance(condition, str) or is_expression(condition):
+        try:
+            import polars as pl
+        except ImportError:
+            remedy = "install polars: `pip install 'ridgeline[frames]'`"
+            msg = f"a condition as text or expression needs polars, which is not installed; {remedy}"
+            raise SchemaError(msg) from None
+        expression = pl.sql_expr(condition) if isinstance(condition, str) else condition
+        frame: Any = pl.from_arrow(batch)
+        mask = frame.select(expression.alias("mask")).to_series().fill_null(value=False)
+        return np.broadcast_to(mask.to_numpy().astype(np.bool_), len(batch))
+    function: Callable[[dict[str, Any]], object] = condition
+    return np.array([bool(function(row)) for row in batch.to_pylist()], np.bool_)

@@ -1,0 +1,341 @@
+"""Patterns in the records of a key: beside pandas and plain loops, in batches, partitions and over faults."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, ValidationError
+from ridgeline.operators import (
+    Detect,
+    absence,
+    burst,
+    change_point,
+    ewma,
+    hysteresis,
+    rate,
+    sequence,
+    zscore,
+)
+from ridgeline.plan.edits import Repartition
+from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+
+START = datetime(2026, 3, 29, tzinfo=UTC)
+QUIET = settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+
+
+class Reading(NamedTuple):
+    device: str | None
+    value: float | None
+    page: str
+    time: datetime
+
+
+DEVICES = st.sampled_from([None, "a", "b"])
+VALUES = st.sampled_from([None, math.nan, -3.0, 0.0, 1.0, 2.0, 5.0, 9.5])
+ROWS = st.lists(
+    st.lists(st.tuples(DEVICES, VALUES, st.sampled_from("xyz"), st.integers(0, 9)), max_size=7), max_size=14
+)
+
+
+def readings(windows: Sequence[Sequence[tuple[Any, ...]]]) -> list[list[Reading]]:
+    """A second a window; within it in the order of their times."""
+    return [
+        [
+            Reading(*row[:3], START + timedelta(seconds=number + row[3] / 10))
+            for row in sorted(window, key=lambda row: row[3])
+        ]
+        for number, window in enumerate(windows)
+    ]
+
+
+def application(windows: Sequence[Sequence[Reading]], operator: Any, partitions: int = 1) -> Application:
+    app = Application("alerts", window="1s")
+    items = [item for window in windows for item in (*window, END_WINDOW)]
+    source = app.add_operator("source", ListInput(Reading, items, "time", lateness="1s"))
+    detect = app.add_operator("detect", operator, partitions=partitions)
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("readings", source.output, detect.input)
+    app.add_stream("alerts", detect.output, sink.input)
+    return app
+
+
+def rows(run: Any) -> list[tuple[Any, ...]]:
+    return [
+        tuple(value.timestamp() if isinstance(value, datetime) else value for value in row.values())
+        for row in run.collected("sink")
+    ]
+
+
+def by_key(windows: Sequence[Sequence[Reading]]) -> dict[str | None, list[Reading]]:
+    found: dict[str | None, list[Reading]] = defaultdict(list)
+    for row in (row for window in windows for row in window):
+        found[row.device].append(row)
+    return found
+
+
+def numbers(own: Sequence[Reading]) -> list[tuple[float, float]]:
+    return [
+        (row.time.timestamp(), row.value)
+        for row in own
+        if row.value is not None and not math.isnan(row.value)
+    ]
+
+
+def check(windows: Any, pattern: Any, expected: Any) -> None:
+    """`expected(rows of a key)` gives (what, since, value) of each finding."""
+    given_rows = readings(windows)
+    wanted = Counter(
+        (key, what, since, value)
+        for key, own in by_key(given_rows).items()
+        for what, since, value in expected(own)
+    )
+    for partitions in (1, 2, 3, 5):
+        run = run_local(application(given_rows, Detect(pattern, "device", value="much"), partitions))
+        assert Counter(rows(run)) == wanted
+
+
+@QUIET
+@given(ROWS, st.booleans(), st.booleans())
+def test_hysteresis(windows: Any, low: bool, cleared: bool) -> None:
+    def expected(own: Sequence[Reading]) -> list[Any]:
+        found, active = [], False
+        for time, value in numbers(own):
+            over, under = value > 4, value < 1
+            if not active and (under if low else over):
+                active = True
+                found.append(("below" if low else "above", time, value))
+            elif active and (over if low else under):
+                active = False
+                if cleared:
+                    found.append(("above" if low else "below", time, value))
+        return found
+
+    check(windows, hysteresis("value", above=4, below=1, low=low, cleared=cleared), expected)
+
+
+@QUIET
+@given(ROWS)
+def test_rate_equals_a_window_over_the_times(windows: Any) -> None:
+    def expected(own: Sequence[Reading]) -> list[Any]:
+        found, active = [], False
+        times = [row.time.timestamp() for row in own]
+        for number, time in enumerate(times):
+            near = [one for one in times[: number + 1] if one > time - 2 + 1e-7]
+            if len(near) >= 3 and not active:
+                found.append(("rate", near[-3], 3.0))
+            active = len(near) >= 3
+        return found
+
+    check(windows, rate(3, within="2s"), expected)
+
+
+@QUIET
+@given(ROWS, st.sampled_from([1, 3, 20]))
+def test_sequence_equals_a_search_of_all_runs(windows: Any, seconds: int) -> None:
+    def expected(own: Sequence[Reading]) -> list[Any]:
+        found, begin = [], 0
+        for end, row in enumerate(own):
+            if row.page != "z":
+                continue
+            # all pairs of an x and a y before it, in this order
+            runs = [
+                own[one].time
+                for one in range(begin, end)
+                if own[one].page == "x"
+                and any(own[other].page == "y" for other in range(one + 1, end))
+                and row.time - own[one].time <= timedelta(seconds=seconds)
+            ]
+            if runs:
+                found.append(("sequence", max(runs).timestamp(), None))
+                begin = end + 1
+        return found
+
+    conditions = {"page": "x"}, pl.col("page") == "y", lambda row: row["page"] == "z"
+    check(windows, sequence(*conditions, within=seconds), expected)
+    check(windows, sequence("page = 'x'", "page = 'y'", "page = 'z'", within=seconds), expected)
+
+
+@QUIET
+@given(ROWS)
+def test_zscore_equals_pandas(windows: Any) -> None:
+    def expected(own: Sequence[Reading]) -> list[Any]:
+        series = pd.Series([value for _, value in numbers(own)], dtype=float)
+        before = series.shift(1).rolling(6, min_periods=3)
+        far = (series - before.mean()).abs() - 1.5 * before.std()
+        return [
+            ("anomaly", time, value)
+            for (time, value), apart in zip(numbers(own), far, strict=True)
+            if apart > 1e-9
+        ]
+
+    check(windows, zscore("value", 1.5, count=6, least=3), expected)
+
+
+@QUIET
+@given(ROWS)
+def test_ewma_equals_pandas(windows: Any) -> None:
+    def expected(own: Sequence[Reading]) -> list[Any]:
+        series = pd.Series([value for _, value in numbers(own)], dtype=float)
+        before = series.ewm(alpha=0.3, adjust=False)
+        mean, deviation = before.mean().shift(1), before.std(bias=True).shift(1)
+        return [
+            ("anomaly", time, value)
+            for number, ((time, value), apart) in enumerate(
+                zip(numbers(own), (series - mean).abs() - 1.25 * deviation, strict=True)
+            )
+            if number >= 2 and apart > 1e-9
+        ]
+
+    check(windows, ewma("value", 1.25, alpha=0.3, least=2), expected)
+
+
+def test_a_change_of_level_is_found_with_its_begin() -> None:
+    noise = [math.sin(number * 7) for number in range(40)]
+    levels = [*noise, *(5 + value for value in noise)]
+    windows = [[("a", value, "x", 0), ("b", -value, "x", 1)] for value in levels]
+    pattern = change_point("value", 6, drift=1.5, learn=30)
+    run = run_local(application(readings(windows), Detect(pattern, "device")))
+    found = rows(run)
+    assert [row[:2] for row in found] == [("a", "rise"), ("b", "fall")]
+    assert [round(row[2] - START.timestamp()) for row in found] == [40, 40]
+
+
+def test_a_burst_is_found_once_and_not_before_it_is_known_what_is_usual() -> None:
+    counts = [9, 1, 0, 2, 1, 8, 1, 9]
+    windows = [[("a", 1.0, "x", place) for place in range(count)] for count in counts]
+    run = run_local(
+        application(readings(windows), Detect(burst(3, "1s", "5s", least=4), "device", value="records"))
+    )
+    # second 5: 4 of a usual 13 / 5 are not enough, 8 are; second 7: the usual is 12 / 5
+    found = [(what, since - START.timestamp(), value) for _, what, since, value in rows(run)]
+    assert found == [("burst", 5.0, 8.0), ("burst", 7.0, 8.0)]
+
+
+def test_absence_by_the_times_of_records() -> None:
+    windows = [
+        [("a", 1.0, "x", 0)] if number in (0, 1, 9, 20) else [("b", 1.0, "x", 5)] for number in range(25)
+    ]
+    for partitions in (1, 3):
+        pattern = absence("4s", by_clock=False, cleared=True)
+        run = run_local(application(readings(windows), Detect(pattern, "device"), partitions))
+        found = sorted((row[0], row[1], row[2] - START.timestamp()) for row in rows(run))
+        assert found == [
+            ("a", "absent", 1.0),
+            ("a", "absent", 9.0),
+            ("a", "present", 9.0),
+            ("a", "present", 20.0),
+        ]
+
+
+def test_absence_by_the_clock_when_nothing_comes_any_more() -> None:
+    windows: list[list[Any]] = [[("a", 1.0, "x", 0), ("b", 1.0, "x", 0)], [("b", 1.0, "x", 0)], *[[]] * 12]
+    run = run_local(application(readings(windows), Detect(absence("5s"), "device")))
+    found = sorted((row[0], row[1], row[2] - START.timestamp()) for row in rows(run))
+    assert found == [("a", "absent", 0.0), ("b", "absent", 1.0)]
+    run = run_local(application(readings(windows), Detect(absence("5s", by_clock=False), "device")))
+    assert not rows(run)
+
+
+def many(number: int) -> list[tuple[Any, ...]]:
+    return [
+        (
+            f"d{(number * 3 + place) % 7}",
+            float((number * 5 + place * 3) % 11),
+            "xyz"[(number + place) % 3],
+            place,
+        )
+        for place in range(number % 4 + 1)
+    ]
+
+
+MANY = [many(number) for number in range(30)]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        hysteresis("value", above=6, below=3, cleared=True),
+        absence("3s", by_clock=False),  # faults let the clock jump
+        sequence({"page": "x"}, {"page": "y"}, within="9s"),
+        rate(2, "4s"),
+        burst(1, "2s", "4s", least=1),
+        zscore("value", 1.0, count=5, least=2),
+        ewma("value", 1.0, least=2),
+        change_point("value", 1.0, learn=3),
+    ],
+    ids=lambda pattern: type(pattern).__name__,
+)
+def test_faults_and_repartition_change_nothing(pattern: Any) -> None:
+    given_rows = readings(MANY)
+    expected = Counter(rows(run_local(application(given_rows, Detect(pattern, "device")))))
+    assert expected
+    for seed in range(3):
+        run = run_local(application(given_rows, Detect(pattern, "device"), 2), faults=Faults(seed))
+        assert Counter(rows(run)) == expected
+    changes = {6: [Repartition("detect", 3)], 13: [Repartition("detect", 2)], 21: [Repartition("detect", 5)]}
+    run = run_local(application(given_rows, Detect(pattern, "device")), changes=changes)
+    assert [change.state for change in run.changes] == ["APPLIED"] * 3
+    assert Counter(rows(run)) == expected
+
+
+def test_what_is_not_needed_any_more_is_forgotten() -> None:
+    windows = [[(f"d{number}", 1.0, "x", 0)] for number in range(40)]
+    for pattern in (sequence({"page": "x"}, {"page": "y"}, within="5s"), rate(3, "5s")):
+        SIZES.clear()
+        run_local(application(readings(windows), Held(pattern, "device")))
+        assert max(SIZES) < 10
+
+
+SIZES: list[int] = []
+
+
+class Held(Detect):
+    """Notes how many keys are held."""
+
+    def end_window(self) -> None:
+        SIZES.append(len(self.memories))
+
+
+@pytest.mark.parametrize(
+    ("make", "what"),
+    [
+        (lambda: Detect(hysteresis("valu", above=2, below=1), "device"), r"`valu`.*`value`"),
+        (lambda: Detect(hysteresis("page", above=2, below=1), "device"), "reads numbers, but `page`"),
+        (lambda: Detect(absence("1s"), "devic"), "`devic`"),
+        (lambda: Detect(sequence({"pag": 1}, {"page": 2}, within=1), "device"), "`pag`"),
+        (lambda: Detect(absence("1s"), "device", value="since"), "since"),
+    ],
+)
+def test_what_does_not_fit_is_a_fault(make: Any, what: str) -> None:
+    with pytest.raises(ValidationError, match=what):
+        run_local(application([], make()))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: hysteresis("value", above=1, below=2),
+        lambda: absence(0),
+        lambda: absence("soon"),
+        lambda: sequence({"page": "x"}, within="1s"),
+        lambda: sequence({"page": "x"}, 5, within="1s"),
+        lambda: rate(1, "1s"),
+        lambda: burst(2, "2s", "3s"),
+        lambda: zscore("value", math.nan),
+        lambda: ewma("value", alpha=1),
+        lambda: change_point("value", learn=1),
+    ],
+)
+def test_patterns_refuse_what_makes_no_sense(make: Any) -> None:
+    with pytest.raises(ValueError, match=r"got|duration"):
+        make()

@@ -1,0 +1,111 @@
+"""Records in the order of their times: beside Python's sort, in partitions, over faults and repartition."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, OperatorError
+from ridgeline.operators import Sort
+from ridgeline.plan.edits import Repartition
+from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+
+START = datetime(2026, 3, 29, tzinfo=UTC)
+
+
+class Event(NamedTuple):
+    key: str | None
+    number: int
+    time: datetime
+
+
+WINDOWS = st.lists(
+    st.lists(st.tuples(st.sampled_from([None, "a", "b", "c"]), st.integers(0, 5)), max_size=8), max_size=10
+)
+
+
+def events(windows: Sequence[Sequence[tuple[Any, int]]]) -> list[list[Event]]:
+    count = iter(range(10_000))
+    return [
+        [Event(key, next(count), START + timedelta(seconds=number - back)) for key, back in window]
+        for number, window in enumerate(windows)
+    ]
+
+
+def run(windows: Any, operator: Any, partitions: int = 1, lateness: str = "5s", **options: Any) -> Any:
+    app = Application("sorted", window="1s")
+    items = [item for window in windows for item in (*window, END_WINDOW)]
+    source = app.add_operator("source", ListInput(Event, items, "time", lateness=lateness))
+    sort = app.add_operator("sort", operator, partitions=partitions)
+    app.add_stream("events", source.output, sort.input)
+    for port in ("output", "late"):
+        sink = app.add_operator(port, CollectorSink(Event))
+        app.add_stream(f"{port}_rows", getattr(sort, port), sink.input)
+    return run_local(app, **options)
+
+
+def by_key(rows: Sequence[Event]) -> dict[str | None, list[Event]]:
+    found: dict[str | None, list[Event]] = defaultdict(list)
+    for row in rows:
+        found[row.key].append(row)
+    return found
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@given(WINDOWS)
+def test_equals_a_sort(windows: Any) -> None:
+    rows = events(windows)
+    expected = sorted((row for window in rows for row in window), key=lambda row: row.time)
+    found = run(rows, Sort())
+    assert found.collected("output") == expected
+    assert not found.collected("late")
+    for partitions in (1, 2, 3, 5):
+        assert by_key(run(rows, Sort("key"), partitions).collected("output")) == by_key(expected)
+
+
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@given(WINDOWS)
+def test_late_records_are_apart(windows: Any) -> None:
+    rows = events(windows)
+    found = run(rows, Sort("key"), 2, lateness="1s")
+    for own in by_key(found.collected("output")).values():
+        assert own == sorted(own, key=lambda row: row.time)
+    every = Counter(row for window in rows for row in window)
+    assert Counter(found.collected("output")) + Counter(found.collected("late")) == every
+
+
+def many(number: int) -> list[tuple[str, int]]:
+    return [(f"k{(number * 3 + place) % 5}", (number + place) % 5) for place in range(4)]
+
+
+MANY = events([many(number) for number in range(24)])
+
+
+@pytest.mark.parametrize("key", ["key", None])
+def test_faults_and_repartition_change_nothing(key: Any) -> None:
+    expected = sorted((row for window in MANY for row in window), key=lambda row: row.time)
+    for seed in range(3):
+        found = run(MANY, Sort(key), 2, faults=Faults(seed)).collected("output")
+        assert by_key(found) == by_key(expected) if key else Counter(found) == Counter(expected)
+    changes = {5: [Repartition("sort", 3)], 10: [Repartition("sort", 2)], 15: [Repartition("sort", 5)]}
+    changed = run(MANY, Sort(key), changes=changes)
+    assert [change.state for change in changed.changes] == ["APPLIED"] * 3
+    found = changed.collected("output")
+    assert by_key(found) == by_key(expected) if key else Counter(found) == Counter(expected)
+
+
+def test_streams_without_times_are_refused() -> None:
+    app = Application("sorted")
+    source = app.add_operator("source", ListInput(Event, [("a", 1, START)]))
+    sort = app.add_operator("sort", Sort())
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("events", source.output, sort.input)
+    app.add_stream("sorted", sort.output, sink.input)
+    with pytest.raises(OperatorError, match=r"they have none; .*lateness"):
+        run_local(app)
