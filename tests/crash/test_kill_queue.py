@@ -6,11 +6,10 @@ import random
 import signal
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from support.crash.processes import committed
+from support.crash.processes import committed, slots_of
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -18,21 +17,6 @@ pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
 KILLS = 12
 WINDOWS, A_WINDOW, KEYS = 1000, 50, 16
 APPLICATION = SUPPORT / "crash" / "queued.py"
-
-
-def slots_of(driver):
-    """The workers of a run: Python processes whose parent is a daemon of Spark's."""
-    found = []
-    for pid in driver.members():
-        try:
-            command = Path(f"/proc/{pid}/cmdline").read_text()
-            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-            above = Path(f"/proc/{parent}/cmdline").read_text()
-        except OSError:
-            continue
-        if "spark.daemon" in command and "spark.daemon" in above:
-            found.append(pid)
-    return found
 
 
 def rows_of(folder):

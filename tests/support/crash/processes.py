@@ -71,3 +71,18 @@ def committed(checkpoint):
 def parent(pid):
     """The process id of a process's parent."""
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def slots_of(driver):
+    """The workers of a run: Python processes whose parent is a daemon of Spark's."""
+    found = []
+    for pid in driver.members():
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_text()
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            above = Path(f"/proc/{parent}/cmdline").read_text()
+        except OSError:
+            continue
+        if "spark.daemon" in command and "spark.daemon" in above:
+            found.append(pid)
+    return found
