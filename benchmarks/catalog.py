@@ -22,6 +22,7 @@ _NAMES = (
     "branches",
     "held_keys",
     "windowed",
+    "aggregates",
     "start",
     "restart",
     "recovery",
