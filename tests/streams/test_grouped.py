@@ -8,12 +8,24 @@ from typing import Any, NamedTuple
 import pytest
 
 from ridgeline import Application, InputPort, Operator, OutputPort, RidgelineError
-from ridgeline.operators import ConsoleOutput, Windowed, rolling, session, tumbling
+from ridgeline.operators import (
+    ConsoleOutput,
+    FileReplayInput,
+    Windowed,
+    global_window,
+    rolling,
+    session,
+    tumbling,
+)
 from ridgeline.operators import aggregate as agg
 from ridgeline.plan.edits import Repartition
 from ridgeline.plan.planner import plan_application
 from ridgeline.plan.show.text import describe
+from ridgeline.plan.spec.form import Form
+from ridgeline.plan.spec.texts import read_document
+from ridgeline.plan.specification import read_specification
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from support.plan.specifications import write_specification
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -153,3 +165,29 @@ def test_what_is_no_aggregate_is_refused(given: dict[str, Any], fault: str) -> N
 def test_a_key_without_columns_is_refused() -> None:
     with pytest.raises(RidgelineError, match="needs the columns"):
         Application("clicks").read("clicks", source()).group_by()
+
+
+@pytest.mark.parametrize("form", [Form.JSON, Form.YAML, Form.TOML])
+def test_windows_and_aggregates_are_written_into_specifications(form: Form) -> None:
+    app = Application("clicks", window="1s")
+    files = FileReplayInput(path="clicks.csv", schema=Click, format="csv", timestamp="time", lateness=1)
+    clicks = app.read("clicks", files)
+    values = {"top": agg.top("page", 3), "some": agg.count_unique("page", exact=False), "n": agg.count()}
+    kinds = [
+        tumbling("1m"),
+        tumbling(count=3),
+        rolling("5m"),
+        rolling(count=3),
+        session("3s"),
+        global_window(),
+    ]
+    for number, windows in enumerate(kinds):
+        step = clicks.group_by("user").window(windows, close_after="10s")
+        step.aggregate(f"step{number}", **values).write(f"out{number}")
+    clicks.window(tumbling("1m")).aggregate("all", n=agg.count()).write("out_all")
+    clicks.group_by("user", "page").aggregate("running", n=agg.count(), ttl="1h").write("out_running")
+    clicks.aggregate("total", n=agg.count(), last=agg.last("page")).write("out_total")
+    written = write_specification(app, form)
+    again = read_specification(read_document(written, form), "file")
+    assert describe(plan_application(again), unfold=True) == describe(plan_application(app), unfold=True)
+    assert write_specification(again, form) == written

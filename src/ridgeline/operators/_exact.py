@@ -8,8 +8,10 @@ not finite. Else it is a pair of integers `(mantissa, exponent)`: `mantissa * 2*
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, localcontext
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -196,9 +198,53 @@ def _halves(values: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], n
     return high, values - high
 
 
-def as_fraction(total: Sum) -> Fraction:
-    """A finite sum as a fraction. Raises ValueError or OverflowError for one that is not finite."""
-    if isinstance(total, tuple):
-        mantissa, exponent = total
-        return Fraction(mantissa << exponent) if exponent >= 0 else Fraction(mantissa, 1 << -exponent)
-    return Fraction(total)
+def rolling_sums(values: Sequence[Sum], bounds: Sequence[tuple[int, int]]) -> list[Sum] | None:
+    """The sums of slices of values, `(begin, end)` each; None for Decimals, and if a value is not finite.
+
+    Values are integers at one scale, so the sum of a slice is the difference of two sums from the first on.
+    """
+    kinds = set(map(type, values))
+    if kinds <= {int}:
+        totals = list(accumulate(values, initial=0))
+        return [totals[end] - totals[begin] for begin, end in bounds]
+    if not kinds <= {float, tuple} or not all(type(one) is tuple or math.isfinite(one) for one in values):
+        return None
+    pairs = list(map(_pair, values))
+    least = min((exponent for _, exponent in pairs), default=0)
+    totals = list(accumulate((mantissa << (exponent - least) for mantissa, exponent in pairs), initial=0))
+    return [_least(totals[end] - totals[begin], least) for begin, end in bounds]
+
+
+def to_common_scale(terms: Sequence[Sum], degrees: Sequence[int]) -> tuple[list[int], int, int]:
+    """Sums as integers, their base (2 or 10), and an exponent.
+
+    A term of degree 1, a sum of values, is its integer times `base**exponent`. One of degree 2, a sum of
+    products, is its integer times the square of that. Raises ValueError or OverflowError of a sum that is not
+    finite.
+    """
+    if any(isinstance(term, Decimal) for term in terms):
+        shifts = [Decimal(term).as_tuple().exponent for term in terms]
+        if not all(isinstance(shift, int) for shift in shifts):
+            msg = "the sum is not finite"
+            raise ValueError(msg)
+        least = min(int(shift) // degree for shift, degree in zip(shifts, degrees, strict=True))
+        found = [
+            int(EXACT.scaleb(Decimal(term), -least * degree))
+            for term, degree in zip(terms, degrees, strict=True)
+        ]
+        return found, 10, least
+    pairs = [(int(term), 0) if isinstance(term, (int, np.integer)) else _pair(term) for term in terms]
+    least = min(exponent // degree for (_, exponent), degree in zip(pairs, degrees, strict=True))
+    return (
+        [
+            mantissa << (exponent - least * degree)
+            for (mantissa, exponent), degree in zip(pairs, degrees, strict=True)
+        ],
+        2,
+        least,
+    )
+
+
+def scaled_ratio(one: int, other: int, base: int, exponent: int) -> float:
+    """The float that is nearest to `one / other * base**exponent`. Raises OverflowError if there is none."""
+    return one * base**exponent / other if exponent >= 0 else one / (other * base**-exponent)

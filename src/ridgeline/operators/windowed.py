@@ -380,6 +380,7 @@ def _keyed(key: str | tuple[str, ...]) -> type[Windowed]:
         "__module__": Windowed.__module__,
         "__qualname__": Windowed.__qualname__,
         "__doc__": Windowed.__doc__,
+        "_undivided": Windowed,
         "input": port,
         "add": Windowed.add,
     }

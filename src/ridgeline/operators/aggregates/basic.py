@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ridgeline.operators._exact import added, divided, rounded
-from ridgeline.operators.aggregates.rules import Rules
+from ridgeline.operators._exact import added, divided, rolling_sums, rounded
+from ridgeline.operators.aggregates.rules import Bounds, Rules
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 from ridgeline.operators.key_value import beyond, extremes, sums
 
@@ -65,6 +67,12 @@ class _Sum(Rules, kinds=("sum",)):
     def merge(self, one: Part, other: Part) -> Part:
         return added(one, other)
 
+    def rolled(self, parts: Sequence[Part], bounds: Bounds) -> list[Part] | None:
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        return rolling_sums(known, bounds)
+
     def result(self, part: Part) -> Any:
         return rounded(part)
 
@@ -82,6 +90,18 @@ class _Mean(_Sum, kinds=("mean",)):
 
     def merge(self, one: Part, other: Part) -> Part:
         return added(one[0], other[0]), one[1] + other[1]
+
+    def rolled(self, parts: Sequence[Part], bounds: Bounds) -> list[Part] | None:
+        known = [part for part in parts if part is not None]
+        if len(known) < len(parts):
+            return None
+        totals = rolling_sums([total for total, _ in known], bounds)
+        counts = list(accumulate((count for _, count in known), initial=0))
+        if totals is None:
+            return None
+        return [
+            (total, counts[end] - counts[begin]) for total, (begin, end) in zip(totals, bounds, strict=True)
+        ]
 
     def result(self, part: Part) -> Any:
         return float(divided(*part))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -11,6 +11,9 @@ from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 
 TABLE: dict[str, type[Rules]] = {}
 """The classes of rules by the kinds of aggregates."""
+
+Bounds = Sequence[tuple[int, int]]
+"""The places of the records of each window, first and behind the last; neither ever falls."""
 
 
 class Rules:
@@ -70,6 +73,10 @@ class Rules:
 
     def of_nothing(self) -> Any:
         """The aggregate of no value."""
+        return None
+
+    def rolled(self, parts: Sequence[Part], bounds: Bounds) -> list[Part] | None:
+        """The part of each slice of parts, `(begin, end)` each; None if there is no quick way."""
         return None
 
     def results(self, parts: list[Part]) -> list[Any]:

@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from ridgeline.api.times import column_times
-from ridgeline.operators._exact import Sum, added, as_fraction, product_sums
-from ridgeline.operators.aggregates.rules import Rules, is_number
+from ridgeline.operators._exact import (
+    Sum,
+    added,
+    product_sums,
+    rolling_sums,
+    scaled_ratio,
+    to_common_scale,
+)
+from ridgeline.operators.aggregates.rules import Bounds, Rules, is_number
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 from ridgeline.operators.key_value import to_values, value_sums
+
+
+class Scale(NamedTuple):
+    """Sums of values are integers times `base**exponent`, sums of products times the square of that."""
+
+    base: int
+    exponent: int
+
+    def of(self, one: int, other: int, degree: int) -> float:
+        """The float that is nearest to `one / other` times the scale to the power `degree`."""
+        return scaled_ratio(one, other, self.base, degree * self.exponent)
 
 
 class _Moments(Rules):
@@ -62,14 +80,26 @@ class _Moments(Rules):
     def merge(self, one: Part, other: Part) -> Part:
         return one[0] + other[0], *map(added, one[1:], other[1:])
 
+    def rolled(self, parts: Sequence[Part], bounds: Bounds) -> list[Part] | None:
+        nothing = (0,) * (1 + len(self.terms))
+        columns = zip(*[nothing if part is None else part for part in parts], strict=True)
+        sums = [rolling_sums(values, bounds) for values in columns]
+        if any(values is None for values in sums):
+            return None
+        return [part if part[0] else None for part in zip(*[values or [] for values in sums], strict=True)]
+
     def result(self, part: Part) -> Any:
         try:
-            return self.computed(part[0], *map(as_fraction, part[1:]))
+            integers, *scale = to_common_scale(part[1:], list(map(len, self.terms)))
+            return self.computed(part[0], integers, Scale(*scale))
         except (ValueError, OverflowError):
             return math.nan
 
-    def computed(self, count: int, *terms: Fraction) -> float | None:
-        """The aggregate of so many records. Raises OverflowError if it is no float."""
+    def computed(self, count: int, sums: Sequence[int], scale: Scale) -> float | None:
+        """The aggregate of so many records, whose sums are those integers times the scale.
+
+        Raises OverflowError if it is no float.
+        """
         raise NotImplementedError
 
 
@@ -81,23 +111,23 @@ class _Variance(_Moments, kinds=("variance", "stddev")):
         self.ddof = self.option("ddof")
         self.is_root = aggregate.kind == "stddev"
 
-    def computed(self, count: int, *terms: Fraction) -> float | None:
+    def computed(self, count: int, sums: Sequence[int], scale: Scale) -> float | None:
         if count <= self.ddof:
             return None
-        total, squares = terms
-        found = (count * squares - total * total) / (count * (count - self.ddof))
-        return root(found) if self.is_root else float(found)
+        total, squares = sums
+        found = scale.of(count * squares - total * total, count * (count - self.ddof), 2)
+        return math.sqrt(found) if self.is_root else found
 
 
 class _Covariance(_Moments, kinds=("covariance",)):
     terms = ((0,), (1,), (0, 1))
 
-    def computed(self, count: int, *terms: Fraction) -> float | None:
+    def computed(self, count: int, sums: Sequence[int], scale: Scale) -> float | None:
         ddof = self.option("ddof")
         if count <= ddof:
             return None
-        x, y, xy = terms
-        return float((count * xy - x * y) / (count * (count - ddof)))
+        x, y, xy = sums
+        return scale.of(count * xy - x * y, count * (count - ddof), 2)
 
 
 class _Line(_Moments, kinds=("slope", "intercept")):
@@ -107,7 +137,7 @@ class _Line(_Moments, kinds=("slope", "intercept")):
     times = True
 
     def parts(self, rows: Rows) -> list[Part]:
-        """The last term says how many units of x a second has, 1 of what is no time."""
+        """The last term says how many units of x a second has, 1 of other numbers."""
         kind = rows.batch.schema.field(self.names[1]).type
         unit = 1_000_000 if pa.types.is_timestamp(kind) else 1
         return [None if part is None else (*part, unit) for part in super().parts(rows)]
@@ -115,32 +145,36 @@ class _Line(_Moments, kinds=("slope", "intercept")):
     def merge(self, one: Part, other: Part) -> Part:
         return *super().merge(one[:-1], other[:-1]), one[-1]
 
-    def computed(self, count: int, *terms: Fraction) -> float | None:
-        y, x, xy, xx, unit = terms
+    def rolled(self, parts: Sequence[Part], bounds: Bounds) -> list[Part] | None:
+        found = super().rolled([None if part is None else part[:-1] for part in parts], bounds)
+        unit = next((part[-1] for part in parts if part is not None), 1)
+        return None if found is None else [None if part is None else (*part, unit) for part in found]
+
+    def result(self, part: Part) -> Any:
+        found = super().result(part[:-1])
+        return found * part[-1] if found is not None and self.aggregate.kind == "slope" else found
+
+    def computed(self, count: int, sums: Sequence[int], scale: Scale) -> float | None:
+        y, x, xy, xx = sums
         spread = count * xx - x * x
         if not spread:
             return None
-        slope = (count * xy - x * y) / spread
-        return float(slope * unit) if self.aggregate.kind == "slope" else float((y - slope * x) / count)
+        if self.aggregate.kind == "slope":
+            return (count * xy - x * y) / spread
+        return scale.of(y * xx - x * xy, spread, 1)
 
 
 class _Correlation(_Moments, kinds=("correlation",)):
     terms = ((0,), (1,), (0, 1), (0, 0), (1, 1))
     times = True
 
-    def computed(self, count: int, *terms: Fraction) -> float | None:
-        x, y, xy, xx, yy = terms
+    def computed(self, count: int, sums: Sequence[int], scale: Scale) -> float | None:
+        x, y, xy, xx, yy = sums
         spread = (count * xx - x * x) * (count * yy - y * y)
         if not spread:
             return None
         together = count * xy - x * y
-        found = root(together * together / spread)
-        return -found if together < 0 else found
-
-
-def root(value: Fraction) -> float:
-    """The square root of a fraction."""
-    return math.sqrt(value) if value else 0.0
+        return math.copysign(math.sqrt(together * together / spread), together)
 
 
 def _numbers(column: pa.Array) -> npt.NDArray[Any]:

@@ -56,6 +56,9 @@ def _shown(value: Any) -> str:
     return named if callable(value) else repr(value)
 
 
+_FEW = 1 << 16
+
+
 class Values(NamedTuple):
     """The values of a column that are not null, with the times and the groups of their rows."""
 
@@ -126,7 +129,9 @@ class Rows:
 
         Each of the latter is (group, begin, end); groups without a value are left out.
         """
-        order = np.argsort(found.groups, kind="stable")
+        # a stable sort of 16 bits is a radix sort
+        groups = found.groups.astype(np.uint16) if self.count <= _FEW else found.groups
+        order = np.argsort(groups, kind="stable")
         ordered = found.groups[order]
         begins = np.flatnonzero(np.diff(ordered, prepend=-1))
         ends = np.append(begins[1:], len(ordered))[: len(begins)]

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from ridgeline.operators._sessions import Parts
 from ridgeline.operators._window_parts import Index
-from ridgeline.operators.aggregates.rules import Rules
+from ridgeline.operators.aggregates.rules import Bounds, Rules
 from ridgeline.operators.aggregates.value import Part, Rows
 from ridgeline.operators.windows.columns import Columns, Result
 from ridgeline.operators.windows.kind import NEVER, Holder, Key, WindowKind
@@ -28,8 +28,6 @@ _PIECES = 8
 """A window by time lies in so many pieces: a record changes only its own piece of state."""
 Records = tuple[tuple[int, ...], tuple[Parts, ...]]
 """Times, oldest first, and of each record its parts."""
-Bounds = Sequence[tuple[int, int]]
-"""The places of the records of each window, first and behind the last; neither ever falls."""
 _NONE: Records = ((), ())
 
 
@@ -200,6 +198,9 @@ class RollingCountWindows(RollingWindows):
 
 def rolled(rules: Rules, parts: Sequence[Part], bounds: Bounds) -> list[Part]:
     """The parts of windows over the parts of records."""
+    found = rules.rolled(parts, bounds)
+    if found is not None:
+        return found
     if rules.sequential:
         return [reduce(rules.merged, parts[low:high]) for low, high in bounds]
     return _retracted(rules, parts, bounds) if type(rules).retract else _two_stacks(rules, parts, bounds)
