@@ -57,6 +57,7 @@ from ridgeline.operators import (
     WindowJoin,
     WithColumns,
     WithinJoin,
+    WithTimes,
     absence,
     aggregate,
     global_window,
@@ -141,6 +142,7 @@ CASES = {
     "branched": Case(lambda: Branch({"a": "value > 5", "b": "value > 0"}), "b", "input", of_parts=True),
     "transformed": Case(lambda: Transform(lambda frame: frame.head(99)), "output", "input", of_parts=True),
     "awaited": Case(lambda: AsyncMap(same, schema=Pair), "output", of_parts=True),
+    "timed": Case(lambda: WithTimes("time", "3s"), "output", "input", of_parts=True, timed=True),
     "united": Case(lambda: Union(1), "output", "input_1", of_parts=True),
     "mapped": Case(
         lambda: Map(function=lambda pair: Pair(pair.key, -pair.value), schema=Pair), "output", of_parts=True

@@ -163,12 +163,17 @@ def state_cells(operator: Operator) -> dict[str, StateCell]:
 
 
 def lateness_seconds(operator: Operator) -> float | None:
-    """The greatest lateness that an input operator declares on its ports; None if it has no watermark."""
-    if not isinstance(operator, InputOperator):
+    """The greatest lateness that an operator declares which makes a watermark; None if it makes none."""
+    if not makes_watermark(operator):
         return None
     ports = operator_type(type(operator)).outputs
     found = [operator.lateness_of(name) for name, port in ports.items() if not port.error]
     return max((seconds for seconds in found if seconds is not None), default=None)
+
+
+def makes_watermark(operator: Operator) -> bool:
+    """True if a watermark may begin at an operator: at inputs, and where tuples get other times."""
+    return isinstance(operator, InputOperator) or operator.gives_times
 
 
 def has_finished(operator: InputOperator) -> bool:
@@ -263,6 +268,11 @@ class Operator:
     """False: the operator cannot have more than one partition."""
     leaves_with_streams: ClassVar[bool] = False
     """True: a change of the plan that takes away all that the operator reads removes it, too."""
+    gives_times: ClassVar[bool] = False
+    """True: it gives tuples times of its own, and a watermark begins at it, as at an input operator.
+
+    It declares `timestamp` and `lateness`, and overrides `idle_seconds` and `end_of_input`.
+    """
     needs_order: ClassVar[bool] = False
     """True: results depend on the order of a key's tuples; `order=Order.KEPT` on all input ports.
 
@@ -390,6 +400,13 @@ class Operator:
         """
         return operator_type(type(self)).every_output[port].lateness_seconds
 
+    def idle_seconds(self) -> float | None:
+        """Seconds without a record after which a partition holds no watermark up; None: it always does.
+
+        Override it. Asked in each window.
+        """
+        return None
+
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The schema of an output port declared as `typing.Any`, which depends on those of the `inputs`.
 
@@ -501,13 +518,6 @@ class InputOperator(Operator):
 
     def enumerator(self) -> Enumerator | None:
         """The driver's half of the input (see `Enumerator`); None: each partition decides what it reads."""
-        return None
-
-    def idle_seconds(self) -> float | None:
-        """Seconds without a record after which a partition holds no watermark up; None: it always does.
-
-        Override it. Asked in each window.
-        """
         return None
 
     def progress(self) -> tuple[float, float | None] | None:

@@ -69,6 +69,7 @@ from ridgeline.operators.top_n import TopN, TopNUnifier
 from ridgeline.operators.union import Union
 from ridgeline.operators.window_join import WindowJoin
 from ridgeline.operators.windowed import Windowed
+from ridgeline.operators.with_times import WithTimes
 from ridgeline.operators.within_join import WithinJoin
 
 __all__ = [
@@ -127,6 +128,7 @@ __all__ = [
     "Windowed",
     "Windows",
     "WithColumns",
+    "WithTimes",
     "WithinJoin",
     "absence",
     "aggregate",

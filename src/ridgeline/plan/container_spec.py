@@ -174,7 +174,10 @@ def tails_of(plan: PhysicalPlan) -> dict[int, PhysicalOperator]:
 
 
 def _watermarks(plan: Plan) -> dict[int, tuple[int, ...]]:
-    """The operators that have a watermark: inputs that promise a lateness, and all downstream of them."""
+    """The operators that have a watermark: those that make one, and all downstream of them.
+
+    Those that make one are inputs that promise a lateness, and steps that give tuples other times.
+    """
     found: dict[int, tuple[int, ...]] = {
         operator.id: ()
         for operator in plan.physical.operators
@@ -187,6 +190,8 @@ def _watermarks(plan: Plan) -> dict[int, tuple[int, ...]]:
             if stream.source == producer:
                 if isinstance(plan.physical.operator(stream.sink).operator, DelayTail):
                     continue  # a loop's watermark would wait for itself
+                if lateness_seconds(plan.physical.operator(stream.sink).operator) is not None:
+                    continue  # it makes its own
                 if stream.sink not in found:
                     found[stream.sink] = ()
                     reached.append(stream.sink)

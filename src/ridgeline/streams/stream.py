@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 from ridgeline.api import Application, Module, Operator, OperatorAttributes, RidgelineError, SchemaType
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.results import returned
-from ridgeline.operators import AsyncMap, ConsoleOutput, FlatMap, Map, Union
+from ridgeline.operators import AsyncMap, ConsoleOutput, FlatMap, Map, Union, WithTimes
 from ridgeline.streams.connecting import (
     Sink,
     Source,
@@ -148,6 +148,22 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], Generic[T_co]):
             **given,
         )
         return self._step(name, with_remedy(operator), "data", "output", attributes)
+
+    def with_times(
+        self,
+        name: str,
+        column: str | None = None,
+        *,
+        lateness: float | str = 0.0,
+        idle_after: float | str | None = None,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[T_co]:
+        """Give tuples the times in a column, and begin a watermark: `with_times("time", lateness="5s")`.
+
+        `column`: default: the one with the name of the step. See `ridgeline.operators.WithTimes`.
+        """
+        operator = WithTimes[Any](name if column is None else column, lateness, idle_after)
+        return self._step(name, operator, "input", "output", attributes)
 
     # Any operator -------------------------------------------------------------------------------------------
 

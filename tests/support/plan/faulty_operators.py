@@ -335,7 +335,8 @@ class Erring(Source):
     "`source.errors`: an error port promises a `lateness`, but no watermark follows from errors; "
     "leave it out",
     "`promising.valid`: `Promising` promises a `lateness`, but it is no input: watermarks come from inputs; "
-    "declare it at the input operators upstream, and leave it out here; `timestamp` may stay",
+    "declare it at the input operators upstream, or lead the stream through `WithTimes`; "
+    "leave it out here; `timestamp` may stay",
 )
 def a_lateness_that_nobody_reads() -> Application:
     app = Application("test")

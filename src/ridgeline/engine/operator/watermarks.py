@@ -9,8 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ridgeline.api.columns.tuples import Tuples
-from ridgeline.api.operator import InputOperator, has_finished, lateness_seconds
-from ridgeline.api.state import WATERMARK, ValueCell
+from ridgeline.api.operator import (
+    InputOperator,
+    Operator,
+    has_finished,
+    lateness_seconds,
+    makes_watermark,
+)
+from ridgeline.api.state import ENDED, WATERMARK, ValueCell
 from ridgeline.api.times import EARLIEST, LATEST, NO_TIME, Mark
 from ridgeline.engine.operator.application_window import gathers
 from ridgeline.engine.operator.input import emitted_tuples
@@ -27,7 +33,7 @@ class Watermark(TurnPart):
         self._cell = instance.cells[WATERMARK] = ValueCell((EARLIEST, EARLIEST))
         """As the operator saw it last, and as it passed it on last."""
         self._producers: Sequence[int] = ()
-        """The operators whose watermarks it follows; none for an input operator."""
+        """The operators whose watermarks it follows; none for one that makes its own."""
         self._gathers = gathers(instance)
         self._marks = instance.signals.marks
         self._timed_at: float | None = None
@@ -56,8 +62,11 @@ class Watermark(TurnPart):
 
     def report(self, turn: Turn, emitted: Emitted) -> None:
         """Fill in what the window has come to, of an input operator by what it has emitted."""
-        if isinstance(self.instance.operator, InputOperator):
-            self._emitted(self.instance.operator, emitted_tuples(self.instance, emitted))
+        operator = self.instance.operator
+        if makes_watermark(operator):
+            self._emitted(
+                operator, emitted_tuples(self.instance, emitted), finished=self._has_finished(operator)
+            )
         self._fill_in(turn.report.window)
 
     def void(self, turn: Turn) -> None:
@@ -91,12 +100,19 @@ class Watermark(TurnPart):
         self._keep(entered, left, idle=idle)
         context.engine.watermark = entered
 
-    def _emitted(self, operator: InputOperator, parts: Iterable[Tuples]) -> None:
-        """An input operator has emitted this in a window; it may have finished with it, or before.
+    def _has_finished(self, operator: Operator) -> bool:
+        """True if an operator that makes a watermark emits nothing more after this window."""
+        if isinstance(operator, InputOperator):
+            return has_finished(operator)
+        ended = self.instance.cells[ENDED]
+        return isinstance(ended, ValueCell) and bool(ended.get())
+
+    def _emitted(self, operator: Operator, parts: Iterable[Tuples], *, finished: bool) -> None:
+        """An operator has emitted this in a window, and gave it times. `finished`: with it, or before.
 
         Records that are further ahead of the clock than `time_ahead_limit` count as if they had no time.
         """
-        context, finished = self.instance.context, has_finished(operator)
+        context = self.instance.context
         _, left = self._cell.get()
         if (read := context.engine.marks_read) is not None:
             self._follow(left, read, finished=finished)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from ridgeline.api.codec import StreamCodec, overrides
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import SchemaError, did_you_mean, listed, shorten
-from ridgeline.api.operator import Unifier, operator_type, port_schema
+from ridgeline.api.operator import Unifier, makes_watermark, operator_type, port_schema
 from ridgeline.api.ports import InputPort
 from ridgeline.plan.build.callbacks import callback_faults
 from ridgeline.plan.build.unifiers import unifier_faults
@@ -207,12 +207,15 @@ def _check_output(faults: Faults, operator: DraftOperator, name: str) -> None:
 def _check_lateness(faults: Faults, operator: DraftOperator, name: str) -> None:
     """Refuse a promise without effect: watermarks begin at input operators, and not at error ports."""
     error = operator.declared.outputs[name].error
-    if (operator.is_input and not error) or operator.operator.lateness_of(name) is None:
+    if (makes_watermark(operator.operator) and not error) or operator.operator.lateness_of(name) is None:
         return
     where = operator.port(name)
-    if not operator.is_input:
+    if not makes_watermark(operator.operator):
         what = f"`{operator.kind}` promises a `lateness`, but it is no input: watermarks come from inputs"
-        remedy = "declare it at the input operators upstream, and leave it out here; `timestamp` may stay"
+        remedy = (
+            "declare it at the input operators upstream, or lead the stream through `WithTimes`; "
+            "leave it out here; `timestamp` may stay"
+        )
         faults.add(where, what, remedy)
     else:
         what = "an error port promises a `lateness`, but no watermark follows from errors"

@@ -79,7 +79,7 @@ def _has_watermark(operator: DraftOperator) -> bool:
     """True if an operator upstream makes a watermark, or if that is not known since streams are missing."""
     reached = [operator]
     for at in reached:  # grows
-        if at.is_input and lateness_seconds(at.operator) is not None:
+        if lateness_seconds(at.operator) is not None:
             return True
         if not at.is_input and not at.entered:
             return True  # it is not connected, which is a fault already

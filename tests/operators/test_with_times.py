@@ -1,0 +1,111 @@
+"""Times given within an application: windows are those of times given at the input."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, ValidationError
+from ridgeline.operators import Windowed, WithTimes, aggregate, session, tumbling
+from ridgeline.plan.validation import validate
+from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Click(NamedTuple):
+    user: str
+    time: datetime | None
+    other: datetime
+
+
+def click(user: str, second: int | None) -> Click:
+    time = None if second is None else START + timedelta(seconds=second)
+    return Click(user, time, START + timedelta(days=second or 0))
+
+
+def results(
+    items: Any, windows: Any, *, within: bool, lateness: str = "3s", partitions: int = 1, **given: Any
+) -> Any:
+    """Counts by window, and late clicks; `within`: times are given by a step after the input."""
+    app = Application("clicks", window="1s")
+    if within:
+        clicks = app.read("clicks", ListInput(Click, items, *given.pop("upstream", ())))
+        clicks = clicks.with_times("time", lateness=lateness, partitions=partitions, **given)
+    else:
+        clicks = app.read("clicks", ListInput(Click, items, "time", lateness=lateness))
+    values = {"start": aggregate.window_start(), "end": aggregate.window_end(), "n": aggregate.count()}
+    counts = Windowed(windows, key="user", values=values)
+    clicks.process("counts", counts).write("sink", CollectorSink())
+    app.stream(counts.late).write("late", CollectorSink())
+    run = run_local(app)
+    rows = [tuple(row.values()) for row in run.collected("sink")]
+    late = sorted((row["user"], row["time"]) for row in run.collected("late"))
+    return rows, late, run
+
+
+CLICKS = st.lists(
+    st.one_of(st.builds(click, st.sampled_from("ab"), st.integers(0, 60)), st.just(END_WINDOW)),
+    max_size=30,
+)
+
+
+@pytest.mark.parametrize("windows", [tumbling("10s"), session("4s")])
+def test_windows_are_those_of_times_at_the_input(windows: Any) -> None:
+    @settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
+    @given(CLICKS, st.integers(0, 30))
+    def check(items: Any, killed: int) -> None:
+        items = [*items[:killed], ABORT, *items[killed:]]
+        one, other = (results(items, windows, within=within)[:2] for within in (False, True))
+        assert one == other
+
+    check()
+
+
+def test_times_and_watermark_of_the_input_end_there() -> None:
+    items = [click("a", 1), click("a", 70), END_WINDOW, click("a", 5), END_WINDOW, click("a", 90)]
+    upstream = ("other", "100d")
+    assert (
+        results(items, tumbling("1m"), within=True, upstream=upstream)[0]
+        == results(items, tumbling("1m"), within=False)[0]
+    )
+
+
+@pytest.mark.parametrize("partitions", [2, 3])
+def test_each_partition_has_a_watermark_and_the_least_counts(partitions: int) -> None:
+    items = [item for n in range(30) for item in (click("ab"[n % 2], n * 3), END_WINDOW)]
+    rows, late, _ = results(items, tumbling("10s"), within=True, partitions=partitions, idle_after="0s")
+    assert not late
+    assert sum(row[-1] for row in rows) == 30
+    assert sorted(rows) == sorted(results(items, tumbling("10s"), within=False)[0])
+
+
+def test_results_come_while_records_come_and_not_only_at_the_end() -> None:
+    items = [item for n in range(10) for item in (click("a", n * 10), END_WINDOW)]
+    _, _, run = results(items, tumbling("20s"), within=True, lateness="0s")
+    windows = [window for window in run.window_ids if run.collected("sink", window)]
+    assert len(windows) >= 4
+
+
+def test_a_null_is_no_time() -> None:
+    rows, late, _ = results([click("a", 1), click("a", None)], tumbling("1m"), within=True)
+    assert [row[-1] for row in rows] == [1]
+    assert late == [("a", None)]
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda: WithTimes("tme"), r"the timestamp column `tme` is not in .*did you mean `time`"),
+        (lambda: WithTimes("user"), r"the timestamp column `user` is string, not a time"),
+        (lambda: WithTimes("time", "soon"), r"timed\.lateness"),
+        (lambda: WithTimes("time", idle_after="x"), r"timed\.idle_after"),
+    ],
+)
+def test_faults(make: Any, text: str) -> None:
+    app = Application("clicks")
+    app.read("clicks", ListInput(Click, [])).process("timed", make()).write("sink")
+    with pytest.raises(ValidationError, match=text):
+        validate(app)
