@@ -39,6 +39,7 @@ from ridgeline.operators import (
     FilterRows,
     FlatMap,
     LatestByKey,
+    LimitRate,
     Map,
     RangeKeyVal,
     Rename,
@@ -143,6 +144,7 @@ CASES = {
     "transformed": Case(lambda: Transform(lambda frame: frame.head(99)), "output", "input", of_parts=True),
     "awaited": Case(lambda: AsyncMap(same, schema=Pair), "output", of_parts=True),
     "timed": Case(lambda: WithTimes("time", "3s"), "output", "input", of_parts=True, timed=True),
+    "limited": Case(lambda: LimitRate(1000), "output", "input", of_parts=True),
     "united": Case(lambda: Union(1), "output", "input_1", of_parts=True),
     "mapped": Case(
         lambda: Map(function=lambda pair: Pair(pair.key, -pair.value), schema=Pair), "output", of_parts=True

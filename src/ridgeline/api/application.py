@@ -184,6 +184,11 @@ class Application:
         found: Stream[T] = importlib.import_module("ridgeline.streams.stream").Stream(self, point)
         return found
 
+    def _repr_html_(self) -> str:
+        """A table of the steps, for notebooks."""
+        found: str = importlib.import_module("ridgeline.streams.preview").application_html(self)
+        return found
+
     def add_policy(self, policy: Policy) -> None:
         """Let a policy decide on changes of the running application: see `ridgeline.policies`."""
         self._refuse_if_running("add_policy")

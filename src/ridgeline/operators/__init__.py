@@ -40,6 +40,7 @@ from ridgeline.operators.frames import (
     WithColumns,
 )
 from ridgeline.operators.latest_by_key import LatestByKey
+from ridgeline.operators.limit_rate import LimitRate
 from ridgeline.operators.map import Map
 from ridgeline.operators.patterns import (
     absence,
@@ -95,6 +96,7 @@ __all__ = [
     "FlatMap",
     "Global",
     "LatestByKey",
+    "LimitRate",
     "Map",
     "QueueInput",
     "QueueOutput",

@@ -2,7 +2,8 @@
 
 from ridgeline.streams.grouped import Aggregated, GroupedStream, WindowedStream
 from ridgeline.streams.outputs import Outputs
+from ridgeline.streams.preview import Preview
 from ridgeline.streams.stream import Stream
 from ridgeline.streams.tables import StreamTable
 
-__all__ = ["Aggregated", "GroupedStream", "Outputs", "Stream", "StreamTable", "WindowedStream"]
+__all__ = ["Aggregated", "GroupedStream", "Outputs", "Preview", "Stream", "StreamTable", "WindowedStream"]

@@ -6,7 +6,7 @@ import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ridgeline.api import Application, InputPort, InputProxy, Operator, SchemaError
+from ridgeline.api import Application, Fault, InputPort, InputProxy, Operator, Schema, SchemaError
 from ridgeline.plan.validation import examine
 from ridgeline.streams.connecting import Source, connect, name_of, owner_of
 
@@ -14,30 +14,40 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class _Probe(Operator):
-    """Reads the stream, so that its schema is resolved."""
+class Unread(Operator):
+    """Stands where a stream needs a reader, and does nothing."""
 
     input = InputPort(Any)
 
     @input.process_batch
     def leave(self, batch: pa.RecordBatch) -> None:
-        """Do nothing: it never runs."""
+        """Do nothing."""
 
 
 def schema_at(app: Application, source: Source) -> pa.Schema:
     """The columns of the tuples that leave a port. Raises SchemaError with the faults that hide them."""
     if isinstance(source, InputProxy):
         return source.port.schema.arrow
-    tried = copy.copy(app)
-    tried.operators, tried.streams = list(app.operators), [replace(added) for added in app.streams]
-    names = {added.name for added in tried.operators} | {added.name for added in tried.modules}
-    probe = tried.add_operator(max(names, key=len, default="") + "_columns", _Probe())
-    connect(tried, source, probe.input)
-    draft, faults = examine(tried)
-    found = draft.owners[id(probe)].inputs.get("input")
+    found, faults = resolved(app, source)
     if found is not None:
         return found.arrow
     others = [fault for fault in faults if "connect" not in fault.what] or faults
     text = "".join(f"\n- {fault}" for fault in others)
     msg = f"the columns of `{name_of(app, owner_of(source))}.{source.name}` are not known:{text}"
     raise SchemaError(msg)
+
+
+def resolved(app: Application, source: Source) -> tuple[Schema | None, list[Fault]]:
+    """The schema of the tuples that leave a port, None if faults hide it; and the faults."""
+    tried = copy.copy(app)
+    tried.operators, tried.streams = list(app.operators), [replace(added) for added in app.streams]
+    probe = tried.add_operator(new_name(tried, "columns"), Unread())
+    connect(tried, source, probe.input)
+    draft, faults = examine(tried)
+    return draft.owners[id(probe)].inputs.get("input"), faults
+
+
+def new_name(app: Application, ending: str) -> str:
+    """A name that no operator has."""
+    names = [added.name for added in app.operators] + [added.name for added in app.modules]
+    return f"{max(names, key=len, default='')}_{ending}"

@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 from ridgeline.api import Application, Module, Operator, OperatorAttributes, RidgelineError, SchemaType
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.results import returned
-from ridgeline.operators import AsyncMap, ConsoleOutput, FlatMap, Map, Union, WithTimes
+from ridgeline.operators import AsyncMap, ConsoleOutput, FlatMap, LimitRate, Map, Sampler, Union, WithTimes
 from ridgeline.streams.connecting import (
     Sink,
     Source,
@@ -24,6 +24,7 @@ from ridgeline.streams.connecting import (
 )
 from ridgeline.streams.expressions import ExpressionSteps
 from ridgeline.streams.outputs import Outputs
+from ridgeline.streams.preview import Preview, preview, stream_html
 from ridgeline.streams.schemas import schema_at
 from ridgeline.streams.tables import KeyedSteps
 
@@ -86,6 +87,17 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], Generic[T_co]):
     def schema(self) -> pa.Schema:
         """The columns of the tuples, as Arrow types. Raises SchemaError if faults hide them."""
         return schema_at(self.app, self.source)
+
+    def preview(self, count: int = 20, *, windows: int = 20) -> Preview:
+        """Run all steps that lead here in this process; return the first `count` tuples, as a table.
+
+        Outputs write nothing. At most `windows` windows are run: an input that never ends is left then.
+        Raises ValidationError, and OperatorError if a step fails.
+        """
+        return preview(self.app, self.source, count, windows)
+
+    def _repr_html_(self) -> str:
+        return stream_html(self.name, self.schema)
 
     # Python functions ---------------------------------------------------------------------------------------
 
@@ -164,6 +176,34 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], Generic[T_co]):
         """
         operator = WithTimes[Any](name if column is None else column, lateness, idle_after)
         return self._step(name, operator, "input", "output", attributes)
+
+    def sample(
+        self,
+        name: str,
+        share: float,
+        key: str | None = None,
+        seed: int = 0,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[T_co]:
+        """Let a share of the tuples through, from 0 to 1: the same ones in each run.
+
+        `key`: all tuples with an equal value there go the same way. See `ridgeline.operators.Sampler`.
+        """
+        sampler = Sampler[Any](share=share, key=key, seed=seed)
+        return self._step(name, sampler, "data", "output", attributes)
+
+    def limit_rate(
+        self,
+        name: str,
+        rate: float,
+        burst: float | None = None,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[T_co]:
+        """Let at most `rate` tuples a second through, and leave others out.
+
+        See `ridgeline.operators.LimitRate`.
+        """
+        return self._step(name, LimitRate[Any](rate, burst), "input", "output", attributes)
 
     # Any operator -------------------------------------------------------------------------------------------
 

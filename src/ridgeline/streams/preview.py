@@ -1,0 +1,170 @@
+"""The first tuples of a stream, and how applications and streams show themselves in notebooks."""
+
+from __future__ import annotations
+
+import copy
+import html
+import importlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+from ridgeline.api import Application, InputPoint, InputProxy, OutputPoint
+from ridgeline.api.errors import RidgelineError
+from ridgeline.streams.connecting import Source, connect, owner_of
+from ridgeline.streams.schemas import Unread, new_name, resolved
+
+_WIDTH = 120
+
+
+class Preview:
+    """The first tuples of a stream, as a table: `orders.preview(20)` shows it in a console or a notebook.
+
+    `table`: an Arrow table, or None for a stream of `object`; `rows`: the tuples.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import ListInput
+        >>> class Number(NamedTuple):
+        ...     value: int
+        >>> app = Application("numbers")
+        >>> numbers = app.read("numbers", ListInput(Number, [(n,) for n in range(9)]))
+        >>> found = numbers.filter("odd", lambda number: number.value % 2 == 1).preview(2)
+        >>> found.rows
+        [Number(value=1), Number(value=3)]
+        >>> found.table.to_pydict()
+        {'value': [1, 3]}
+    """
+
+    def __init__(self, rows: Sequence[Any], schema: pa.Schema | None) -> None:
+        self.rows = list(rows)
+        self.table: pa.Table | None = None
+        if schema is not None:
+            values = [row if isinstance(row, dict) else _values(row, schema.names) for row in self.rows]
+            self.table = pa.Table.from_pylist(values, schema)
+
+    @property
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        """The names of the columns, and the texts of the rows."""
+        if self.table is None:
+            return ["value"], [[repr(row)] for row in self.rows]
+        columns = [[_text(value) for value in column.to_pylist()] for column in self.table.columns]
+        return self.table.column_names, [list(row) for row in zip(*columns, strict=True)]
+
+    def __repr__(self) -> str:
+        names, rows = self._cells
+        shown = Table(*names)
+        for row in rows:
+            shown.add_row(*row)
+        console = Console(width=_WIDTH, no_color=True, highlight=False, markup=False)
+        with console.capture() as captured:
+            console.print(shown)
+        return captured.get().rstrip()
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._cells)
+
+
+def preview(app: Application, source: Source, count: int, windows: int) -> Preview:
+    """Run what leads to a port in this process; return the first tuples that leave it.
+
+    Raises ValidationError with the faults of these operators, OperatorError if one of them fails, and
+    RidgelineError for a port within a module.
+    """
+    if isinstance(source, InputProxy):
+        msg = "a stream within a module has no tuples yet; preview one of the application"
+        raise RidgelineError(msg)
+    testing = importlib.import_module("ridgeline.testing")  # by name: it stands above this room
+    part = leading_to(app, source)
+    schema, _ = resolved(part, source)
+    sink = testing.CollectorSink() if schema is None else testing.CollectorSink(schema.type)
+    part.add_operator(new_name(part, "preview"), sink)
+    connect(part, source, sink.input)
+    name = part.operators[-1].name
+    run = testing.run_local(part, windows=windows)
+    rows = run.collected(name)[:count]
+    return Preview(rows, None if schema is None or schema.pickled else schema.arrow)
+
+
+def leading_to(app: Application, source: Source) -> Application:
+    """The part of an application that a port needs: all upstream of it."""
+    needed = [owner_of(source)]
+    for part in needed:  # grows
+        for added in app.streams:
+            if any(owner_of(sink) is part for sink in added.sinks):
+                owner = owner_of(added.source)
+                if not any(owner is other for other in needed):
+                    needed.append(owner)
+    found = copy.copy(app)
+    found.operators = [one for one in app.operators if _among(one.operator, needed)]
+    found.modules = [one for one in app.modules if _among(one.module, needed)]
+    found.streams, found.policies, found.promises, found.affinity = [], [], [], []
+    found.dead_letter_port = None
+    found.attributes_set = [one for one in app.attributes_set if _among(_owner(one.target), needed)]
+    for added in app.streams:
+        if not _among(owner_of(added.source), needed):
+            continue
+        sinks = tuple(sink for sink in added.sinks if _among(owner_of(sink), needed))
+        if not sinks:  # the port may have to be connected
+            probe = found.add_operator(new_name(found, "unread"), Unread())
+            sinks = (probe.input,)
+        found.streams.append(replace(added, sinks=sinks, locality=None, persisted=(), faults=()))
+    return found
+
+
+def _owner(target: Any) -> Any:
+    return owner_of(target) if isinstance(target, (InputPoint, OutputPoint)) else target
+
+
+def _among(part: Any, parts: Iterable[Any]) -> bool:
+    return any(part is one for one in parts)
+
+
+def _values(row: Any, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in names}
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def html_table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table for a notebook."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in names)
+    lines = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def stream_html(name: str, columns: pa.Schema) -> str:
+    """A stream in a notebook: its columns."""
+    rows = [[field.name, str(field.type), "yes" if field.nullable else "no"] for field in columns]
+    return f"<b>{html.escape(name)}</b>" + html_table(["column", "type", "may be null"], rows)
+
+
+def application_html(app: Application) -> str:
+    """An application in a notebook: its steps, and which they read."""
+    names = {id(one.operator): one.name for one in app.operators}
+    names |= {id(one.module): one.name for one in app.modules}
+    reads: dict[int, list[str]] = {}
+    for added in app.streams:
+        for sink in added.sinks:
+            reads.setdefault(id(owner_of(sink)), []).append(names.get(id(owner_of(added.source)), "?"))
+    steps: list[Any] = [(one.name, one.operator, one.attributes) for one in app.operators]
+    steps += [(one.name, one.module, one.attributes) for one in app.modules]
+    rows = [
+        [
+            name,
+            type(part).__name__,
+            ", ".join(reads.get(id(part), [])),
+            ", ".join(f"{key}={value}" for key, value in attributes.items()),
+        ]
+        for name, part, attributes in steps
+    ]
+    title = f"<b>{html.escape(str(app.name))}</b>"
+    return title + html_table(["step", "operator", "reads", "attributes"], rows)

@@ -1,0 +1,111 @@
+"""Previews run what leads to a stream, and nothing else."""
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from ridgeline import (
+    Application,
+    InputOperator,
+    InputPort,
+    Operator,
+    OutputPort,
+    RidgelineError,
+    ValidationError,
+)
+from ridgeline.operators import FileOutput, Sampler
+from ridgeline.testing import CollectorSink, ListInput, run_local
+
+
+class Number(NamedTuple):
+    value: int
+    text: str | None
+
+
+class Endless(InputOperator):
+    output = OutputPort(Number)
+
+    def emit_tuples(self) -> None:
+        self.output.emit(Number(self.context.window_id, None))
+
+
+class Both(Operator):
+    input = InputPort(Number)
+    even = OutputPort(Number, optional=False)
+    odd = OutputPort(Number, optional=False)
+
+    @input.process
+    def divide(self, number: Number) -> None:
+        (self.odd if number.value % 2 else self.even).emit(number)
+
+
+NUMBERS = [(n, "<b>" if n % 2 else None) for n in range(50)]
+
+
+def numbers(app: Application) -> Any:
+    return app.read("numbers", ListInput(Number, NUMBERS))
+
+
+def test_the_first_tuples_and_nothing_else(tmp_path: Any) -> None:
+    app = Application("numbers")
+    source = numbers(app)
+    source.write("file", FileOutput(path=str(tmp_path / "out"), format="jsonl", roll_seconds=0))
+    source.filter("broken", "nothing > 1").write("console")
+    odd = source.filter("odd", lambda number: number.value % 2 == 1, partitions=2)
+    found = odd.select("values", "value").preview(3)
+    assert found.rows == [{"value": 1}, {"value": 3}, {"value": 5}]
+    assert found.table is not None
+    assert found.table.to_pydict() == {"value": [1, 3, 5]}
+    assert not (tmp_path / "out").exists()
+    assert "│ 5     │" in repr(found)
+    assert [added.name for added in app.operators] == [
+        "numbers",
+        "file",
+        "broken",
+        "console",
+        "odd",
+        "values",
+    ]
+
+
+def test_in_a_notebook() -> None:
+    app = Application("numbers")
+    source = numbers(app)
+    assert "<td>&lt;b&gt;</td>" in source.preview(2)._repr_html_()
+    assert "<td>value</td><td>int64</td>" in source._repr_html_()
+    source.filter("odd", "value % 2 = 1", partitions=2).write("out", CollectorSink(Number))
+    assert (
+        "<tr><td>odd</td><td>FilterRows</td><td>numbers</td><td>partitions=2</td></tr>" in app._repr_html_()
+    )
+    assert len(run_local(app).collected("out")) == 25
+
+
+def test_an_input_that_never_ends_is_left() -> None:
+    app = Application("endless")
+    assert [row.value for row in app.read("in", Endless()).preview(5, windows=7).rows] == [0, 1, 2, 3, 4]
+
+
+def test_ports_that_must_be_connected_are() -> None:
+    app = Application("numbers")
+    parts = numbers(app).process("both", Both())
+    parts.odd.write("odd", CollectorSink(Number))
+    parts.even.write("even", CollectorSink(Number))
+    assert [row.value for row in parts.even.preview(2).rows] == [0, 2]
+    assert len(numbers(Application("other")).process("s", Sampler(share=1.0)).output.preview(1).rows) == 1
+
+
+def test_objects_and_faults() -> None:
+    app = Application("objects")
+    source = app.read("objects", ListInput(object, [{"a"}, None]))
+    found = source.preview()
+    assert (found.rows, found.table) == ([{"a"}, None], None)
+    assert "{'a'}" in repr(found)
+    with pytest.raises(ValidationError, match="a stream of `object` has none"):
+        source.filter("step", "a > 1").preview()
+    from ridgeline import Module
+
+    class Inner(Module):
+        input = InputPort(Number)
+
+    with pytest.raises(RidgelineError, match="within a module"):
+        app.stream(Inner().input).preview()
