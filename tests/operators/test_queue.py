@@ -19,7 +19,7 @@ from ridgeline import (
     PublisherContext,
     RidgelineError,
 )
-from ridgeline.operators import QueueInput, QueueOutput
+from ridgeline.operators import QueueInput, QueueOutput, _queue_files, _queue_publisher
 from ridgeline.operators._queue_files import LogWriter, QueueFolder
 from ridgeline.operators._queue_publisher import QueuePublisher
 from ridgeline.plan.edits import RenameOperator, Repartition, SetProperty
@@ -138,6 +138,25 @@ def test_a_power_cut_that_takes_what_the_log_had_not_synced(tmp_path):
     assert sorted(read_all(tmp_path / "queue", tmp_path / "reader")) == sorted(rows)
 
 
+@pytest.mark.parametrize("cut", [0, 1, 40])
+@pytest.mark.parametrize("broken", [bytes(60), bytes(60) + b"\n", b"[9,\0\0,1]\n[4,4", b""])
+def test_a_power_cut_that_breaks_what_the_log_had_not_synced(tmp_path, monkeypatch, broken, cut):
+    """A file system may have the length of a file, and zeros where its content should be."""
+    monkeypatch.setattr(_queue_files, "ROLL_ENTRIES", 2)
+    rows = orders(8)
+    app = writer(tmp_path / "queue", rows)
+    run_local(app, checkpoint=tmp_path / "writer", windows=2)
+    monkeypatch.setattr(_queue_publisher, "_SYNC_SECONDS", 1e9)
+    run_local(app, checkpoint=tmp_path / "writer", windows=5)
+    logs = sorted((tmp_path / "queue/log").iterdir())
+    assert len(logs) == 4
+    logs[1].write_bytes(logs[1].read_bytes()[:cut] + broken)
+
+    run_local(app, checkpoint=tmp_path / "writer")
+
+    assert sorted(read_all(tmp_path / "queue", tmp_path / "reader")) == sorted(rows)
+
+
 # The end of the writer's inputs -----------------------------------------------------------------------------
 
 
@@ -211,6 +230,28 @@ def test_a_reader_that_was_away_too_long_is_told(tmp_path):
 
     with pytest.raises(RidgelineError, match=r"has no entry 3 any more.*set `when_lost` to `skip`"):
         run_local(reader(tmp_path / "queue"), checkpoint=tmp_path / "reader", windows=2)
+
+
+def test_a_segment_to_which_a_partition_may_append_is_not_dropped(tmp_path):
+    """All entries that name it are dropped while the partition has no rows; then it has some again."""
+    seldom = [Order(0, number) for number in range(2)]
+    rows = [seldom[0], *(Order(2, number) for number in range(200)), seldom[1]]
+    app = Application("shop")
+    source = app.add_operator("source", ListInput(Order, in_windows(rows, 1)))
+    divide = app.add_operator("divide", PassOn(), partitions=2)
+    queue = app.add_operator("queue", QueueOutput(path=tmp_path / "queue", keep="10s"))
+    app.add_stream("orders", source.output, divide.orders)
+    app.add_stream("divided", divide.passed, queue.input)
+    run_local(app, clock=SteppingClock())
+
+    late = Application("late")
+    queue = late.add_operator("queue", QueueInput(path=tmp_path / "queue", schema=Order))
+    sink = late.add_operator("sink", CollectorSink(Order))
+    late.add_stream("orders", queue.output, sink.input)
+    found = run_local(late).collected("sink")
+    assert found[-1] == seldom[1]
+    assert seldom[0] not in found
+    assert len(list((tmp_path / "queue/segments").iterdir())) == 2
 
 
 # A queue that is full ---------------------------------------------------------------------------------------

@@ -158,9 +158,9 @@ class QueueFolder:
         """Reads from this entry on."""
         return LogReader(self, number)
 
-    def log_writer(self) -> LogWriter:
-        """Appends to the log. Raises OSError, RidgelineError."""
-        return LogWriter(self)
+    def log_writer(self, unsynced: int | None = None) -> LogWriter:
+        """Appends to the log. Raises OSError, RidgelineError. `unsynced`: see `LogWriter`."""
+        return LogWriter(self, unsynced)
 
     def segment_writer(self, partition: int) -> SegmentWriter:
         """Writes the rows of a partition."""
@@ -247,11 +247,21 @@ class LogReader:
             first = self._find() if self._first is None else self._first
             if first is None:
                 break
-            more = self._read_file(first, limit - len(found))
+            try:
+                more = self._read_file(first, limit - len(found))
+            except DamagedLogError:
+                if not found:
+                    raise
+                break
             found += more
             if not more and not self._follow(first):
                 break
         return found
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """The file that it is in, by its first entry, and the byte after the last entry that it has read."""
+        return self.next if self._first is None else self._first, self._place
 
     def _find(self) -> int | None:
         """Find the file with the next entry; None if there is none yet."""
@@ -281,10 +291,13 @@ class LogReader:
             with path.open("rb") as file:
                 file.seek(self._place)
                 while len(found) < limit and (line := file.readline()).endswith(b"\n"):
-                    self._place += len(line)
                     if self._number(path, line) >= self.next:  # else it was read, or a driver wrote it again
                         found.append(self._entry(path, line))
                         self.next += 1
+                    self._place += len(line)
+        except DamagedLogError:
+            if not found:
+                raise
         except FileNotFoundError:  # dropped: another one may have the next entry
             self._first = None
             return []
@@ -295,15 +308,15 @@ class LogReader:
         try:
             return int(line[1 : line.index(b",")])
         except ValueError as error:
-            raise damaged(path, f"a line before entry {self.next} is no entry ({error})") from None
+            raise DamagedLogError(path, f"a line before entry {self.next} is no entry ({error})") from None
 
     def _entry(self, path: Path, line: bytes) -> Entry:
         try:
             entry = Entry.of(json.loads(line))
         except (TypeError, ValueError) as error:
-            raise damaged(path, f"line of entry {self.next} is no entry ({error})") from None
+            raise DamagedLogError(path, f"line of entry {self.next} is no entry ({error})") from None
         if entry.number != self.next:
-            raise damaged(path, f"entry {entry.number} stands where entry {self.next} should")
+            raise DamagedLogError(path, f"entry {entry.number} stands where entry {self.next} should")
         return entry
 
 
@@ -324,11 +337,25 @@ def damaged(path: Path | str, what: str) -> RidgelineError:
     return RidgelineError(f"`{path}` is damaged: {what}; restore the queue's folder from a copy")
 
 
+class DamagedLogError(RidgelineError):
+    """A line of a log is no entry. After a power cut the writer mends that, as far as it was not synced."""
+
+    def __init__(self, path: Path, what: str) -> None:
+        super().__init__(
+            f"`{path}` is damaged: {what}; after a power cut start the application that writes to the queue "
+            "first, which mends that; else restore the queue's folder from a copy"
+        )
+
+
 class LogWriter:
     """Appends entries to a log. One process at a time."""
 
-    def __init__(self, folder: QueueFolder) -> None:
-        """Read what is there, and cut off a line that a crash left. Raises OSError, RidgelineError."""
+    def __init__(self, folder: QueueFolder, unsynced: int | None = None) -> None:
+        """Read what is there, and cut off a line that a crash left. Raises OSError, RidgelineError.
+
+        `unsynced`: the first entry that may be broken, since a power cut may have come before it was synced.
+        All from there on is cut off. None: no entry may be broken.
+        """
         self._folder = folder
         self.files: dict[int, LogFile] = {}
         """All files, by the number of their first entry, ascending."""
@@ -336,21 +363,33 @@ class LogWriter:
         self.total = 0
         self.marks: tuple[Mark, ...] | None = None
         """As of the last entry; None if the queue was never written to with a watermark, or without."""
-        firsts = folder.logs()
-        if firsts:
+        self._newest: dict[int, str] = {}
+        """The last segment of each partition that an entry names: its writer may still append to it."""
+        self._unnamed: set[str] = set()
+        """Segments that no entry names any more, but of which that is so."""
+        self._unsynced: set[Path] = set()
+        if firsts := folder.logs():
             self.next = firsts[0]
-            self._cut(firsts[-1])
-            reader = LogReader(folder, firsts[0])
+            self._read(firsts, unsynced)
+
+    def _read(self, firsts: Sequence[int], unsynced: int | None) -> None:
+        """Read all entries, and cut off what is none. Called by the constructor."""
+        reader = LogReader(self._folder, firsts[0])
+        try:
             while entries := reader.read():
                 self._note(entries, firsts)
-        self._unsynced: set[Path] = set()
-
-    def _cut(self, first: int) -> None:
-        path = self._folder.log_file(first)
-        data = path.read_bytes()
-        whole = data.rfind(b"\n") + 1
-        if whole < len(data):
-            os.truncate(path, whole)
+        except DamagedLogError:
+            if unsynced is None or self.next < unsynced:
+                raise
+        mends = unsynced is not None and self.next >= unsynced
+        at, place = reader.place
+        for first in firsts if mends else firsts[-1:]:
+            path = self._folder.log_file(first)
+            if first == at and (place or len(firsts) == 1):
+                if path.stat().st_size > place:
+                    os.truncate(path, place)
+            elif first >= max(at, self.next):  # it has no entry
+                path.unlink(missing_ok=True)
 
     def _note(self, entries: Iterable[Entry], firsts: Sequence[int] = ()) -> None:
         for entry in entries:
@@ -359,6 +398,7 @@ class LogWriter:
             self.files[max(self.files)].add(entry)
             self.next, self.total = entry.number + 1, entry.total
             self.marks = self.marks if entry.marks is None else entry.marks
+            self._newest.update((part.partition, part.segment) for part in entry.parts)
 
     def append(self, entries: Sequence[Entry], roll_bytes: int, roll_seconds: float) -> None:
         """Write entries that are not there yet, without a sync.
@@ -398,11 +438,16 @@ class LogWriter:
         return sum(one.size for one in self.files.values())
 
     def drop(self, first: int) -> None:
-        """Remove a file of the log, the oldest one, and the segments that no other names. Raises OSError."""
+        """Remove a file of the log, the oldest one, and the segments that no other names. Raises OSError.
+
+        Not those to which a partition may still append: they go once it has another one.
+        """
         dropped = self.files.pop(first)
         self._unsynced.discard(self._folder.log_file(first))
         self._folder.log_file(first).unlink(missing_ok=True)
-        self._folder.remove_segments(dropped.segments - self.segments)
+        unnamed = (dropped.segments | self._unnamed) - self.segments
+        self._unnamed = unnamed.intersection(self._newest.values())
+        self._folder.remove_segments(unnamed - self._unnamed)
 
     @property
     def segments(self) -> set[str]:

@@ -182,8 +182,8 @@ class ObjectFolder(QueueFolder):
         """Reads from this entry on."""
         return ObjectLogReader(self, number)
 
-    def log_writer(self) -> LogWriter:
-        """Appends to the log. Raises OSError, RidgelineError."""
+    def log_writer(self, unsynced: int | None = None) -> LogWriter:
+        """Appends to the log, which needs no sync. Raises OSError, RidgelineError."""
         return ObjectLogWriter(self)
 
     def segment_writer(self, partition: int) -> SegmentWriter:
@@ -320,6 +320,7 @@ class ObjectLogWriter(LogWriter):
         self.files: dict[int, LogFile] = {}
         self.next = self.total = 0
         self.marks = None
+        self._newest = {}
         self._tail: list[Entry] = []
         """The entries after the last bundle."""
         names = folder.names("log")

@@ -97,6 +97,11 @@ def _moved(known: Marks, written: Sequence[Written]) -> Marks:
     return tuple(found)
 
 
+def _unsynced(state: Any) -> int:
+    """The first entry that a power cut may have taken: the state has it."""
+    return int(state["entries"][0][0]) if state["entries"] else int(state["next"])
+
+
 class ReaderPosition(NamedTuple):
     """How far a reader has committed: up to, and without, the entry `next`. `seen`: when it was alive."""
 
@@ -136,8 +141,9 @@ class QueuePublisher(Publisher):
             self._description = self._folder.description
             check_format(self._description, self._settings.path)
             context.check_owner()
-            self._log = self._folder.log_writer()
-            if state is None or state["path"] != self._settings.path:
+            continues = state is not None and state["path"] == self._settings.path
+            self._log = self._folder.log_writer(_unsynced(state) if continues else None)
+            if not continues:
                 self._begin()
             else:
                 self._resume(state)
