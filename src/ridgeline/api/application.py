@@ -24,7 +24,7 @@ from ridgeline.api.support.attribute_types import (
     UnifierAttributes,
 )
 from ridgeline.api.support.emitting import Emits, HasOutput
-from ridgeline.api.support.persisting import Persist, persisting
+from ridgeline.api.support.persisting import Persist, decoupled_sinks, persisting
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -37,6 +37,8 @@ M = TypeVar("M", bound=Module)
 T = TypeVar("T")
 _RUNNING: WeakKeyDictionary[Application, ref[Handle]] = WeakKeyDictionary()
 """The handle of the last run of each application that `start` began."""
+KEEP = "1h"
+"""How long the queue of a decoupled stream keeps rows that were read, by default."""
 LocalityName = Literal["THREAD_LOCAL", "CONTAINER_LOCAL", "NODE_LOCAL", "RACK_LOCAL"]
 
 
@@ -66,7 +68,21 @@ class AddedStream:
     persisted: tuple[Any, ...] = ()
     """Those of the `sinks` that only write the stream down."""
     faults: tuple[tuple[str, str], ...] = ()
-    """Faults of `persist`: (fault, remedy)."""
+    """Faults of `persist` and `decoupled`: (fault, remedy)."""
+    decoupled: tuple[Any, ...] = ()
+    """Those of the `sinks` that read it from a durable queue."""
+    keep: float | str = KEEP
+    """How long the queue keeps rows that were read."""
+
+
+@dataclass
+class AddedRegion:
+    """One call of `set_region`, as it was made."""
+
+    name: str
+    operators: tuple[Any, ...]
+    window: float | str | None
+    attributes: ApplicationAttributes
 
 
 @dataclass
@@ -124,11 +140,14 @@ class Application:
         self.attributes_set: list[AddedAttributes] = []
         self.modules: list[AddedModule] = []
         self.affinity: list[AffinityRule] = []
+        self.regions: list[AddedRegion] = []
         self.policies: list[Policy] = []
         self.promises: list[Promise] = []
         self.dead_letter_port: InputPoint[Any] | None = None
         """Where the dead letters of all operators go."""
         self.dead_letter_faults: tuple[tuple[str, str], ...] = ()
+        self.dead_letter_sources: tuple[OutputPoint[Any], ...] = ()
+        """Where dead letters of other regions come in."""
         self.origins: Mapping[str, str] = {}
         """The files that parts of a specification were included from, by section and name, for errors."""
         self.attributes = attributes
@@ -230,6 +249,8 @@ class Application:
         | Mapping[InputPoint[T] | InputProxy[T], Locality | LocalityName]
         | None = None,
         persist: Persist | Mapping[InputPoint[T] | InputProxy[T], Persist] | None = None,
+        decoupled: bool | Collection[InputPoint[T] | InputProxy[T]] = False,
+        keep: float | str = KEEP,
     ) -> None:
         """Join one output port to one or more input ports: `add_stream("words", split.words, count.words)`.
 
@@ -240,8 +261,13 @@ class Application:
         `words_persisted`, unless it is in the application already. An input port chooses one of several. A
         mapping writes down what single sinks get: `persist={count.words: FileOutput("words")}` adds
         `count_words_persisted`.
+
+        `decoupled`: all sinks, or some of them, read the stream from a durable queue. They and what follows
+        them are in another region of the application then. It has windows and commits of its own, and nothing
+        before it waits for it until the queue is full. `keep` says for how long rows stay that were read.
         """
         given = persisting(self, str(name), sinks, persist)
+        apart, faults = decoupled_sinks(sinks, decoupled)
         for added, operator in given.added:
             self.add_operator(added, operator)
         self._refuse_if_running("add_stream")
@@ -252,9 +278,27 @@ class Application:
                 (*sinks, *given.ports),
                 locality,
                 persisted=given.ports,
-                faults=given.faults,
+                faults=(*given.faults, *faults),
+                decoupled=apart,
+                keep=keep,
             )
         )
+
+    def set_region(
+        self,
+        name: str,
+        *operators: Operator | Module,
+        window: float | str | None = None,
+        **attributes: Unpack[ApplicationAttributes],
+    ) -> None:
+        """Name the region of these operators, and give it a window and attributes of its own.
+
+        Regions come from streams that are `decoupled`. One that is not named here has the name of its first
+        operator. `window` and `attributes` that are not given are those of the application:
+        `app.set_region("slow", store, window="1s", windows_in_flight=2)`.
+        """
+        self._refuse_if_running("set_region")
+        self.regions.append(AddedRegion(name, operators, window, attributes))
 
     def dead_letters(self, output: Persist) -> None:
         """Give the tuples that operators leave out (`on_error=SKIP`) to an output operator, as `DeadLetter`.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ridgeline.api.application import Application
+from ridgeline.api.application import KEEP, Application
 from ridgeline.api.attributes import Locality
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import Fault
@@ -15,6 +15,7 @@ from ridgeline.api.operator import InputOperator, Operator, OperatorType, operat
 from ridgeline.api.partitioner import Partition
 from ridgeline.api.policy import Policy, Promise, StatsListener
 from ridgeline.plan.placement_rule import PlacementRule
+from ridgeline.plan.region import Region
 
 FAULTY: Any = type("Faulty", (), {"__repr__": lambda _self: "<faulty>"})()
 """In the place of an end of a stream whose fault was reported."""
@@ -157,7 +158,8 @@ class End:
 class DraftStream:
     """A stream; ends that are faulty are left out. `localities`: of each sink.
 
-    `persisted`: the sinks that only write it down.
+    `persisted`: the sinks that only write it down. `decoupled`: those that read it from a durable queue. It has
+    rows for `keep`.
     """
 
     name: str
@@ -166,6 +168,8 @@ class DraftStream:
     localities: list[Locality | None] = field(default_factory=list)
     persisted: list[End] = field(default_factory=list)
     schema: Schema | None = None
+    decoupled: list[End] = field(default_factory=list)
+    keep: float | str = KEEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +210,12 @@ class Draft:
     deciders: Deciders = field(default_factory=Deciders)
     excused: set[tuple[int, str]] = field(default_factory=set)
     """Ports of operators, by the `id` of the author's instance: see `DraftOperator.excused`."""
+    regions: tuple[Region, ...] = ()
+    """The parts that decoupled streams make; none if all is one."""
+    region: str = ""
+    """The region that this is, of an application that has several."""
+    elsewhere: frozenset[str] = frozenset()
+    """The operators of other regions, of which options may be."""
 
     def edges(self) -> Iterator[tuple[DraftStream, End, End, Locality | None]]:
         """Every (stream, source, sink, locality) with two valid ends."""

@@ -11,6 +11,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.api.partitioner import Partition
 from ridgeline.api.policy import Policy, Promise, StatsListener
+from ridgeline.plan.region import PortRef, Region
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
@@ -41,21 +42,11 @@ class LogicalOperator:
 
 
 @dataclass(frozen=True, slots=True)
-class PortRef:
-    """A port of a logical operator."""
-
-    operator: str
-    port: str
-
-    def __str__(self) -> str:
-        return f"{self.operator}.{self.port}"
-
-
-@dataclass(frozen=True, slots=True)
 class LogicalStream:
     """One output port joined to one or more input ports.
 
-    `localities`: of each sink. `persisted`: the sinks that only write the stream down.
+    `localities`: of each sink. `persisted`: the sinks that only write the stream down. `decoupled`: those
+    that read it from a durable queue.
     """
 
     name: str
@@ -64,6 +55,7 @@ class LogicalStream:
     schema: Schema
     localities: tuple[Locality | None, ...]
     persisted: tuple[PortRef, ...] = ()
+    decoupled: tuple[PortRef, ...] = ()
 
     @property
     def locality(self) -> Locality | None:
@@ -112,6 +104,10 @@ class LogicalPlan:
     """Who listens to the figures of an operator, by its name."""
     policies: tuple[Policy, ...] = ()
     promises: tuple[Promise, ...] = ()
+    regions: tuple[Region, ...] = ()
+    """The parts that decoupled streams make, in topological order; none if all is one."""
+    region: str = ""
+    """The region that this is, of an application that has several."""
     source: tuple[Application, Given] | None = field(default=None, compare=False, repr=False)
     """The application that it was made of, with the values and edits from outside."""
 

@@ -16,6 +16,7 @@ from ridgeline.plan.edits import Edit, Given
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
 from ridgeline.plan.modules.ends import flatten, logical_modules
 from ridgeline.plan.modules.expanding import expand
+from ridgeline.plan.overrides import key_splitter
 from ridgeline.plan.validate.affinity import read_affinity
 from ridgeline.plan.validate.application import read_application, read_deciders, read_listeners
 from ridgeline.plan.validate.attributes import check_speculation, read_port_attributes
@@ -27,6 +28,7 @@ from ridgeline.plan.validate.operators import read_operators
 from ridgeline.plan.validate.order import check_order
 from ridgeline.plan.validate.partitions import check_unused, divide_operators, settle_placement
 from ridgeline.plan.validate.ports import check_connections, check_declarations
+from ridgeline.plan.validate.regions import divide
 from ridgeline.plan.validate.slides import check_slides
 from ridgeline.plan.validate.streams import read_streams
 from ridgeline.plan.validate.times import check_times
@@ -112,7 +114,9 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[D
     app = flatten(draft, faults, app, expanded)
     if rewrite is not None:
         app = rewrite(draft, app)
-    given = replace(given, properties=expanded.properties, attributes=expanded.attributes)
+    given = replace(
+        given, properties=_here(draft, expanded.properties), attributes=_here(draft, expanded.attributes)
+    )
     written = {str(added.name) for added in app.operators}  # a promise may be of one that edits remove
     app, overrides = make_edits(draft, faults, app, given)
     read_application(draft, faults, app, overrides)
@@ -122,6 +126,7 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[D
     read_streams(draft, faults, app, draft.owners)
     connect_dead_letters(draft, faults, app)
     draft.affinity = read_affinity(draft, faults, app)
+    draft.regions = divide(draft, faults, app)
     _check(draft, faults, check_connections, check_cycles)
     resolve_schemas(draft, faults)
     _check(draft, faults, check_declarations, check_slides, check_speculation, check_modes)
@@ -129,6 +134,12 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[D
     _check(draft, faults, check_sharing, check_metrics, check_times, check_unused, check_loops, check_order)
     settle_placement(draft, faults)
     return draft, faults
+
+
+def _here(draft: Draft, options: Mapping[str, object]) -> Mapping[str, object]:
+    """Options without those of operators in other regions."""
+    split = key_splitter(draft.elsewhere)
+    return {key: value for key, value in options.items() if split(key)[0] not in draft.elsewhere}
 
 
 def _check(draft: Draft, faults: Faults, *checks: Callable[[Draft, Faults], None]) -> None:
@@ -147,7 +158,10 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
             sinks = tuple(PortRef(sink.operator.name, sink.port) for sink in stream.sinks)
             persisted = tuple(PortRef(end.operator.name, end.port) for end in stream.persisted)
             localities = tuple(stream.localities)
-            streams.append(LogicalStream(stream.name, source, sinks, stream.schema, localities, persisted))
+            decoupled = tuple(PortRef(end.operator.name, end.port) for end in stream.decoupled)
+            streams.append(
+                LogicalStream(stream.name, source, sinks, stream.schema, localities, persisted, decoupled)
+            )
     return LogicalPlan(
         draft.application,
         draft.window_seconds,
@@ -160,6 +174,8 @@ def _logical_plan(draft: Draft) -> LogicalPlan:
         draft.deciders.listeners,
         draft.deciders.policies,
         draft.deciders.promises,
+        draft.regions,
+        draft.region,
     )
 
 

@@ -1,8 +1,8 @@
-"""Persisted streams: the operators that write a stream down, as `add_stream(..., persist=)` names them."""
+"""Persisted and decoupled streams: what `add_stream(..., persist=, decoupled=)` names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -57,6 +57,20 @@ def persisting(
         if not any(port.operator is operator for operator in known):
             added.append((title, port.operator))
     return Persisting(tuple(added), tuple(ports), tuple(faults))
+
+
+def decoupled_sinks(
+    sinks: Sequence[object], decoupled: object
+) -> tuple[tuple[object, ...], tuple[tuple[str, str], ...]]:
+    """The sinks of a stream that `decoupled` names, and the faults of it."""
+    if isinstance(decoupled, bool):
+        return (tuple(sinks) if decoupled else ()), ()
+    remedy = "give True, or some of its sinks: `decoupled={slow.data}`"
+    if isinstance(decoupled, str) or not isinstance(decoupled, Collection):
+        return (), ((f"`decoupled` is {shorten(decoupled)}", remedy),)
+    others = [one for one in decoupled if not any(one is sink for sink in sinks)]
+    faults = [(f"`decoupled` names {shorten(one)}, which is no sink of the stream", remedy) for one in others]
+    return tuple(sink for sink in sinks if any(sink is one for one in decoupled)), tuple(faults)
 
 
 def _port(given: object, faults: list[tuple[str, str]]) -> InputPoint[Any] | None:

@@ -255,12 +255,15 @@ class _Joiner:
         source = self.reach(scope, added.source, _Use(where, "the source of the stream", entry=False))[0]
         sinks: list[Any] = []
         localities: dict[Any, Any] = {}
+        decoupled: list[Any] = []
         for sink in added.sinks:
             for end in self.reach(scope, sink, _Use(where, "the sink of the stream", entry=True)):
                 ports = (*source.ports, *end.ports)
                 sinks.append(Through(end.point, ports) if ports else end.point)
                 if isinstance(added.locality, Mapping) and sink in added.locality:
                     localities[end.point] = added.locality[sink]
+                if any(sink is one for one in added.decoupled):
+                    decoupled.append(end.point)
         locality: Any = added.locality
         if isinstance(locality, Mapping):
             rest = {key: value for key, value in locality.items() if key not in added.sinks}
@@ -272,6 +275,7 @@ class _Joiner:
             sinks=tuple(sinks),
             locality=locality,
             module=scope.name,
+            decoupled=tuple(decoupled),
         )
         return _Joined(added.source, source, joined)
 
@@ -358,6 +362,8 @@ def _merged(streams: list[_Joined]) -> list[AddedStream]:
             kept.stream.module,
             tuple(point for joined in (kept, *others) for point in joined.stream.persisted),
             tuple(fault for joined in (kept, *others) for fault in joined.stream.faults),
+            tuple(point for joined in (kept, *others) for point in joined.stream.decoupled),
+            kept.stream.keep,
         )
         gone.update(id(joined) for joined in others)
     return [joined.stream for joined in streams if id(joined) not in gone]

@@ -27,17 +27,30 @@ def connect_dead_letters(draft: Draft, faults: Faults, app: Application) -> None
     point = app.dead_letter_port
     taker = None if point is None else draft.owners.get(id(point.operator))
     if point is not None and taker is not None:
-        _connect(draft, faults, taker, point.name)
+        _connect(draft, faults, taker, point.name, _coming_in(draft, app))
     for operator in draft.operators:
         if NAME in operator.touched and NAME not in operator.declared.outputs:
             _settle(draft, faults, operator)
 
 
-def _connect(draft: Draft, faults: Faults, taker: DraftOperator, port: str) -> None:
+def _coming_in(draft: Draft, app: Application) -> list[End]:
+    """The ports by which dead letters of other regions come in."""
+    owners = [(draft.owners.get(id(point.operator)), point.name) for point in app.dead_letter_sources]
+    return [End(owner, name) for owner, name in owners if owner is not None]
+
+
+def _connect(
+    draft: Draft, faults: Faults, taker: DraftOperator, port: str, coming_in: Collection[End]
+) -> None:
     """Add the streams that end at this port; faults if there are none, or if they cannot end there."""
     taker.touched.add(port)
     after = _after(draft, taker)
-    count = 0
+    count = len(coming_in)
+    for end in coming_in:
+        end.operator.touched.add(end.port)
+        stream = DraftStream(end.operator.name, end, [End(taker, port)], [None])
+        draft.streams.append(stream)
+        taker.entered.setdefault(port, stream)
     for operator in draft.operators:
         if operator.index in after or not _leaves_out(operator):
             continue

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ridgeline.api.application import AddedStream, Application
+from ridgeline.api.application import KEEP, AddedStream, Application
 from ridgeline.api.attributes import Locality
 from ridgeline.api.errors import did_you_mean, listed, shorten
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.ports import Port
+from ridgeline.api.support.duration import FORMS, parse_duration
 from ridgeline.plan.draft import FAULTY, Draft, DraftOperator, DraftStream, End, Faults, Through
 from ridgeline.plan.validate.application import check_name
 
@@ -56,6 +57,7 @@ class _Reader:
         self.draft.streams.append(stream)
         for what, remedy in added.faults:
             self.faults.add(where, what, remedy)
+        stream.keep = self.keep(where, added)
         if not added.sinks:
             self.faults.add(
                 where, "the stream has no sinks", "name one or more input ports after its output port"
@@ -83,7 +85,18 @@ class _Reader:
             stream.localities.append(given.get(point))
             if point in added.persisted:
                 stream.persisted.append(end)
+            if any(point is one for one in added.decoupled):
+                stream.decoupled.append(end)
             end.operator.entered.setdefault(end.port, stream)
+
+    def keep(self, where: str, added: AddedStream) -> float | str:
+        """How long the queue of a decoupled stream keeps rows; the default, and a fault, for no duration."""
+        try:
+            parse_duration(added.keep)
+        except ValueError:
+            self.faults.add(where, f"`keep` is {shorten(added.keep)}", f"give {FORMS}")
+            return KEEP
+        return added.keep
 
     def localities(self, where: str, added: AddedStream) -> dict[Any, Locality | None]:
         """The locality of each sink; those that are faulty are left out."""

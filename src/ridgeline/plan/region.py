@@ -1,0 +1,61 @@
+"""A region of an application as data, and the queues between regions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class PortRef:
+    """A port of a logical operator."""
+
+    operator: str
+    port: str
+
+    def __str__(self) -> str:
+        return f"{self.operator}.{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEdge:
+    """A decoupled stream from one region into another: the writer of its queue, and one reader.
+
+    `writer` and `reader`: operators that are added to the regions. All edges of a stream have one writer.
+    `sinks`: the ports that the reader feeds. `keep`: how long rows stay that were read. `letters`: it has the
+    dead letters of all operators of the writer's region; `source` is the port of one.
+    """
+
+    stream: str
+    source: PortRef
+    writer: str
+    writer_region: str
+    reader: str
+    reader_region: str
+    sinks: tuple[PortRef, ...]
+    keep: float | str
+    letters: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Operators that are joined by streams which are not decoupled: they share windows and commits.
+
+    `operators`: those of the author, in topological order. `window`: None for that of the application;
+    `attributes`: those of the application that have another value here. `reads` and `writes`: its queues.
+    """
+
+    name: str
+    operators: tuple[str, ...]
+    window: float | str | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    reads: tuple[QueueEdge, ...] = ()
+    writes: tuple[QueueEdge, ...] = ()
+
+    @property
+    def every_operator(self) -> tuple[str, ...]:
+        """Its operators, with the readers and writers of its queues."""
+        readers = [edge.reader for edge in self.reads]
+        writers = dict.fromkeys(edge.writer for edge in self.writes)
+        return (*readers, *self.operators, *writers)

@@ -1,0 +1,185 @@
+"""Plan each region of an application by itself: its operators, with the ends of the queues that it has."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ridgeline.api.affinity import AffinityRule
+from ridgeline.api.application import AddedAttributes, AddedOperator, AddedStream, Application
+from ridgeline.api.columns.dead_letter import DeadLetter
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.operator import InputOperator, Operator
+from ridgeline.api.points import InputPoint
+from ridgeline.plan.change.replacing import Rewrite
+from ridgeline.plan.draft import Draft, Through
+from ridgeline.plan.edits import Edit
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.planner import plan_application
+from ridgeline.plan.region import QueueEdge, Region
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEnds:
+    """Makes the operators at both ends of a queue.
+
+    `writer(edges)`: of all edges of a stream, an operator with the port `input`. `reader(edge, schema)`: an
+    input operator with the port `output`.
+    """
+
+    writer: Callable[[Sequence[QueueEdge]], Operator]
+    reader: Callable[[QueueEdge, Schema], InputOperator]
+
+
+class RegionPlans:
+    """Plans the regions of a valid application, each as an application of its own."""
+
+    def __init__(self, app: Application, whole: LogicalPlan, ends: QueueEnds) -> None:
+        self._app = app
+        self.whole = whole
+        self._ends = ends
+        self._partitions = {one.name: max(1, len(one.divided)) for one in whole.operators}
+
+    def plan(
+        self,
+        region: Region,
+        properties: Mapping[str, object],
+        attributes: Mapping[str, object],
+        rewrite: Rewrite | None = None,
+        *,
+        edits: Sequence[Edit] = (),
+        kept: Sequence[Edit] = (),
+    ) -> Plan:
+        """Plan one region. `rewrite` comes first. Else as `plan_application`; raises ValidationError."""
+
+        def cut(draft: Draft, app: Application) -> Application:
+            return self._cut(region, draft, app if rewrite is None else rewrite(draft, app))
+
+        return plan_application(self._app, properties, attributes, cut, edits=edits, kept=kept)
+
+    def _cut(self, region: Region, draft: Draft, app: Application) -> Application:
+        """The application without modules, as far as it is in the region; with the ends of its queues."""
+        cutter = _Cutter(region, app, draft)
+        made = copy.copy(app)
+        streams = {stream.name: stream for stream in self.whole.streams}
+        made.operators = [one for one in app.operators if one.name in cutter.inside]
+        made.streams = [part for one in app.streams if (part := cutter.stream(one)) is not None]
+        dead_letters: list[Any] = []
+        for edge in region.reads:
+            schema = Schema(DeadLetter) if edge.letters else streams[edge.stream].schema
+            reader: Any = self._ends.reader(edge, schema)
+            count = 1 if edge.letters else self._partitions[edge.source.operator]
+            made.operators.append(AddedOperator(edge.reader, reader, {"partitions": count}))
+            if edge.letters:
+                dead_letters.append(reader.output)
+            else:
+                made.streams.append(cutter.read(edge, reader))
+        made.attributes_set = [one for one in app.attributes_set if cutter.has(one)]
+        if made.dead_letter_port is not None and not cutter.holds(made.dead_letter_port):
+            made.dead_letter_port = None
+        for name in dict.fromkeys(edge.writer for edge in region.writes):
+            edges = [edge for edge in region.writes if edge.writer == name]
+            writer: Any = self._ends.writer(edges)
+            made.operators.append(AddedOperator(name, writer, {}))
+            cutter.write(made, edges[0], writer)
+        made.affinity = [rule for rule in app.affinity if cutter.keeps(rule)]
+        made.promises = [one for one in app.promises if not one.operator or one.operator in cutter.inside]
+        made.policies = [copy.deepcopy(one) for one in app.policies if cutter.decides(one)]
+        made.regions = []
+        made.dead_letter_sources = tuple(dead_letters)
+        made.window = app.window if region.window is None else region.window
+        attributes: Any = {**app.attributes, **region.attributes}
+        made.attributes = attributes
+        draft.region, draft.elsewhere = region.name, cutter.elsewhere
+        draft.modules = [module for module in draft.modules if cutter.whole(module.name)]
+        return made
+
+
+class _Cutter:
+    """Cuts a region out of an application without modules."""
+
+    def __init__(self, region: Region, app: Application, draft: Draft) -> None:
+        self.inside = frozenset(region.operators)
+        self.elsewhere = frozenset(str(one.name) for one in app.operators) - self.inside
+        self._region = region
+        self._names = {id(one.operator): str(one.name) for one in app.operators}
+        self._points: dict[tuple[str, str], Any] = {}
+        self._modules = {module.name for module in draft.modules}
+        for stream in app.streams:
+            for sink in stream.sinks:
+                point = _point(sink)
+                self._points[self._names[id(point.operator)], point.name] = sink
+
+    def holds(self, point: Any) -> bool:
+        """Whether a port is of an operator in the region."""
+        return self._names.get(id(point.operator)) in self.inside
+
+    def stream(self, added: AddedStream) -> AddedStream | None:
+        """The part of a stream that is not decoupled, if its source is here; None if nothing is left of it.
+
+        A stream that only a queue reads is made by `write`.
+        """
+        if not self.holds(added.source):
+            return None
+        gone = {id(point) for point in added.decoupled}
+        sinks = tuple(sink for sink in added.sinks if id(_point(sink)) not in gone)
+        if not sinks:
+            return None
+        locality = added.locality
+        if isinstance(locality, Mapping):
+            locality = {point: one for point, one in locality.items() if id(point) not in gone}
+        return replace(added, sinks=sinks, locality=locality, decoupled=())
+
+    def read(self, edge: QueueEdge, reader: Any) -> AddedStream:
+        """The stream from the reader of a queue; its name is that of the stream which is decoupled."""
+        sinks = tuple(self._points[ref.operator, ref.port] for ref in edge.sinks)
+        return AddedStream(edge.stream, reader.output, sinks, module=_module(edge.stream))
+
+    def write(self, made: Application, edge: QueueEdge, writer: Any) -> None:
+        """Let a stream lead into the writer of its queue, beside the sinks that it has here."""
+        if edge.letters:
+            made.dead_letter_port = writer.input
+            several = {"partition_parallel": False}  # it follows the partitions of no operator
+            made.attributes_set.append(AddedAttributes(writer.input, several))
+            return
+        for number, stream in enumerate(made.streams):
+            if stream.name == edge.stream:
+                made.streams[number] = replace(stream, sinks=(*stream.sinks, writer.input))
+                return
+        source = next(one.operator for one in made.operators if one.name == edge.source.operator)
+        port: Any = getattr(source, edge.source.port)
+        made.streams.append(AddedStream(edge.stream, port, (writer.input,), module=_module(edge.stream)))
+
+    def has(self, given: AddedAttributes) -> bool:
+        """Whether attributes are of something in the region."""
+        target = given.target
+        owner = target if isinstance(target, Operator) else getattr(target, "operator", None)
+        return owner is None or self._names.get(id(owner)) not in self.elsewhere
+
+    def keeps(self, rule: AffinityRule) -> bool:
+        """Whether a rule is of operators of this region alone."""
+        named = [one if isinstance(one, str) else self._names.get(id(one), "") for one in rule.operators]
+        return not self.elsewhere.intersection(named) and rule.pattern is None
+
+    def decides(self, policy: Any) -> bool:
+        """Whether a policy is of operators of the region, or of none in particular."""
+        named = getattr(policy, "operators", None) or getattr(policy, "operator", None) or ()
+        names: Collection[str] = [named] if isinstance(named, str) else named
+        return not names or any(name in self.inside for name in names)
+
+    def whole(self, module: str) -> bool:
+        """Whether all operators of a module are in the region."""
+        names = [name for name in self._names.values() if name.startswith(f"{module}.")]
+        return bool(names) and self.inside.issuperset(names)
+
+
+def _point(sink: Any) -> InputPoint[Any]:
+    point: InputPoint[Any] = sink.point if isinstance(sink, Through) else sink
+    return point
+
+
+def _module(name: str) -> str:
+    return name.rpartition(".")[0]

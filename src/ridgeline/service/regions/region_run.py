@@ -1,0 +1,94 @@
+"""One region of a running application: its run, what watches it, and how it is."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+from ridgeline.engine.driver.run.launch import Outcome
+from ridgeline.engine.driver.run.run import ApplicationRun
+from ridgeline.observe.watch import Watch
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.region import Region
+
+RegionState: TypeAlias = Literal["STARTING", "RUNNING", "FINISHED", "STOPPED", "FAILED"]
+Launch: TypeAlias = Callable[["RegionRun"], Outcome]
+"""Runs a region to its end; blocks. It calls `started` before the first window."""
+
+
+class RegionRun:
+    """A region of a running application, which has a thread of its own while it runs.
+
+    `number`: the same in all runs on one checkpoint. `watch`: its figures, there before it has started.
+    `stop`: set, it ends after the windows under way.
+    """
+
+    def __init__(self, region: Region, number: int, plan: Plan, watch: Watch, launch: Launch) -> None:
+        self.region = region
+        self.number = number
+        self.watch = watch
+        self.stop = threading.Event()
+        self.run: ApplicationRun | None = None
+        """The run; None before its first window."""
+        self.outcome: Outcome | None = None
+        self.error: BaseException | None = None
+        self._plan = plan
+        self._launch = launch
+        self._settled = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of the region."""
+        return self.region.name
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of its next window."""
+        return self._plan if self.run is None else self.run.plan
+
+    @property
+    def state(self) -> RegionState:
+        """How it is. `FINISHED`: its inputs have finished; `STOPPED`: somebody has ended it before."""
+        if self.error is not None:
+            return "FAILED"
+        if self.outcome is not None:
+            return "FINISHED" if self.outcome.ended else "STOPPED"
+        return "STARTING" if self.run is None else "RUNNING"
+
+    @property
+    def is_running(self) -> bool:
+        """True from `start` until it has ended."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self) -> None:
+        """Run it in a thread; again, from its checkpoint, after it has ended."""
+        self.stop.clear()
+        self._settled.clear()
+        self.run = self.outcome = self.error = None
+        self._thread = threading.Thread(target=self._run, name=f"ridgeline-{self.name}", daemon=True)
+        self._thread.start()
+
+    def started(self, run: ApplicationRun) -> None:
+        """Its first window is about to begin; `launch` calls it."""
+        self.run = run
+        self._settled.set()
+
+    def wait_until_started(self) -> None:
+        """Block until the first window is about to begin, or it has failed before: see `error`."""
+        self._settled.wait()
+
+    def join(self, timeout: float | None = None) -> bool:
+        """Wait until it has ended, at most so long; True if it has."""
+        if self._thread is not None:
+            self._thread.join(timeout)
+        return not self.is_running
+
+    def _run(self) -> None:
+        try:
+            self.outcome = self._launch(self)
+        except BaseException as error:  # noqa: BLE001  raised in the thread that waits for all regions
+            self.error = error
+        finally:
+            self._settled.set()
