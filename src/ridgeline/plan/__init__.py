@@ -5,9 +5,10 @@ from ridgeline.plan.build.fusing import build_execution
 from ridgeline.plan.build.physical import build_physical
 from ridgeline.plan.change.editing import edited
 from ridgeline.plan.execution import Container, ExecutionPlan, Plan, Stage
-from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
 from ridgeline.plan.planner import plan_application, plan_logical
+from ridgeline.plan.region import PortRef
 from ridgeline.plan.show.notes import Note, find_notes
 from ridgeline.plan.show.text import describe
 from ridgeline.plan.show.to_json import to_dict

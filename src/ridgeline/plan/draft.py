@@ -158,8 +158,8 @@ class End:
 class DraftStream:
     """A stream; ends that are faulty are left out. `localities`: of each sink.
 
-    `persisted`: the sinks that only write it down. `decoupled`: those that read it from a durable queue. It has
-    rows for `keep`.
+    `persisted`: the sinks that only write it down. `decoupled`: those that read it from a durable queue. It
+    has rows for `keep`.
     """
 
     name: str

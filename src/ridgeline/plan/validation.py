@@ -13,10 +13,11 @@ from ridgeline.plan.change.editing import make_edits, of_modules
 from ridgeline.plan.change.replacing import Rewrite
 from ridgeline.plan.draft import Draft, DraftOperator, Faults, with_origins
 from ridgeline.plan.edits import Edit, Given
-from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream, PortRef
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan, LogicalStream
 from ridgeline.plan.modules.ends import flatten, logical_modules
 from ridgeline.plan.modules.expanding import expand
 from ridgeline.plan.overrides import key_splitter
+from ridgeline.plan.region import PortRef
 from ridgeline.plan.validate.affinity import read_affinity
 from ridgeline.plan.validate.application import read_application, read_deciders, read_listeners
 from ridgeline.plan.validate.attributes import check_speculation, read_port_attributes

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, OPERATOR_ATTRIBUTES, Locality
 from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.plan.execution import ExecutionPlan, Plan
-from ridgeline.plan.logical import LogicalModule, LogicalOperator, LogicalPlan, LogicalStream, PortRef
+from ridgeline.plan.logical import LogicalModule, LogicalOperator, LogicalPlan, LogicalStream
 from ridgeline.plan.physical import PhysicalPlan, PhysicalStream, RoundRobin
+from ridgeline.plan.region import PortRef
 from ridgeline.plan.show.notes import find_notes
 from ridgeline.plan.show.to_json import (
     own_values,

@@ -14,7 +14,8 @@ from ridgeline.api.operator import operator_type
 from ridgeline.measure.answers.application import OperatorTotalsAnswer
 from ridgeline.measure.answers.operators import OperatorAnswer
 from ridgeline.measure.registry.operator_metric import Statistics
-from ridgeline.plan.logical import LogicalOperator, LogicalPlan, PortRef, locality_name, module_of
+from ridgeline.plan.logical import LogicalOperator, LogicalPlan, locality_name, module_of
+from ridgeline.plan.region import PortRef
 from ridgeline.plan.shown_properties import plain, shown_properties
 from ridgeline.service.http.answers import (
     AGGREGATED,

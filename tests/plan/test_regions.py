@@ -1,0 +1,283 @@
+"""Decoupled streams divide an application into regions, each of which is planned by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pytest
+
+from ridgeline import (
+    AffinityRule,
+    Application,
+    DeadLetter,
+    InputPort,
+    Module,
+    Operator,
+    OutputPort,
+)
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.errors import ValidationError
+from ridgeline.operators import Filter, QueueInput, QueueOutput
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.region import QueueEdge, Region
+from ridgeline.plan.regional import QueueEnds, RegionPlans
+from ridgeline.plan.validation import find_faults, validate
+from ridgeline.testing import CollectorSink, ListInput
+
+
+class Number(NamedTuple):
+    value: int
+
+
+class Join(Operator):
+    left = InputPort(Number)
+    right = InputPort(Number)
+    output = OutputPort(Number)
+
+    @left.process
+    def from_left(self, number: Number) -> None:
+        self.output.emit(number)
+
+    @right.process
+    def from_right(self, number: Number) -> None:
+        self.output.emit(number)
+
+
+def positive(number: Number) -> bool:
+    return number.value > 0
+
+
+def writer(edges: Sequence[QueueEdge]) -> QueueOutput:
+    return QueueOutput(path=f"/queues/{edges[0].stream}", keep=edges[0].keep)
+
+
+def reader(edge: QueueEdge, schema: Schema) -> QueueInput[object]:
+    return QueueInput(path=f"/queues/{edge.stream}", schema=schema.type)
+
+
+def plans(app: Application) -> dict[str, Plan]:
+    """The plan of each region."""
+    whole = validate(app)
+    made = RegionPlans(app, whole, QueueEnds(writer, reader))
+    return {region.name: made.plan(region, {}, {}) for region in whole.regions}
+
+
+def streams(plan: Plan) -> list[str]:
+    return [f"{one.source} -> {', '.join(map(str, one.sinks))}" for one in plan.logical.streams]
+
+
+def fan(**options: object) -> tuple[Application, CollectorSink[Number], CollectorSink[Number]]:
+    """A source with a fast and a slow sink."""
+    app = Application("prices", window="100ms")
+    source = app.add_operator("source", ListInput(Number, [(1,)]))
+    fast = app.add_operator("fast", CollectorSink(Number))
+    slow = app.add_operator("slow", CollectorSink(Number))
+    chosen = options.pop("sink", None)
+    decoupled = True if chosen is None else {slow.input}
+    app.add_stream("prices", source.output, fast.input, slow.input, decoupled=decoupled, **options)  # type: ignore[arg-type]
+    return app, fast, slow
+
+
+def names(regions: Sequence[Region]) -> dict[str, tuple[str, ...]]:
+    return {region.name: region.operators for region in regions}
+
+
+def test_one_application_without_decoupled_streams() -> None:
+    app = Application("plain")
+    source = app.add_operator("source", ListInput(Number, [(1,)]))
+    sink = app.add_operator("sink", CollectorSink(Number))
+    app.add_stream("numbers", source.output, sink.input)
+    assert validate(app).regions == ()
+
+
+def test_every_sink_decoupled() -> None:
+    app, _, _ = fan()
+    assert names(validate(app).regions) == {"source": ("source",), "fast": ("fast",), "slow": ("slow",)}
+    found = plans(app)
+    assert streams(found["source"]) == ["source.output -> prices_queue.input"]
+    assert streams(found["fast"]) == ["prices_to_fast.output -> fast.input"]
+    assert streams(found["slow"]) == ["prices_to_slow.output -> slow.input"]
+
+
+def test_one_sink_decoupled() -> None:
+    app, _, _ = fan(sink="slow", keep="10m")
+    found = plans(app)
+    assert streams(found["source"]) == ["source.output -> fast.input, prices_queue.input"]
+    queue = found["source"].logical.operator("prices_queue").operator
+    assert isinstance(queue, QueueOutput)
+    assert queue.keep == "10m"
+    assert found["slow"].logical.region == "slow"
+
+
+def test_region_with_a_name_and_windows_of_its_own() -> None:
+    app, _, slow = fan()
+    app.set_region("store", slow, window="2s", windows_in_flight=1)
+    found = plans(app)
+    assert found["store"].logical.window_seconds == 2.0
+    assert found["store"].logical.attributes["windows_in_flight"] == 1
+    assert found["fast"].logical.window_seconds == 0.1
+
+
+def test_two_branches_that_meet_are_one_region() -> None:
+    app = Application("meeting")
+    source = app.add_operator("source", ListInput(Number, [(1,)]))
+    join = app.add_operator("join", Join(), partitions=2)
+    more = app.add_operator("more", Filter(positive), partitions=3)
+    sink = app.add_operator("sink", CollectorSink(Number))
+    app.add_stream("numbers", source.output, join.left, more.data, decoupled=True)
+    app.add_stream("more", more.output, join.right)
+    app.add_stream("joined", join.output, sink.input)
+    assert names(validate(app).regions) == {"source": ("source",), "more": ("more", "join", "sink")}
+    assert "numbers_to_more.output -> join.left, more.data" in streams(plans(app)["more"])
+
+
+def test_reader_has_the_partitions_of_what_is_before_the_queue() -> None:
+    app = Application("wide")
+    source = app.add_operator("source", ListInput(Number, [(1,)]))
+    wide = app.add_operator("wide", Filter(positive), partitions=3)
+    sink = app.add_operator("sink", CollectorSink(Number))
+    app.add_stream("numbers", source.output, wide.data)
+    app.add_stream("kept", wide.output, sink.input, decoupled=True)
+    found = plans(app)
+    assert found["sink"].logical.operator("kept_to_sink").attributes["partitions"] == 3
+
+
+def test_operators_and_streams_of_modules() -> None:
+    class Clean(Module):
+        data = InputPort(Number)
+        output = OutputPort(Number)
+
+        def populate(self, app: Application) -> None:
+            first = app.add_operator("first", Filter(positive))
+            second = app.add_operator("second", Filter(positive))
+            app.add_stream("inner", first.output, second.data, decoupled=True)
+            self.data.connect(first.data)
+            self.output.connect(second.output)
+
+    app = Application("modules")
+    source = app.add_operator("source", ListInput(Number, [(1,)]))
+    clean = app.add_module("clean", Clean())
+    sink = app.add_operator("sink", CollectorSink(Number))
+    app.add_stream("numbers", source.output, clean.data, decoupled=True)
+    app.add_stream("clean", clean.output, sink.input)
+    assert names(validate(app).regions) == {
+        "source": ("source",),
+        "clean-first": ("clean.first",),
+        "clean-second": ("clean.second", "sink"),
+    }
+    found = plans(app)
+    assert streams(found["clean-first"]) == [
+        "numbers_to_clean-first.output -> clean.first.data",
+        "clean.first.output -> clean-inner_queue.input",
+    ]
+    assert streams(found["clean-second"])[0] == "clean.second.output -> sink.input"
+
+
+def test_dead_letters_of_all_regions_come_together() -> None:
+    app = Application("letters", on_error="SKIP")
+    source = app.add_operator("source", ListInput(Number, [(1,)]))
+    first = app.add_operator("first", Filter(positive), on_error="SKIP")
+    second = app.add_operator("second", Filter(positive), on_error="SKIP")
+    sink = app.add_operator("sink", CollectorSink(Number), on_error="STOP")
+    app.add_stream("numbers", source.output, first.data, second.data, decoupled=True)
+    app.add_stream("first", first.output, sink.input)
+    other = app.add_operator("other", CollectorSink(Number), on_error="STOP")
+    app.add_stream("second", second.output, other.input)
+    app.dead_letters(CollectorSink(DeadLetter))
+    app.set_region("letters", *[one.operator for one in app.operators if one.name == "dead_letters"])
+    found = plans(app)
+    assert list(found) == ["source", "first", "second", "letters"]
+    assert "first.dead_letters -> dead_letters_of_first_queue.input" in streams(found["first"])
+    assert set(streams(found["letters"])) == {
+        "dead_letters_of_first.output -> dead_letters.input",
+        "dead_letters_of_second.output -> dead_letters.input",
+    }
+
+
+def test_options_of_operators_go_to_their_region() -> None:
+    app = Application("options")
+    source = app.add_operator("source", ListInput(Number, [(1,)]))
+    keep = app.add_operator("keep", Filter(positive))
+    sink = app.add_operator("sink", CollectorSink(Number))
+    app.add_stream("numbers", source.output, keep.data, decoupled=True)
+    app.add_stream("kept", keep.output, sink.input)
+    attributes = {"keep.partitions": "2", "source.memory_mb": "64", "window": "3s"}
+    whole = validate(app, {}, attributes)
+    made = RegionPlans(app, whole, QueueEnds(writer, reader))
+    first, second = (made.plan(region, {}, attributes) for region in whole.regions)
+    assert second.logical.operator("keep").attributes["partitions"] == 2
+    assert first.logical.operator("source").attributes["memory_mb"] == 64
+    assert (first.logical.window_seconds, second.logical.window_seconds) == (3.0, 3.0)
+
+
+def faults_of(app: Application) -> str:
+    return "\n".join(map(str, find_faults(app)))
+
+
+def test_way_around_the_queue_is_a_fault() -> None:
+    app = Application("around")
+    source = app.add_operator("source", ListInput(Number, [(1,)]))
+    join = app.add_operator("join", Join())
+    more = app.add_operator("more", Filter(positive))
+    sink = app.add_operator("sink", CollectorSink(Number))
+    app.add_stream("numbers", source.output, join.left, more.data, decoupled={join.left})
+    app.add_stream("more", more.output, join.right)
+    app.add_stream("joined", join.output, sink.input)
+    assert "stream `numbers` is decoupled at `join.left`, but other streams" in faults_of(app)
+
+
+def test_regions_in_a_cycle_are_a_fault() -> None:
+    app = Application("cycle")
+    source = app.add_operator("source", ListInput(Number, [(1,)]))
+    join = app.add_operator("join", Join())
+    more = app.add_operator("more", Filter(positive))
+    sink = app.add_operator("sink", CollectorSink(Number))
+    app.add_stream("numbers", source.output, join.left, more.data, decoupled={more.data})
+    app.add_stream("more", more.output, join.right, decoupled=True)
+    app.add_stream("joined", join.output, sink.input)
+    assert "decoupled streams lead from region to region in a cycle: `source -> more -> source`" in faults_of(
+        app
+    )
+
+
+def test_faults_of_what_is_decoupled() -> None:
+    app, fast, slow = fan(locality="CONTAINER_LOCAL", keep="soon")
+    app.set_region("both", fast, slow)
+    app.set_region("nobody")
+    other = ListInput(Number, [(1,)])
+    app.set_region("strange", other)
+    text = faults_of(app)
+    assert "has a locality at `fast.input`, where it is decoupled" in text
+    assert "`keep` is 'soon'" in text
+    assert "decoupled streams lie between them" in text
+    assert "the region names no operator" in text
+    assert "which is not in the application" in text
+
+
+def test_region_without_decoupled_streams_is_a_fault() -> None:
+    app = Application("plain")
+    source = app.add_operator("source", ListInput(Number, [(1,)]))
+    sink = app.add_operator("sink", CollectorSink(Number))
+    app.add_stream("numbers", source.output, sink.input)
+    app.set_region("all", sink)
+    assert "but no stream is decoupled" in faults_of(app)
+
+
+def test_what_is_no_sink_cannot_be_decoupled() -> None:
+    app = Application("wrong")
+    source = app.add_operator("source", ListInput(Number, [(1,)]))
+    sink = app.add_operator("sink", CollectorSink(Number))
+    other = app.add_operator("other", CollectorSink(Number))
+    app.add_stream("numbers", source.output, sink.input, decoupled={other.input})
+    app.add_stream("more", source.output, other.input, decoupled="yes")  # type: ignore[arg-type]
+    text = faults_of(app)
+    assert "which is no sink of the stream" in text
+    assert "`decoupled` is 'yes'" in text
+
+
+def test_rule_over_regions_is_a_fault() -> None:
+    app, _, _ = fan()
+    app.add_affinity(AffinityRule("AFFINITY", ["fast", "slow"]))
+    with pytest.raises(ValidationError, match="which are in several regions"):
+        validate(app)
