@@ -50,7 +50,7 @@ class RegionRun:
 
     @property
     def state(self) -> RegionState:
-        """How it is. `FINISHED`: its inputs have finished; `STOPPED`: somebody has ended it before."""
+        """How it is. `FINISHED`: its inputs have finished; `STOPPED`: it was ended before."""
         if self.error is not None:
             return "FAILED"
         if self.outcome is not None:
