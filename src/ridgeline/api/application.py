@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary, ref
@@ -148,6 +148,8 @@ class Application:
         self.dead_letter_faults: tuple[tuple[str, str], ...] = ()
         self.dead_letter_sources: tuple[OutputPoint[Any], ...] = ()
         """Where dead letters of other regions come in."""
+        self.cut: Callable[[Any, Application], Application] | None = None
+        """Leaves one region of it, while it is planned; see `ridgeline.plan.regional`."""
         self.origins: Mapping[str, str] = {}
         """The files that parts of a specification were included from, by section and name, for errors."""
         self.attributes = attributes

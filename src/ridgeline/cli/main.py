@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable, Collection, Mapping
-from typing import Annotated, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -20,6 +21,12 @@ from ridgeline.cli.output import finish, write
 from ridgeline.cli.packages import get_package_info, list_applications
 from ridgeline.cli.remote import advising, changing, commands, keys, promises, querying, recording
 from ridgeline.cli.settings import RunSettings
+
+if TYPE_CHECKING:
+    from ridgeline.api.application import Application
+    from ridgeline.engine.driver.checkpoint.planning import Planner
+    from ridgeline.engine.driver.run.launch import Outcome
+    from ridgeline.regions.planning import Inside
 
 _CHANGE = "Change a running application"
 
@@ -109,17 +116,30 @@ def run(context: typer.Context, settings: RunSettings) -> None:
     from ridgeline.cli.running.run_command import RunCommand
     from ridgeline.engine.driver.checkpoint.planning import Planner
     from ridgeline.engine.process.log_channel import open_channel
+    from ridgeline.regions.planning import resume_of
 
     settings = settings.beside(configuration(context).run.conf, context.args)
     application = load_configured(context, settings.written)
-    planner = Planner(
-        application.plan,
-        options.properties(settings.written.properties or ()),
-        known=lambda: application.resolve().properties,
-        resume=settings.resume,
-    )
+
+    def planner_of(planned: Application, inside: Inside = lambda _: True) -> Planner:
+        configured = replace(application, app=planned)
+        given = options.properties(settings.written.properties or ())
+        return Planner(
+            configured.plan,
+            {name: value for name, value in given.items() if inside(name)},
+            known=lambda: configured.resolve().properties,
+            resume=resume_of(settings.resume, inside),
+        )
+
+    planner = planner_of(application.app)
     first = planner.first(settings.options.checkpoint, application.app.name)
-    running = RunCommand(planner, first, settings)
+
+    def run_several(**surroundings: Any) -> Outcome:
+        from ridgeline.service.regions.running import run_regions
+
+        return run_regions(application.app, first, planner_of, **surroundings)
+
+    running = RunCommand(planner, first, settings, run_several)
     with reporting_errors(running.print_how_to_continue), open_channel(settings.logs.settings()):
         running.run()
 

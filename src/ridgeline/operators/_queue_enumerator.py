@@ -36,6 +36,7 @@ class Settings(NamedTuple):
     path: str
     begin: str
     when_lost: str
+    when_missing: str = "fail"
 
 
 class QueueEnumerator(Enumerator):
@@ -62,16 +63,16 @@ class QueueEnumerator(Enumerator):
         """Find the place in the log, and register as a reader. Raises RidgelineError if there is no queue."""
         self._context = context
         self._folder = folder_of(self._settings.path)
-        description = self._folder.description
-        if not description:
+        if self._settings.when_missing == "wait":
+            self._folder.make()
+        self._find()
+        if self._queue is None and self._settings.when_missing == "fail":
             msg = (
                 f"`{context.operator}`: there is no queue in `{self._settings.path}`; start the application "
             )
             msg += "that writes to it (`QueueOutput`) first, or correct `path`"
             raise RidgelineError(msg)
-        check_format(description, self._settings.path)
-        self._queue = description["id"]
-        if offset is not None and offset["queue"] != self._queue:
+        if offset is not None and offset["queue"] not in (None, self._queue):
             what = f"`{self._settings.path}` holds another queue than the one that this run has read"
             msg = f"`{context.operator}`: {what}; put the former one back, "
             msg += "or begin with the new one on a fresh checkpoint"
@@ -108,6 +109,13 @@ class QueueEnumerator(Enumerator):
         else:
             self._context.wake()
 
+    def _find(self) -> None:
+        """Learn which queue it is, if it is there. Raises RidgelineError for one of a later format."""
+        description = self._folder.description
+        self._queue = description.get("id")
+        if description:
+            check_format(description, self._settings.path)
+
     def _forget_former_name(self, offset: Any) -> None:
         """Remove the registration that this reader had before it was renamed."""
         if offset is not None and offset["reader"] != self._name:
@@ -139,6 +147,8 @@ class QueueEnumerator(Enumerator):
         first = self._position if start is None else int(start["next"])
         if first != self._position:  # windows that were begun are void: they are read again
             self._begin_at(first)
+        if self._queue is None:
+            self._find()
         self._read_more()
         read: list[Entry] = []
         rows = size = 0

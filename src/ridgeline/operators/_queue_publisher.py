@@ -58,6 +58,7 @@ class Settings(NamedTuple):
     keep: float
     keep_bytes: int
     when_full: str
+    readers: tuple[str, ...] = ()
 
 
 class Written(NamedTuple):
@@ -110,6 +111,11 @@ class ReaderPosition(NamedTuple):
     seen: float
 
 
+def _is_of(registration: str, reader: str) -> bool:
+    """Whether a registration is of a run of this reader."""
+    return registration.rpartition("-")[0] == reader
+
+
 class QueuePublisher(Publisher):
     """Appends the windows of a `QueueOutput` to the queue's log."""
 
@@ -151,6 +157,7 @@ class QueuePublisher(Publisher):
                 self._remove_strays()
                 self._description["epoch"] = context.epoch
                 self._folder.describe(self._description)
+            self._forget_former_readers()
         except OSError as error:
             raise self._failure(error) from error
         self._look()
@@ -338,7 +345,22 @@ class QueuePublisher(Publisher):
                 path = self._folder.registration(name)
                 self._warn(f"queue `{self._settings.path}`: `{path}` is damaged ({error})")
                 found.append(ReaderPosition(name, 0, 0.0))
+        first = next(iter(self._log.files), 0)
+        for reader in self._settings.readers:
+            if not any(_is_of(one.name, reader) for one in found):
+                found.append(ReaderPosition(reader, first, self._context.clock.wall()))
         return sorted(found, key=lambda one: one.next)
+
+    def _forget_former_readers(self) -> None:
+        """Remove the registrations of operators of this application that do not read the queue any more."""
+        readers = self._settings.readers
+        if not readers:
+            return
+        own = readers[0].partition(".")[0]
+        for name in self._folder.readers_known():
+            if name.startswith(f"{own}.") and not any(_is_of(name, reader) for reader in readers):
+                self._context.check_owner()
+                self._folder.forget(name)
 
     def _drop(self, readers: Sequence[ReaderPosition]) -> str | None:
         """Drop what is too old or too much. Returns why that is not possible, if it is not."""

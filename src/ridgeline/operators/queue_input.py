@@ -62,6 +62,9 @@ class QueueInput(PushInput, Emits[T]):
     `begin="latest"` after the newest one. Rows that were dropped before they were read end the run with an
     error. With `when_lost="skip"` it continues with the oldest ones that are there, and the log says so.
 
+    Where nothing was written yet it is an error at the start; with `when_missing="wait"` the queue is waited
+    for.
+
     Partition `i` of the writer is read by partition `i` modulo their number here. All partitions
     are at the same window of the writer. So tuples of a key stay in order, whatever the numbers of partitions
     are on both sides, and when they change. A window takes whole windows of the writer, as many as are there,
@@ -106,6 +109,7 @@ class QueueInput(PushInput, Emits[T]):
     timestamp: str | None = None
     lateness: float | str | None = None
     idle_after: float | str | None = None
+    when_missing: Literal["fail", "wait"] = "fail"
 
     def __post_init__(self) -> None:
         """Give the output port its schema: the one that is given, or the queue's."""
@@ -154,7 +158,7 @@ class QueueInput(PushInput, Emits[T]):
 
     def enumerator(self) -> QueueEnumerator:
         """The part that runs on the driver."""
-        return QueueEnumerator(Settings(str(self.path), self.begin, self.when_lost))
+        return QueueEnumerator(Settings(str(self.path), self.begin, self.when_lost, self.when_missing))
 
     def setup(self, context: OperatorContext) -> None:
         """Files are opened when rows are read."""

@@ -61,6 +61,9 @@ class QueueOutput(WindowOutput):
     Record times, watermarks and control tuples go with the rows. Control tuples and streams of `object` are
     refused if others can write to the folder: readers would run it as code.
 
+    `readers`: those that are known before their first start, as `APPLICATION.OPERATOR`; rows wait for them.
+    Other readers of the same application are forgotten.
+
     A run on a fresh checkpoint appends to the rows in the queue. One application writes at a time.
 
     Example:
@@ -93,6 +96,7 @@ class QueueOutput(WindowOutput):
     keep: float | str = "1h"
     keep_bytes: int = Field(default=2**30, gt=0)
     when_full: Literal["wait", "drop"] = "wait"
+    readers: tuple[str, ...] = ()
 
     @input.process_batch
     def take(self, batch: pa.RecordBatch) -> None:
@@ -157,4 +161,8 @@ class QueueOutput(WindowOutput):
     def publisher(self) -> QueuePublisher:
         """The part that runs on the driver."""
         keep: Any = self.keep
-        return QueuePublisher(Settings(str(self.path), parse_duration(keep), self.keep_bytes, self.when_full))
+        return QueuePublisher(
+            Settings(
+                str(self.path), parse_duration(keep), self.keep_bytes, self.when_full, tuple(self.readers)
+            )
+        )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -59,3 +59,31 @@ class Region:
         readers = [edge.reader for edge in self.reads]
         writers = dict.fromkeys(edge.writer for edge in self.writes)
         return (*readers, *self.operators, *writers)
+
+
+def renamed(regions: Sequence[Region], names: Mapping[str, str]) -> tuple[Region, ...]:
+    """Regions with other names, and their queues with them. `names`: the new ones, by the old ones."""
+
+    def edge(one: QueueEdge) -> QueueEdge:
+        writer, reader = (names.get(name, name) for name in (one.writer_region, one.reader_region))
+        if one.letters:
+            stream, at, entry = (
+                text.replace(f"_of_{one.writer_region}", f"_of_{writer}", 1)
+                for text in (one.stream, one.writer, one.reader)
+            )
+        else:
+            stream, at = one.stream, one.writer
+            entry = one.reader.replace(f"_to_{one.reader_region}", f"_to_{reader}", 1)
+        return replace(
+            one, stream=stream, writer=at, writer_region=writer, reader=entry, reader_region=reader
+        )
+
+    return tuple(
+        replace(
+            region,
+            name=names.get(region.name, region.name),
+            reads=tuple(map(edge, region.reads)),
+            writes=tuple(map(edge, region.writes)),
+        )
+        for region in regions
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from ridgeline.api.affinity import AffinityRule
@@ -13,12 +14,8 @@ from ridgeline.api.columns.dead_letter import DeadLetter
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.api.points import InputPoint
-from ridgeline.plan.change.replacing import Rewrite
 from ridgeline.plan.draft import Draft, Through
-from ridgeline.plan.edits import Edit
-from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalPlan
-from ridgeline.plan.planner import plan_application
 from ridgeline.plan.region import QueueEdge, Region
 
 
@@ -43,22 +40,11 @@ class RegionPlans:
         self._ends = ends
         self._partitions = {one.name: max(1, len(one.divided)) for one in whole.operators}
 
-    def plan(
-        self,
-        region: Region,
-        properties: Mapping[str, object],
-        attributes: Mapping[str, object],
-        rewrite: Rewrite | None = None,
-        *,
-        edits: Sequence[Edit] = (),
-        kept: Sequence[Edit] = (),
-    ) -> Plan:
-        """Plan one region. `rewrite` comes first. Else as `plan_application`; raises ValidationError."""
-
-        def cut(draft: Draft, app: Application) -> Application:
-            return self._cut(region, draft, app if rewrite is None else rewrite(draft, app))
-
-        return plan_application(self._app, properties, attributes, cut, edits=edits, kept=kept)
+    def application(self, region: Region) -> Application:
+        """The application of which planning leaves this region only."""
+        made = copy.copy(self._app)
+        made.cut = partial(self._cut, region)
+        return made
 
     def _cut(self, region: Region, draft: Draft, app: Application) -> Application:
         """The application without modules, as far as it is in the region; with the ends of its queues."""
@@ -88,7 +74,7 @@ class RegionPlans:
         made.affinity = [rule for rule in app.affinity if cutter.keeps(rule)]
         made.promises = [one for one in app.promises if not one.operator or one.operator in cutter.inside]
         made.policies = [copy.deepcopy(one) for one in app.policies if cutter.decides(one)]
-        made.regions = []
+        made.regions, made.cut = [], None
         made.dead_letter_sources = tuple(dead_letters)
         made.window = app.window if region.window is None else region.window
         attributes: Any = {**app.attributes, **region.attributes}
@@ -104,7 +90,6 @@ class _Cutter:
     def __init__(self, region: Region, app: Application, draft: Draft) -> None:
         self.inside = frozenset(region.operators)
         self.elsewhere = frozenset(str(one.name) for one in app.operators) - self.inside
-        self._region = region
         self._names = {id(one.operator): str(one.name) for one in app.operators}
         self._points: dict[tuple[str, str], Any] = {}
         self._modules = {module.name for module in draft.modules}

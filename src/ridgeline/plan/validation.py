@@ -113,6 +113,8 @@ def _examine(app: Application, given: Given, rewrite: Rewrite | None) -> tuple[D
     expanded = expand(faults, app, given.properties, given.attributes)
     draft.modules = list(dict.fromkeys(expanded.modules.values()))
     app = flatten(draft, faults, app, expanded)
+    if app.cut is not None:
+        app = app.cut(draft, app)
     if rewrite is not None:
         app = rewrite(draft, app)
     given = replace(

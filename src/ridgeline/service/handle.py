@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -25,11 +26,13 @@ from ridgeline.engine.spark.submitted import chosen_master
 from ridgeline.observe.metric_tables import MetricTables
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
+from ridgeline.regions.planning import Inside, resume_of
 from ridgeline.service.advising import advice_answer
 from ridgeline.service.change_client import ChangeClient
 from ridgeline.service.keys import keys_answer
 from ridgeline.service.measured import run_measured
 from ridgeline.service.options import ServiceOptions
+from ridgeline.service.regions.running import run_regions
 from ridgeline.stram.changes import StartRecording, StopRecording
 from ridgeline.testing.collector import collected
 from ridgeline.testing.sinks import result_of
@@ -62,18 +65,29 @@ def start(
     `options`: those of `Options`, `ServiceOptions` and `ResumeOptions`.
     """
     given = dict(properties or {})
-    planner = Planner(
-        lambda values, kept, edits: plan_application(
-            app, {**values, **given}, attributes or {}, edits=edits, kept=kept
-        ),
-        given,
-        resume=cast("ResumeOptions", taken(ResumeOptions, options)),
-    )
+    resume = cast("ResumeOptions", taken(ResumeOptions, options))
+
+    def planner_of(planned: Application, inside: Inside = lambda _: True) -> Planner:
+        own = {name: value for name, value in given.items() if inside(name)}
+        return Planner(
+            lambda values, kept, edits: plan_application(
+                planned, {**values, **own}, attributes or {}, edits=edits, kept=kept
+            ),
+            own,
+            resume=resume_of(resume, inside),
+        )
+
+    planner = planner_of(app)
     run = Options(**taken(Options, {**options, "conf": conf or {}}))
     plan = planner.first(run.checkpoint, app.name)
     run = replace(run, master=chosen_master(run.master, run.conf))
     service = ServiceOptions(**taken(ServiceOptions, options))
-    handle = Handle(plan, run, service, Console(quiet=quiet), context, planner)
+    launch = (
+        partial(run_regions, app, plan, planner_of, run, service)
+        if plan.logical.regions
+        else partial(run_measured, plan, run, service, planner=planner)
+    )
+    handle = Handle(plan, launch, Console(quiet=quiet), context, planner)
     handle.wait_until_started()
     return handle
 
@@ -89,12 +103,12 @@ class Handle(ChangeClient, MetricTables):
     def __init__(
         self,
         plan: Plan,
-        options: Options,
-        service: ServiceOptions,
+        launch: Callable[..., Outcome],
         console: Console,
         context: Any = None,
         planner: Planner | None = None,
     ) -> None:
+        """`launch` is called as `run_measured`, with what it has no value for yet."""
         self.name = plan.logical.application
         self._plan = plan
         self._console = console
@@ -109,15 +123,8 @@ class Handle(ChangeClient, MetricTables):
 
         def run() -> None:
             try:
-                self._outcome = run_measured(
-                    plan,
-                    options,
-                    service,
-                    stop=self._stop,
-                    console=console,
-                    context=context,
-                    started=self._started,
-                    planner=planner,
+                self._outcome = launch(
+                    stop=self._stop, console=console, context=context, started=self._started
                 )
             except BaseException as error:  # noqa: BLE001  raised in the thread that waits
                 self._error = error

@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 Started = Callable[[ApplicationRun, Watch, str | None], None]
 
 
-def _folders(plan: Plan) -> list[str]:
+def folders_of(plan: Plan) -> list[str]:
     """Where the modules of the plan's operators are, as far as they are the user's."""
     names = {type(operator.operator).__module__ for operator in plan.logical.operators}
     files = [(name, getattr(sys.modules.get(name), "__file__", None) or "") for name in sorted(names)]
@@ -76,16 +76,22 @@ def run_measured(  # noqa: PLR0913  what surrounds a run
         RidgelineError: As `launch`. Before Spark is started: the event log cannot be written, a port is in
             use, or OpenTelemetry is missing to send metrics.
     """
-    run = _Measured(
-        plan, options, service or ServiceOptions(), console or Console(), clock or SystemClock(), planner
-    )
+    console = console or Console()
+    say_unread(console)
+    run = MeasuredRun(plan, options, service or ServiceOptions(), console, clock or SystemClock(), planner)
     if observe is not None:
         run.watch.subscribe(observe)
     return run.launch(stop, context, started)
 
 
-class _Measured:
-    """One run and its surroundings."""
+def say_unread(console: Console) -> None:
+    """Name the environment variables of Ridgeline that nothing reads."""
+    for warning in unread_variables(os.environ):
+        console.print(Text(printable(warning), "yellow"), soft_wrap=True)
+
+
+class MeasuredRun:
+    """One run and its surroundings. `watch`: has its figures. `share`: as of `launch`."""
 
     def __init__(
         self,
@@ -95,9 +101,13 @@ class _Measured:
         console: Console,
         clock: Clock,
         planner: Planner | None,
+        *,
+        watch: Watch | None = None,
+        share: int | None = None,
     ) -> None:
-        self.watch = Watch(clock.wall, own_host())
+        self.watch = watch or Watch(clock.wall, own_host())
         self.watch.subscribe(EventLines().apply)
+        self._share = share
         self._plan = plan
         self._planner = planner
         self._options = options
@@ -112,8 +122,6 @@ class _Measured:
 
     def launch(self, stop: threading.Event | None, context: Any, started: Started | None) -> Outcome:
         """Start what watches the run, run it, and close all of it in the reverse order."""
-        for warning in unread_variables(os.environ):
-            self._warn(warning)
         with contextlib.ExitStack() as surroundings:  # closed in the reverse order, once the end is reported
             self._master = self._master if context is None else str(context.master)
             if self._service.event_log is not None:
@@ -148,6 +156,7 @@ class _Measured:
                     heartbeats=heartbeats,
                     settle=self.watch.settle,
                     planner=self._planner,
+                    share=self._share,
                 )
                 end.append("finished" if outcome.ended else "stopped")
             return outcome
@@ -212,7 +221,7 @@ class _Measured:
                 started=at,
                 user=event.info["user"],
                 checkpoint=event.info["checkpoint"],
-                folders=_folders(self._plan),
+                folders=folders_of(self._plan),
             )
             surroundings.callback(register(entry).close)
         except RidgelineError as error:

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, cast
 
 from ridgeline.api.operator import Operator, operator_type
+from ridgeline.operators.queue_output import QueueOutput
 from ridgeline.plan.execution import Plan
 from ridgeline.testing.collector import CollectorSink
 
@@ -25,16 +26,18 @@ _LIFE = (
 def silence(plan: Plan) -> Plan:
     """Let the output operators of a plan take their tuples and do nothing; returns the plan.
 
-    Those are the operators with a publisher and without output ports. Collecting sinks stay.
+    Those are the operators with a publisher and without output ports. Collecting sinks
+    stay, and queues between regions.
     """
     operators = [one.operator for one in plan.logical.operators]
     operators += [one.operator for one in plan.physical.operators]
+    staying = (CollectorSink, QueueOutput) if plan.logical.region else CollectorSink
     for operator in operators:
         kind = type(operator)
         if (
             kind.publisher is not Operator.publisher
             and not operator_type(kind).outputs
-            and not isinstance(operator, CollectorSink)
+            and not isinstance(operator, staying)
             and not issubclass(kind, Muted)
         ):
             operator.__class__ = _silenced(cast("Hashable", kind))

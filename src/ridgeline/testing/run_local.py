@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from random import Random
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from rich.console import Console
 
@@ -14,7 +15,7 @@ from ridgeline.api.application import Application
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import CheckpointError, RidgelineError, ValidationError
 from ridgeline.api.operator import InputOperator, Operator, SparkSource, operator_type, port_schema
-from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.api.publisher import PublisherContext
 from ridgeline.api.support.files import is_local
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.manifest import Manifest
@@ -27,18 +28,11 @@ from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage, MemoryStorage
 from ridgeline.measure.events import (
     ApplicationEnded,
-    ApplicationPlanned,
-    OperatorWindow,
     RunEvent,
     StateWarning,
-    WindowCommitted,
-    WindowRetried,
 )
-from ridgeline.observe.event_lines import EventLines
-from ridgeline.observe.identity import own_host, run_info
-from ridgeline.observe.metric_tables import MetricTables
+from ridgeline.observe.identity import run_info
 from ridgeline.observe.plan_topology import planned_event
-from ridgeline.observe.watch import Watch
 from ridgeline.plan.change.replacing import Replace, replace_operators
 from ridgeline.plan.change.succession import succeed
 from ridgeline.plan.draft import Draft
@@ -46,138 +40,17 @@ from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.policies.deciding import Deciders
+from ridgeline.regions.planning import Inside, PlannedRegion, resume_of
 from ridgeline.stram.changes import EditPlan
-from ridgeline.testing.captured import Captured, tap
+from ridgeline.testing.captured import tap
 from ridgeline.testing.clock import SteppingClock
-from ridgeline.testing.collector import Collector, collected
 from ridgeline.testing.fault_injection import DriverGoneError, FaultInjector
 from ridgeline.testing.faults import Faults
 from ridgeline.testing.list_input import ListInput
 from ridgeline.testing.local_executor import CommitLater, ContainerClock, LocalExecutor
+from ridgeline.testing.local_regions import run_regions
+from ridgeline.testing.local_run import LocalRun
 from ridgeline.testing.muting import silence
-from ridgeline.testing.sinks import ResultPublisher, result_of
-
-
-class LocalRun(MetricTables):
-    """The result of `run_local`: collected tuples, `events`, and the metrics, as tables and in `watch`.
-
-    Example:
-        >>> from typing import NamedTuple
-        >>> from ridgeline import Application
-        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
-        >>> class Number(NamedTuple):
-        ...     value: int
-        >>> app = Application("numbers")
-        >>> numbers = app.add_operator("numbers", ListInput(Number, [(1,), (2,), END_WINDOW, (3,)]))
-        >>> sink = app.add_operator("sink", CollectorSink(Number))
-        >>> app.add_stream("numbers", numbers.output, sink.input)
-        >>> run = run_local(app)
-        >>> run.window_ids, run.tuples_out("numbers"), run.tuples_in("sink"), run.retries
-        ([0, 1], 3, 3, [])
-    """
-
-    def __init__(self, plan: Plan, clock: Clock) -> None:
-        self.plan = plan
-        self.events: list[RunEvent] = []
-        self.collectors: dict[str, Collector] = {}
-        self.changes: list[Asked] = []
-        """The changes that were requested, with their outcome."""
-        self._captured: Captured | None = None
-        self._sinks: dict[str, Publisher] = {}
-        self._watch = Watch(clock.wall, own_host())
-        self._watch.subscribe(self.events.append)
-        self._watch.subscribe(EventLines().apply)
-
-    @property
-    def watch(self) -> Watch:
-        """The metrics as plain data, as of the end of the run."""
-        return self._watch
-
-    @property
-    def captured(self) -> Captured:
-        """The tuples of each stream. Raises RidgelineError for a run without `capture=True`."""
-        if self._captured is None:
-            msg = "this run has captured nothing; give `run_local(app, capture=True)`"
-            raise RidgelineError(msg)
-        return self._captured
-
-    def take_over(self, publishers: Mapping[str, Publisher]) -> None:
-        """Take the sinks of a driver, which continue those of the one before."""
-        for name, publisher in publishers.items():
-            before = self._sinks.get(name)
-            if before is publisher:
-                continue
-            if isinstance(publisher, Collector):
-                if name in self.collectors:
-                    publisher.windows = self.collectors[name].windows
-                self.collectors[name] = publisher
-            elif isinstance(publisher, ResultPublisher) and isinstance(before, ResultPublisher):
-                publisher.result = before.result
-            self._sinks[name] = publisher
-
-    def will_capture(self) -> None:
-        """The plan has taps."""
-        self._captured = Captured.of(self.plan)
-
-    def keep(self, run: ApplicationRun) -> None:
-        """Keep what a run has captured, at its end."""
-        self.take_over(run.publishers)
-        if self._captured is not None:
-            self._captured.add(self.plan, run.publishers, self.window_ids)
-
-    @property
-    def windows_committed(self) -> int:
-        """The number of windows committed in this run."""
-        return len(self.window_ids)
-
-    @property
-    def window_ids(self) -> list[int]:
-        """The windows committed in this run, in order."""
-        return [event.window_id for event in self.events if isinstance(event, WindowCommitted)]
-
-    @property
-    def retries(self) -> list[tuple[int, int, str]]:
-        """The failed attempts: window, number of the attempt that followed (from 1), reason."""
-        retried = (event for event in self.events if isinstance(event, WindowRetried) and not event.final)
-        return [(event.window_id, event.attempt, event.reason) for event in retried]
-
-    def collected(self, operator: str, window: int | None = None) -> list[Any]:
-        """The tuples that a CollectorSink kept, of one window or of all, in order.
-
-        Raises KeyError with the names of the collectors.
-        """
-        return collected(self.collectors, operator, window)
-
-    def result(self, operator: str) -> Any:
-        """The result of a `CountSink`, `HashSink` or `FirstLastSink`. Raises KeyError with their names."""
-        return result_of(self._sinks, operator)
-
-    def tuples_in(self, operator: str) -> int:
-        """Tuples that all partitions of a logical operator received."""
-        return self._sum(operator, lambda event: sum(event.tuples_in.values()))
-
-    def tuples_out(self, operator: str) -> int:
-        """Tuples that all partitions of a logical operator emitted."""
-        return self._sum(operator, lambda event: sum(event.tuples_out.values()))
-
-    def errors(self, operator: str) -> int:
-        """Tuples that all partitions of a logical operator emitted on error ports."""
-        return self._sum(operator, lambda event: event.errors)
-
-    def _sum(self, operator: str, count: Callable[[OperatorWindow], int]) -> int:
-        """The sum over all partitions that an operator has had, in all plans of the run."""
-        ids = {
-            node.id
-            for planned in self.events
-            if isinstance(planned, ApplicationPlanned)
-            for node in planned.topology.operators
-            if node.name == operator and not node.unifier
-        }
-        return sum(
-            count(event)
-            for event in self.events
-            if isinstance(event, OperatorWindow) and event.operator in ids
-        )
 
 
 def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
@@ -240,27 +113,53 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
         else checkpoint or MemoryStorage()
     )
     given = dict(properties or {})
-    by_lists = _by_lists(app.name, inputs) if inputs else None
-    planner = Planner(
-        lambda values, kept, edits: _planned(
-            app, {**values, **given}, attributes or {}, by_lists, kept, edits, capture=capture
-        ),
-        given,
-        resume=resume,
-    )
-    plan = planner.first(storage, app.name)
-    _refuse_spark_sources(plan)
+
+    def planner_of(planned: Application, inside: Inside = lambda _: True) -> Planner:
+        own = {name: value for name, value in given.items() if inside(name)}
+        lists = {name: tuples for name, tuples in (inputs or {}).items() if inside(name)}
+        by_lists = _by_lists(app.name, lists) if lists else None
+        return Planner(
+            lambda values, kept, edits: _planned(
+                planned, {**values, **own}, attributes or {}, by_lists, kept, edits, capture=capture
+            ),
+            own,
+            resume=resume_of(resume, inside),
+        )
+
+    def run_of(planned: Planned | PlannedRegion, storage: DriverStorage) -> InProcessRun:
+        planner, plan = planned.planner, planned.plan
+        _refuse_spark_sources(plan)
+        say = partial(_say, console)
+        injector = None if faults is None else FaultInjector(faults, plan, say, changes=bool(changes))
+        edits = dict(changes or {})
+        return InProcessRun(planner, storage, clock, console, injector, container_clock, interleave, edits)
+
     console = console or Console()
-    injector = (
-        None if faults is None else FaultInjector(faults, plan, partial(_say, console), changes=bool(changes))
-    )
-    local = _InProcessRun(
-        planner, storage, clock, console, injector, container_clock, interleave, changes or {}
-    )
-    return local.run(app.name, windows, capture=capture)
+    planner = planner_of(app)
+    plan = planner.first(storage, app.name)
+    if plan.logical.regions:
+        return run_regions(app, plan, planner_of, storage, clock, run_of, windows, capture=capture)
+    return _finished(run_of(Planned(planner, plan), storage).steps(app.name, windows, capture=capture))
 
 
-class _InProcessRun:
+class Planned(NamedTuple):
+    """An application that is planned, or one of its regions."""
+
+    planner: Planner
+    plan: Plan
+
+
+def _finished(steps: Generator[object, None, LocalRun]) -> LocalRun:
+    """Take all steps of a run. Raises what they raise."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: LocalRun = end.value
+            return found
+
+
+class InProcessRun:
     """One run in process: of one driver, or of several that follow each other."""
 
     def __init__(
@@ -282,9 +181,20 @@ class _InProcessRun:
         self._injector = injector
         self._container_clock = container_clock
         self._interleave = interleave
+        self.alone = True
+        """Whether it waits for its next window itself; else who takes the steps does."""
+        self.current: ApplicationRun | None = None
+        """The run of the driver that is there now."""
+        self.stop = threading.Event()
+        """Set: it ends after the windows under way."""
 
-    def run(self, application: str, windows: int | None, *, capture: bool) -> LocalRun:
-        """Run windows until the end. Raises what the application does."""
+    def steps(
+        self, application: str, windows: int | None, *, capture: bool
+    ) -> Generator[float, None, LocalRun]:
+        """Run windows until the end, a step at a time. Raises what the application does.
+
+        Yields for how many seconds there is nothing to do. Where it runs alone it waits itself.
+        """
         owned = Checkpoint(self._storage, application)
         plan = self._planner.settled(owned.last())
         if (back := self._planner.from_window) is not None:
@@ -312,7 +222,9 @@ class _InProcessRun:
                     end = run.next_window + windows
                 orderly = False
                 try:
-                    _drive(run, executor, end, self._injector, self._edits, result)
+                    self.current = run
+                    limits = _Limits(end, self._injector, self._edits, self.alone, self.stop)
+                    yield from _Driver(run, executor, limits, self._clock, result).drive()
                     orderly = True
                     outcome = "finished" if run.ended else "stopped"
                 except DriverGoneError:
@@ -411,45 +323,98 @@ class _InProcessRun:
         result.watch.observe(event)
 
 
-def _drive(
-    run: ApplicationRun,
-    executor: LocalExecutor,
-    end: int | None,
-    injector: FaultInjector | None,
-    edits: dict[int, tuple[Edit, ...]],
-    result: LocalRun,
-) -> None:
-    """Run windows until the application has ended, or up to the window before `end`.
+class _Limits(NamedTuple):
+    """How far a run goes, and what happens to it on the way.
 
-    Changes are asked for before their windows, and planned then. Raises DriverGoneError where a fault ends
-    the driver.
+    `end`: the first window that does not run. `edits`: by the window that is to begin with them. `alone`: it
+    waits for its windows itself. `stop`: set, no further window begins.
     """
-    first = run.next_window
-    deciders = _deciders(run, result)
-    while not run.ended and not run.stopping and (end is None or run.next_window < end):
-        master = run.master
-        due = sorted(one for one in edits if one <= master.next_window)
-        result.changes += [run.changes.ask(EditPlan(edits.pop(one)), "test") for one in due]
-        # before the changes are taken, so that what is decided by a window comes right after it
+
+    end: int | None
+    injector: FaultInjector | None
+    edits: dict[int, tuple[Edit, ...]]
+    alone: bool
+    stop: threading.Event
+
+
+class _Driver:
+    """Runs the windows of one driver."""
+
+    def __init__(
+        self,
+        run: ApplicationRun,
+        executor: LocalExecutor,
+        limits: _Limits,
+        clock: Clock,
+        result: LocalRun,
+    ) -> None:
+        self._run = run
+        self._executor = executor
+        self._limits = limits
+        self._clock = clock
+        self._result = result
+        self._first = run.next_window
+        self._due = clock.monotonic()
+        self._deciders = _deciders(run, result)
+
+    def drive(self) -> Iterator[float]:
+        """Run windows until the application has ended, or up to the limits.
+
+        Changes are asked for before their windows, and planned then. Yields after each step for how many
+        seconds there is nothing to do. Raises DriverGoneError where a fault ends the driver.
+        """
+        run, end, deciders = self._run, self._limits.end, self._deciders
+        while not run.ended and not run.stopping and (end is None or run.next_window < end):
+            if self._limits.stop.is_set():
+                if not run.master.under_way:
+                    break
+                if not run.commit_held():
+                    run.turn(0)
+                continue
+            self._ask_for_edits()
+            # before the changes are taken, so that what is decided by a window comes right after it
+            if deciders:
+                deciders.planned(run.plan.logical)
+                deciders.look(self._result.watch.application_figures(keys=run.keys.load))
+            run.take_changes(wait=True)
+            yield self._step()
         if deciders:
-            deciders.planned(run.plan.logical)
-            deciders.look(result.watch.application_figures(keys=run.keys.load))
-        run.take_changes(wait=True)
+            deciders.follow(self._result.watch.application_figures(keys=run.keys.load))
+
+    def _ask_for_edits(self) -> None:
+        """Ask for the changes that are due."""
+        edits, run = self._limits.edits, self._run
+        due = sorted(one for one in edits if one <= run.master.next_window)
+        self._result.changes += [run.changes.ask(EditPlan(edits.pop(one)), "test") for one in due]
+
+    def _step(self) -> float:
+        """Begin a window, or see what becomes of those under way."""
+        run, end, width = self._run, self._limits.end, self._run.plan.logical.window_seconds
+        master = run.master
         if run.may_begin and (end is None or master.next_window < end):
-            if master.next_window > first:
-                if master.idle:
-                    executor.wait_for_inputs(run.plan.logical.window_seconds)
-                run.wait_until_due(run.plan.logical.window_seconds)
+            left = self._due - self._clock.monotonic()
+            if self._limits.alone:
+                if master.next_window > self._first:
+                    if master.idle:
+                        self._executor.wait_for_inputs(width)
+                    run.wait_until_due(width)
+            elif left > 0:
+                run.turn(0)
+                run.idle()
+                return left
+            self._due = self._clock.monotonic() + width
             run.begin(master.next_window)
-            result.take_over(run.publishers)  # where outputs are opened anew
-            if injector is not None:
-                injector.driver_turn(master.next_window - 1)
+            self._result.take_over(run.publishers)  # where outputs are opened anew
+            if self._limits.injector is not None:
+                self._limits.injector.driver_turn(master.next_window - 1)
         elif run.held_back is not None and not master.under_way:
-            run.wait_until_due(run.plan.logical.window_seconds)
+            if not self._limits.alone:
+                run.idle()
+                return width
+            run.wait_until_due(width)
         elif not (master.can_begin and run.commit_held()):
             run.turn(0)
-    if deciders:
-        deciders.follow(result.watch.application_figures(keys=run.keys.load))
+        return 0.0
 
 
 def _deciders(run: ApplicationRun, result: LocalRun) -> Deciders:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,8 +46,12 @@ _MOST_SINKS = 20
 class RunCommand:
     """One run with its view."""
 
-    def __init__(self, planner: Planner, plan: Plan, settings: RunSettings) -> None:
+    def __init__(
+        self, planner: Planner, plan: Plan, settings: RunSettings, run_regions: Callable[..., Outcome]
+    ) -> None:
+        """`run_regions` runs a plan of several regions, as `run_measured` does one of a single one."""
         self._planner = planner
+        self._run_regions = run_regions
         self._plan = plan
         self._settings = settings
         self._clock = SystemClock()
@@ -107,15 +112,18 @@ class RunCommand:
         """Run the plan with everything that the settings ask for. Blocks until it has ended."""
         from ridgeline.service.measured import run_measured
 
-        return run_measured(
-            self._plan,
-            self._settings.launched(),
-            self._settings.watched(),
+        launch = (
+            self._run_regions
+            if self._plan.logical.regions
+            else partial(run_measured, self._plan, planner=self._planner)
+        )
+        return launch(
+            options=self._settings.launched(),
+            service=self._settings.watched(),
             stop=self._stopper.event,
             console=self._console,
             clock=self._clock,
             started=self._started,
-            planner=self._planner,
         )
 
     def _make_profile(self, plan: Plan) -> Profile | None:

@@ -156,11 +156,12 @@ def start_context(
     local_checkpoint: bool,
     widest: int = 1,
     slots: int = 0,
+    least: int = 0,
 ) -> SparkContext:
     """Start a SparkContext (it takes seconds).
 
     `streaming`: there is a Spark source; `widest`: how many tasks may run at a time. `slots`: how many task
-    slots `local[N]` gets beside its own N, at most N.
+    slots `local[N]` gets beside its own N: at most N, and `least` in any case.
 
     Settings in `conf` win over those of the `spark-submit` that started this process, and those over ours.
     Raises RidgelineError if there is no Java, if Spark Connect is asked for, or if Spark does not start.
@@ -194,7 +195,7 @@ def start_context(
         [(name, value) for name, value in settings.items() if name not in under_submit]
     )
     cores = local_cores(master)
-    extra = 0 if cores is None else min(slots, cores)
+    extra = 0 if cores is None else max(min(slots, cores), least)
     if extra:
         spark_conf.setAll([(EXTRA_CORES, str(extra)), ("spark.default.parallelism", str(cores))])
     spark_conf.setMaster(with_retries(master, extra)).setAppName(application)

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -36,6 +36,7 @@ from ridgeline.engine.driver.slots.spark_errors import SparkGoneError, gone, has
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage
 from ridgeline.engine.process.garbage import collect_after, short_pauses
 from ridgeline.engine.process.plan_distribution import installed_modules
+from ridgeline.engine.spark.cores import count_cores, extra_cores, held_cores
 from ridgeline.engine.spark.s3 import s3_settings
 from ridgeline.engine.spark.session import PRELOAD, quieten_executors, start_context
 from ridgeline.engine.spark.shared_context import borrow, give_back
@@ -46,6 +47,8 @@ from ridgeline.stram.placement import RESERVED_CORES, most_slots
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+    from ridgeline.engine.driver.slots.spark_slots import SparkSlots
 
 
 _log = logging.getLogger(__name__)
@@ -74,6 +77,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     heartbeats: Heartbeats | None = None,
     settle: Callable[[], bool] | None = None,
     planner: Planner | None = None,
+    share: int | None = None,
 ) -> Outcome:
     """Run a plan on Spark until its inputs have finished, `windows` are committed or `stop` is set; blocks.
 
@@ -81,8 +85,9 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     SparkContext to use (it stays); else that of this process is shared, or one started and stopped.
     `heartbeats`: takes what containers send while a window takes long (nothing at recording level OFF); the
     watchdog needs it. `settle`: as for `ApplicationRun`. `planner`: has made the plan, and makes it again if
-    the checkpoint keeps other properties than it had found; without one the run keeps none. Raises
-    RidgelineError and its subclasses; what was committed stays, and a run with the same checkpoint continues.
+    the checkpoint keeps other properties than it had found; without one the run keeps none. `share`: the most
+    slots that it may have. Raises RidgelineError and its subclasses; what was committed stays, and a run with
+    the same checkpoint continues.
     """
     clock = clock or SystemClock()
     stop = stop or threading.Event()
@@ -94,6 +99,8 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
     checkpoint: Checkpoint | None = None
     run: ApplicationRun | None = None
     orderly = dumped = False
+    from ridgeline.engine.driver.slots.spark_slots import SparkSlots
+
     try:
         if is_local(uri):  # refused before Spark is started for it
             checkpoint = Checkpoint(LocalStorage(uri), plan.logical.application, beside=True)
@@ -101,7 +108,7 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
             if back is None:
                 check_states(plan, checkpoint, planner)
         if context is None:
-            context = _start_spark(plan, options, uri)
+            context = start_spark([plan], options, uri)
         check = (
             None
             if _is_on_driver(context)
@@ -109,11 +116,12 @@ def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of thes
         )
         use_s3(s3_settings(context))
         if checkpoint is None:
-            checkpoint = Checkpoint(_hadoop_storage(uri, context), plan.logical.application, beside=True)
+            checkpoint = Checkpoint(hadoop_storage(uri, context), plan.logical.application, beside=True)
             plan = _settled(planner, plan, checkpoint)
         opened = _publisher_contexts(plan.logical.application, checkpoint, context, clock, console)
         plan = _rewound(back, planner, plan, checkpoint, clock, opened)
-        executor = _slot_executor(context, plan, checkpoint, clock, observe, heartbeats, stop)
+        slots = SparkSlots(context, checkpoint.epoch, clock, stop, share)
+        executor = _slot_executor(slots, plan, checkpoint, clock, observe, heartbeats)
         run = _open_run(plan, checkpoint, opened, clock, observe, executor, settle, planner)
         first = run.next_window
         if check is not None:
@@ -197,21 +205,47 @@ def _rewound(
     return _settled(planner, plan, checkpoint)
 
 
-def _start_spark(plan: Plan, options: Options, uri: str) -> SparkContext:
-    """The SparkContext of this process, or a new one as the plan needs it. Raises RidgelineError."""
-    conf = {f"spark.executorEnv.{PRELOAD}": ",".join(installed_modules(plan)), **options.conf}
-    slots = most_slots(plan)
+def start_spark(plans: Sequence[Plan], options: Options, uri: str) -> SparkContext:
+    """The SparkContext of this process, or a new one as the plans need it: they run beside each other.
+
+    Raises RidgelineError. `give_back` it.
+    """
+    modules = dict.fromkeys(name for plan in plans for name in installed_modules(plan))
+    conf = {f"spark.executorEnv.{PRELOAD}": ",".join(modules), **options.conf}
+    slots = sum(map(most_slots, plans))
+    operators = [operator for plan in plans for operator in plan.logical.operators]
     start = partial(
         start_context,
-        plan.logical.application,
+        plans[0].logical.application,
         options.where,
         conf,
-        streaming=any(isinstance(operator.operator, SparkSource) for operator in plan.logical.operators),
+        streaming=any(isinstance(operator.operator, SparkSource) for operator in operators),
         local_checkpoint=is_local(uri),
         widest=slots + RESERVED_CORES,
         slots=slots,
+        least=len(plans),
     )
     return borrow(options.where, options.conf, start)
+
+
+def slot_shares(context: SparkContext, plans: Sequence[Plan]) -> list[int]:
+    """How many slots each of several plans may have that run beside each other: one at least.
+
+    The others go to those with the most containers for each slot. Raises RidgelineError if there are too few.
+    """
+    wanted = [most_slots(plan) for plan in plans]
+    cores = count_cores(context, sum(wanted) + RESERVED_CORES)
+    free = cores - held_cores(context) - RESERVED_CORES
+    if free < len(plans):
+        what = f"{len(plans)} regions need {len(plans) + RESERVED_CORES} cores: one each for a slot, "
+        what += f"{RESERVED_CORES} for Spark's own jobs; {max(0, free + RESERVED_CORES)} are free"
+        msg = f"{what}; give Spark more cores, or decouple fewer streams"
+        raise RidgelineError(msg)
+    shares = [1] * len(plans)
+    for _ in range(min(free, sum(wanted), max(len(plans), cores - extra_cores(context))) - len(plans)):
+        fullest = max(range(len(plans)), key=lambda one: wanted[one] / shares[one])
+        shares[fullest] += 1
+    return shares
 
 
 def _end(
@@ -243,7 +277,7 @@ def _is_on_driver(context: SparkContext) -> bool:
     return re.match(r"local(\[|$)", str(context.master)) is not None
 
 
-def _hadoop_storage(uri: str, context: SparkContext) -> DriverStorage:
+def hadoop_storage(uri: str, context: SparkContext) -> DriverStorage:
     """The storage of a checkpoint that is not on a local disk.
 
     Raises CheckpointError if it cannot be reached.
@@ -262,21 +296,19 @@ def _hadoop_storage(uri: str, context: SparkContext) -> DriverStorage:
 
 
 def _slot_executor(
-    context: SparkContext,
+    slots: SparkSlots,
     plan: Plan,
     checkpoint: Checkpoint,
     clock: Clock,
     observe: Observe | None,
     heartbeats: Heartbeats | None,
-    stop: threading.Event,
 ) -> WindowExecutor:
     """Containers live in slots."""
     from ridgeline.engine.driver.slots.executor import SlotExecutor
-    from ridgeline.engine.driver.slots.spark_slots import SparkSlots
 
     _log.info("containers live in slots", extra={"application": plan.logical.application})
     return SlotExecutor(
-        SparkSlots(context, checkpoint.epoch, clock, stop),
+        slots,
         plan,
         checkpoint.storage,
         checkpoint.run_id,

@@ -182,17 +182,23 @@ class SlotPlatform(Protocol):
 class SparkSlots:
     """Slots as tasks of Spark; a `SlotPlatform`. Raises RidgelineError for a setting that is wrong.
 
-    `stop` ends a wait for executors.
+    `stop` ends a wait for executors. `share`: the most places that the run may take; None: all.
     """
 
     def __init__(
-        self, context: SparkContext, epoch: int, clock: Clock, stop: threading.Event | None = None
+        self,
+        context: SparkContext,
+        epoch: int,
+        clock: Clock,
+        stop: threading.Event | None = None,
+        share: int | None = None,
     ) -> None:
         self._context = context
         self._epoch = epoch
         self._clock = clock
         self._stop = stop
         self._master = str(context.master)
+        self._share = _MANY if share is None else share
         self._claimed = 0
         self._fed = 0
         self._ask_at = 0.0
@@ -225,7 +231,7 @@ class SparkSlots:
         if cores < least and self._more_may_come(least):
             self._wait_for_cores(least)
             cores = self._settled_cores(wanted)
-        slots = count_slots(containers, cores, extra, held, fed)
+        slots = min(self._share, count_slots(containers, cores, extra, held, fed))
         hold_cores(self._context, slots)
         self._claimed = slots
         self._fed = fed
@@ -235,13 +241,15 @@ class SparkSlots:
         """As `SlotPlatform.most`. On a cluster it asks the JVM."""
         extra, held = extra_cores(self._context), held_cores(self._context) - self._claimed
         try:
-            return count_slots(_MANY, count_cores(self._context, _MANY), extra, held, self._fed)
+            most = count_slots(_MANY, count_cores(self._context, _MANY), extra, held, self._fed)
+            return min(self._share, most)
         except RidgelineError:
             return self._claimed
 
     def wanted(self, containers: int) -> int:
         """As `SlotPlatform.wanted`. On a local Spark there are never more cores than at its start."""
         most = most_cores(self._master, self._settings)
+        containers = min(containers, self._share)
         if most is None and not is_local(self._master):
             return containers
         try:
@@ -326,7 +334,7 @@ class SparkSlots:
             slots = count_slots(self._claimed + places, cores, extra, held, self._fed)
         except RidgelineError:
             return 0
-        more = max(0, slots - self._claimed)
+        more = max(0, min(slots, self._share) - self._claimed)
         hold_cores(self._context, more)
         self._claimed += more
         return more

@@ -1,0 +1,37 @@
+"""Both ends of the queue between two regions of an application."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from ridgeline.api.columns.schema import Schema
+from ridgeline.operators._queue_objects import folder_of
+from ridgeline.operators._window_output import safe_name
+from ridgeline.operators.queue_input import QueueInput
+from ridgeline.operators.queue_output import QueueOutput
+
+
+def queue_writer(path: str, keep: float | str, readers: Sequence[str], application: str) -> QueueOutput:
+    """The writer of a queue that these operators of the application read, each in a run of its own.
+
+    Rows wait for each of them, also for one that has not started yet.
+    """
+    prefixes = tuple(f"{safe_name(application)}.{safe_name(reader)}" for reader in readers)
+    return QueueOutput(path=path, keep=keep, readers=prefixes)
+
+
+def queue_reader(path: str, schema: Schema) -> QueueInput[object]:
+    """A reader that waits for its queue until the writer has made it."""
+    return QueueInput(path=path, schema=schema.type, when_missing="wait")
+
+
+def is_read(path: str, application: str, reader: str) -> bool:
+    """Whether an operator has committed all that is in a queue. Raises OSError."""
+    folder = folder_of(path)
+    name = f"{safe_name(application)}.{safe_name(reader)}-"
+    known = [one for one in folder.readers_known() if one.startswith(name) and "-" not in one[len(name) :]]
+    positions = [int(json.loads(folder.registered(one))["next"]) for one in known]
+    if not positions:
+        return not folder.logs()
+    return not folder.log_reader(max(positions)).read(1)

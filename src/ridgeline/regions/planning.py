@@ -1,0 +1,157 @@
+"""Plan the regions of an application for a run: their names, folders and queues in its checkpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
+
+from ridgeline.api.application import Application
+from ridgeline.api.errors import CheckpointError, listed
+from ridgeline.engine.driver.checkpoint.planning import Planner
+from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
+from ridgeline.engine.files.storage import DriverStorage
+from ridgeline.operators._queue_pair import queue_reader, queue_writer
+from ridgeline.plan.execution import Plan
+from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.region import QueueEdge, Region, renamed
+from ridgeline.plan.regional import QueueEnds, RegionPlans
+
+FILE = "regions.json"
+"""In the checkpoint: the regions of the run, each with its number and operators."""
+
+Inside = Callable[[str], bool]
+"""Whether a name is of an operator in a region: `operator`, or `operator.property`."""
+MakePlanner = Callable[[Application, Inside], Planner]
+"""Makes the planner of one region, with the options that are of its operators."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRegion:
+    """A region that is about to run. `folder`: of its checkpoint."""
+
+    region: Region
+    number: int
+    folder: str
+    planner: Planner
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A region of the run before, as the checkpoint keeps it."""
+
+    name: str
+    number: int
+    operators: tuple[str, ...]
+
+
+def read_kept(storage: DriverStorage) -> list[Kept]:
+    """The regions that a checkpoint keeps; none of a fresh one. Raises CheckpointError, OSError."""
+    try:
+        text = storage.read(FILE)
+    except FileNotFoundError:
+        return []
+    try:
+        return [Kept(one["name"], one["number"], tuple(one["operators"])) for one in json.loads(text)]
+    except (ValueError, LookupError, TypeError) as error:
+        msg = f"`{storage.uri}/{FILE}` is damaged ({error}); restore the checkpoint from a copy"
+        raise CheckpointError(msg) from None
+
+
+def keep(storage: DriverStorage, regions: Sequence[PlannedRegion], before: Sequence[Kept]) -> None:
+    """Write down the regions that run now; those that are gone keep their numbers. Raises OSError."""
+    now = [Kept(one.region.name, one.number, one.region.operators) for one in regions]
+    names = {one.name for one in now}
+    found = [*now, *(one for one in before if one.name not in names)]
+    rows = [{"name": one.name, "number": one.number, "operators": list(one.operators)} for one in found]
+    text = json.dumps(rows, indent=1).encode()
+    if list(before) != found:
+        storage.write(FILE, text)
+
+
+def settled_names(logical: LogicalPlan, kept: Sequence[Kept], named: Collection[str]) -> tuple[Region, ...]:
+    """The regions with the names that they had in the run before: operators at their queues are named so.
+
+    `named`: names that the application gives. Raises CheckpointError where an operator has changed its
+    region, or a region its name.
+    """
+    homes = {operator: one for one in kept for operator in one.operators}
+    names: dict[str, str] = {}
+    for region in logical.regions:
+        before = dict.fromkeys(homes[name].name for name in region.operators if name in homes)
+        if len(before) > 1:
+            what = f"the run before had its operators in the regions {listed(list(before))}"
+            msg = f"region `{region.name}`: {what}; state cannot go from one to another: decouple the same "
+            msg += "streams as before, or begin with a fresh checkpoint"
+            raise CheckpointError(msg)
+        for name in before:
+            if region.name in named and region.name != name:
+                msg = f"region `{region.name}` was called `{name}` in the run before; give it that name again"
+                raise CheckpointError(msg)
+            names[region.name] = name
+    settled = renamed(logical.regions, names)
+    for name in (region.name for region in settled):
+        if [region.name for region in settled].count(name) > 1:
+            what = f"the operators of region `{name}` of the run before are in several regions now"
+            msg = f"{what}; decouple the same streams as before, or begin with a fresh checkpoint"
+            raise CheckpointError(msg)
+    return settled
+
+
+def plan_regions(
+    app: Application, whole: Plan, make_planner: MakePlanner, root: str, kept: Sequence[Kept]
+) -> list[PlannedRegion]:
+    """Plan all regions, in topological order, as far as their checkpoints can be read before Spark is there.
+
+    Raises ValidationError, CheckpointError.
+    """
+    named = [str(added.name) for added in app.regions]
+    regions = settled_names(whole.logical, kept, named)
+    logical = replace(whole.logical, regions=regions)
+    ends = QueueEnds(
+        partial(_writer, root, logical.application),
+        lambda edge, schema: queue_reader(path_of(root, edge), schema),
+    )
+    made = RegionPlans(app, logical, ends)
+    numbers = {one.name: one.number for one in kept}
+    free = max(numbers.values(), default=-1) + 1
+    found = []
+    for region in regions:
+        number = numbers.get(region.name)
+        if number is None:
+            number, free = free, free + 1
+        elsewhere = {name for other in regions if other is not region for name in other.every_operator}
+        planner = make_planner(made.application(region), partial(_is_inside, elsewhere))
+        folder = f"{root}/regions/{number}"
+        plan = planner.first(folder, logical.application)
+        found.append(PlannedRegion(region, number, folder, planner, plan))
+    return found
+
+
+def resume_of(resume: ResumeOptions, inside: Inside) -> ResumeOptions:
+    """The options of a run that continues another one, as far as they are of a region's operators."""
+    own = dict(resume)
+    if dropped := resume.get("drop_state"):
+        own["drop_state"] = [name for name in dropped if inside(name)]
+    if renamed := resume.get("rename"):
+        own["rename"] = {old: new for old, new in renamed.items() if inside(new)}
+    return cast("ResumeOptions", own)
+
+
+def path_of(root: str, edge: QueueEdge) -> str:
+    """The folder of a queue in the checkpoint."""
+    return f"{root}/queues/{edge.stream}"
+
+
+def _writer(root: str, application: str, edges: Sequence[QueueEdge]) -> Any:
+    readers = [edge.reader for edge in edges]
+    return queue_writer(path_of(root, edges[0]), edges[0].keep, readers, application)
+
+
+def _is_inside(elsewhere: Collection[str], name: str) -> bool:
+    """A name that is of no operator of another region: also one that changes have added."""
+    parts = name.split(".")
+    return not any(".".join(parts[:length]) in elsewhere for length in range(len(parts), 0, -1))

@@ -1,0 +1,222 @@
+"""Run an application of several regions in process: a step of each in turn, on one clock."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ridgeline.api.application import Application
+from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.driver.run.launch import Outcome
+from ridgeline.engine.driver.run.run import ApplicationRun
+from ridgeline.engine.files.storage import DriverStorage, LocalStorage, MemoryStorage
+from ridgeline.operators._queue_pair import is_read
+from ridgeline.plan.execution import Plan
+from ridgeline.regions.planning import (
+    MakePlanner,
+    PlannedRegion,
+    keep,
+    path_of,
+    plan_regions,
+    read_kept,
+)
+from ridgeline.regions.region_run import RegionRun
+from ridgeline.testing.local_run import LocalRun
+
+if TYPE_CHECKING:
+    from ridgeline.observe.watch import Watch
+
+_POLL_SECONDS = 0.001
+
+
+class Steps(Protocol):
+    """One region in process; see `InProcessRun`."""
+
+    alone: bool
+    stop: Any
+    current: ApplicationRun | None
+
+    def steps(
+        self, application: str, windows: int | None, *, capture: bool
+    ) -> Generator[float, None, LocalRun]:
+        """Run it, a step at a time."""
+
+
+class LocalRegionsRun(LocalRun):
+    """The result of `run_local` for an application of several regions. `regions`: of each, by name.
+
+    Numbers of windows and ids are of one region: ask `run.regions["slow"]` for what is by window.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Number(NamedTuple):
+        ...     value: int
+        >>> app = Application("numbers")
+        >>> numbers = app.add_operator("numbers", ListInput(Number, [(1,), (2,)]))
+        >>> sink = app.add_operator("sink", CollectorSink(Number))
+        >>> app.add_stream("numbers", numbers.output, sink.input, decoupled=True)
+        >>> run = run_local(app)
+        >>> sorted(run.regions), run.collected("sink")
+        (['numbers', 'sink'], [Number(value=1), Number(value=2)])
+    """
+
+    def __init__(self, plan: Plan, clock: Clock) -> None:
+        super().__init__(plan, clock)
+        self.regions: dict[str, LocalRun] = {}
+        self._joined: Any = None
+
+    @property
+    def watch(self) -> Watch:
+        """The metrics of all regions, joined."""
+        found: Watch = self._joined
+        return found
+
+    @property
+    def window_ids(self) -> list[int]:
+        """Not there: each region has windows of its own. Raises RidgelineError."""
+        msg = f"each region has windows of its own; ask `run.regions[...]`, one of {sorted(self.regions)}"
+        raise RidgelineError(msg)
+
+    @property
+    def windows_committed(self) -> int:
+        """The number of windows committed in all regions."""
+        return sum(run.windows_committed for run in self.regions.values())
+
+    @property
+    def retries(self) -> list[tuple[int, int, str]]:
+        """The failed attempts of all regions."""
+        return [retry for run in self.regions.values() for retry in run.retries]
+
+    def _sum(self, operator: str, count: Callable[[Any], int]) -> int:
+        return sum(run._sum(operator, count) for run in self.regions.values())  # noqa: SLF001
+
+    def end(self, runs: Mapping[str, LocalRun], joined: Any) -> None:
+        """All regions have ended."""
+        self.regions = dict(runs)
+        self._joined = joined
+        for run in runs.values():
+            self.collectors |= run.collectors
+            self._sinks |= run._sinks  # noqa: SLF001
+            self.changes += run.changes
+            self.events += run.events
+
+
+def run_regions(
+    app: Application,
+    whole: Plan,
+    make_planner: MakePlanner,
+    storage: DriverStorage,
+    clock: Clock,
+    run_of: Callable[[PlannedRegion, DriverStorage], Steps],
+    windows: int | None,
+    *,
+    capture: bool,
+) -> LocalRegionsRun:
+    """Run all regions until their ends. `windows` are of those that read no queue; others read what comes.
+
+    Raises what a region does; then none goes on.
+    """
+    with ExitStack() as stack:
+        local = isinstance(storage, LocalStorage)
+        root = storage.uri if local else stack.enter_context(tempfile.TemporaryDirectory())
+        kept = read_kept(storage)
+        planned = plan_regions(app, whole, make_planner, root, kept)
+        keep(storage, planned, kept)
+        storages = _storages(storage, planned)
+        found = [
+            _Region(one, run_of(one, part), whole.logical.application, windows, capture=capture)
+            for one, part in zip(planned, storages, strict=True)
+        ]
+        for region in found:
+            stack.callback(region.close)
+        _run(found, clock, partial(_has_read, root, whole.logical.application))
+        result = LocalRegionsRun(whole, clock)
+        result.end({one.name: one.result for one in found}, _joined(found, planned))
+        return result
+
+
+def _storages(storage: DriverStorage, planned: Sequence[PlannedRegion]) -> Sequence[DriverStorage]:
+    """The storage of each region. In memory they are kept with the application's."""
+    if isinstance(storage, LocalStorage):
+        return [LocalStorage(one.folder) for one in planned]
+    if not hasattr(storage, "regions"):
+        storage.regions = {}  # type: ignore[attr-defined]
+    parts: dict[int, DriverStorage] = storage.regions  # type: ignore[attr-defined]
+    return [parts.setdefault(one.number, MemoryStorage()) for one in planned]
+
+
+class _Region:
+    """One region, and its steps."""
+
+    def __init__(
+        self, planned: PlannedRegion, run: Steps, application: str, windows: int | None, *, capture: bool
+    ) -> None:
+        self.planned = planned
+        self.run = run
+        run.alone = False
+        self.name = planned.region.name
+        self.over = False
+        self._result: LocalRun | None = None
+        self._steps = run.steps(application, None if planned.region.reads else windows, capture=capture)
+
+    @property
+    def result(self) -> LocalRun:
+        assert self._result is not None  # noqa: S101  all regions are over
+        return self._result
+
+    def step(self) -> float:
+        """Take a step; returns for how many seconds there is nothing to do."""
+        try:
+            return next(self._steps)
+        except StopIteration as end:
+            self._result, self.over = end.value, True
+            return 0.0
+
+    def close(self) -> None:
+        self._steps.close()
+
+
+def _run(regions: Sequence[_Region], clock: Clock, has_read: Callable[[_Region], bool]) -> None:
+    """Take steps of all regions in turn until all are over. The clock moves when none has anything to do."""
+    left = list(regions)
+    while left:
+        waits = [region.step() for region in left]
+        left = [region for region in left if not region.over]
+        running = {region.name for region in left}
+        for region in left:
+            reads = region.planned.region.reads
+            if reads and not running.intersection(edge.writer_region for edge in reads) and has_read(region):
+                region.run.stop.set()
+        if left and all(waits):
+            idle = all(region.run.current is None or region.run.current.master.idle for region in left)
+            if idle:
+                SystemClock().wait(_POLL_SECONDS)
+            clock.wait(min(waits))
+
+
+def _has_read(root: str, application: str, region: _Region) -> bool:
+    """Whether a region has committed all that its queues have."""
+    return all(is_read(path_of(root, edge), application, edge.reader) for edge in region.planned.region.reads)
+
+
+def _joined(regions: Sequence[_Region], planned: Sequence[PlannedRegion]) -> Any:
+    """The joined figures of regions that have ended."""
+
+    def no_launch(_: RegionRun) -> Outcome:
+        raise AssertionError
+
+    runs = []
+    for region, one in zip(regions, planned, strict=True):
+        run = RegionRun(one.region, one.number, region.result.plan, region.result.watch, no_launch)
+        ids = region.result.window_ids
+        state = region.result.watch.info()["state"]
+        run.outcome = Outcome(len(ids), ids[-1] if ids else -1, state == "FINISHED", one.folder)
+        runs.append(run)
+    return importlib.import_module("ridgeline.regions.joined_watch").JoinedWatch(runs)
