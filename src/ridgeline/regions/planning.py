@@ -12,15 +12,13 @@ from ridgeline.api.application import Application
 from ridgeline.api.errors import CheckpointError, listed
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
+from ridgeline.engine.driver.checkpoint.run_description import NAME, REGIONS, read_if_there
 from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.operators._queue_pair import queue_reader, queue_writer
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.region import QueueEdge, Region, renamed
 from ridgeline.plan.regional import QueueEnds, RegionPlans
-
-FILE = "regions.json"
-"""In the checkpoint: the regions of the run, each with its number and operators."""
 
 Inside = Callable[[str], bool]
 """Whether a name is of an operator in a region: `operator`, or `operator.property`."""
@@ -50,14 +48,17 @@ class Kept:
 
 def read_kept(storage: DriverStorage) -> list[Kept]:
     """The regions that a checkpoint keeps; none of a fresh one. Raises CheckpointError, OSError."""
-    try:
-        text = storage.read(FILE)
-    except FileNotFoundError:
+    text = read_if_there(storage, REGIONS)
+    if text is None:
+        if read_if_there(storage, NAME) is not None:
+            msg = f"checkpoint folder `{storage.uri}` holds a run without regions, and streams are decoupled "
+            msg += "now: its state cannot be divided; give another `--checkpoint`, or decouple none"
+            raise CheckpointError(msg)
         return []
     try:
         return [Kept(one["name"], one["number"], tuple(one["operators"])) for one in json.loads(text)]
     except (ValueError, LookupError, TypeError) as error:
-        msg = f"`{storage.uri}/{FILE}` is damaged ({error}); restore the checkpoint from a copy"
+        msg = f"`{storage.uri}/{REGIONS}` is damaged ({error}); restore the checkpoint from a copy"
         raise CheckpointError(msg) from None
 
 
@@ -69,7 +70,7 @@ def keep(storage: DriverStorage, regions: Sequence[PlannedRegion], before: Seque
     rows = [{"name": one.name, "number": one.number, "operators": list(one.operators)} for one in found]
     text = json.dumps(rows, indent=1).encode()
     if list(before) != found:
-        storage.write(FILE, text)
+        storage.write(REGIONS, text)
 
 
 def settled_names(logical: LogicalPlan, kept: Sequence[Kept], named: Collection[str]) -> tuple[Region, ...]:

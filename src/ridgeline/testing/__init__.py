@@ -11,7 +11,8 @@ from ridgeline.testing.collector import CollectorSink
 from ridgeline.testing.comparing import Comparison, Difference
 from ridgeline.testing.faults import Fault, Faults
 from ridgeline.testing.list_input import ABORT, END_WINDOW, EOF, ListInput
-from ridgeline.testing.run_local import LocalRun, run_local
+from ridgeline.testing.local_run import LocalRun
+from ridgeline.testing.run_local import run_local
 from ridgeline.testing.sinks import CountSink, ExpectedSink, FailOn, FirstLastSink, HashSink, NullSink
 
 __all__ = [

@@ -126,15 +126,20 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
             resume=resume_of(resume, inside),
         )
 
+    shown = console or Console()
+
     def run_of(planned: Planned | PlannedRegion, storage: DriverStorage) -> InProcessRun:
         planner, plan = planned.planner, planned.plan
         _refuse_spark_sources(plan)
-        say = partial(_say, console)
-        injector = None if faults is None else FaultInjector(faults, plan, say, changes=bool(changes))
+        say = partial(_say, shown)
+        injector = (
+            None
+            if faults is None
+            else FaultInjector(faults, plan, say, changes=bool(changes or plan.logical.region))
+        )
         edits = dict(changes or {})
-        return InProcessRun(planner, storage, clock, console, injector, container_clock, interleave, edits)
+        return InProcessRun(planner, storage, clock, shown, injector, container_clock, interleave, edits)
 
-    console = console or Console()
     planner = planner_of(app)
     plan = planner.first(storage, app.name)
     if plan.logical.regions:

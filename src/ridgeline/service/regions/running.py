@@ -25,8 +25,8 @@ from ridgeline.observe.identity import own_host
 from ridgeline.observe.watch import Subscriber, Watch
 from ridgeline.operators._queue_pair import is_read
 from ridgeline.plan.execution import Plan
-from ridgeline.regions.joined_run import JoinedRun
-from ridgeline.regions.joined_watch import JoinedWatch
+from ridgeline.service.regions.joined_run import JoinedRun
+from ridgeline.service.regions.joined_watch import JoinedWatch
 from ridgeline.regions.planning import (
     MakePlanner,
     PlannedRegion,
@@ -190,7 +190,8 @@ class _Regions:
                     raise region.error
             server.begin(self._service.token, self._clock.wall())
             if started is not None:
-                started(run, watch, server.url)  # type: ignore[arg-type]  they have what is used of both
+                views: Any = run, watch  # they have what is used of both
+                started(*views, server.url)
             while any(region.is_running for region in self._regions) and not stop.is_set():
                 self._look()
                 self._clock.wait(_LOOK_SECONDS, stop)

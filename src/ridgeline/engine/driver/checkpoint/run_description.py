@@ -9,6 +9,8 @@ from ridgeline.engine.files.sealed import seal, unseal
 from ridgeline.engine.files.storage import DriverStorage
 
 NAME = "run.json"
+REGIONS = "regions.json"
+"""In its place, where the folder holds runs of several regions, each in a folder of its own."""
 _FORMAT = 4
 _FOLDERS = ("journal", "committed", "epochs", "state", "spark/offsets", "spark/commits")
 """Where a run writes after its description: if one of these holds a file, there was a description."""
@@ -22,6 +24,11 @@ def identify(storage: DriverStorage, application: str) -> str:
     """
     what = f"`{storage.uri}/{NAME}`"
     found = _read(storage)
+    if found is None and read_if_there(storage, REGIONS) is not None:
+        msg = f"checkpoint folder `{storage.uri}` holds a run of several regions, and no stream of "
+        msg += f"`{application}` is decoupled now: decouple the same streams as before, or give another "
+        msg += "`--checkpoint`"
+        raise CheckpointError(msg)
     if found is None:
         left = next((f"{folder}/{name}" for folder in _FOLDERS for name in storage.names(folder)), None)
         found = _read(storage)  # another driver may have begun meanwhile
@@ -69,7 +76,12 @@ def _run_id(storage: DriverStorage, application: str, found: bytes) -> str:
 
 
 def _read(storage: DriverStorage) -> bytes | None:
+    return read_if_there(storage, NAME)
+
+
+def read_if_there(storage: DriverStorage, name: str) -> bytes | None:
+    """A whole file; None without one. Raises OSError."""
     try:
-        return storage.read(NAME)
+        return storage.read(name)
     except FileNotFoundError:
         return None

@@ -1,0 +1,269 @@
+"""Applications of several regions in process: the same results as without decoupled streams, whatever fails."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, DeadLetter, InputPort, KeyedState, Operator, OutputPort
+from ridgeline.api.errors import CheckpointError, OperatorError, RidgelineError
+from ridgeline.operators import Filter, Windowed, aggregate, tumbling
+from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Order(NamedTuple):
+    customer: str
+    number: int
+    time: datetime
+
+
+class Total(NamedTuple):
+    customer: str
+    number: int
+    total: int
+
+
+class Sum(Operator):
+    """The running sum of the numbers of each customer."""
+
+    orders = InputPort(Order, key="customer")
+    totals = OutputPort(Total)
+    sums = KeyedState(int)
+
+    @orders.process
+    def add(self, order: Order) -> None:
+        total = self.sums.get(order.customer, 0) + order.number
+        self.sums[order.customer] = total
+        self.totals.emit(Total(order.customer, order.number, total))
+
+
+def orders(random: Random, count: int) -> list[Any]:
+    found: list[Any] = []
+    for number in range(count):
+        late = random.choice((0, 0, 0, 2))
+        found.append((f"c{random.randrange(5)}", number, BEGIN + timedelta(seconds=number - late)))
+        if random.random() < 0.1:
+            found.append(END_WINDOW)
+    return found
+
+
+def is_even(order: Order) -> bool:
+    return order.number % 2 == 0
+
+
+class Check(Operator):
+    """Fails on each seventh order. It is divided by customer, so theirs stay in order."""
+
+    orders = InputPort(Order, key="customer")
+    checked = OutputPort(Order)
+
+    @orders.process
+    def check(self, order: Order) -> None:
+        if order.number % 7 == 0:
+            msg = "seven"
+            raise ValueError(msg)
+        self.checked.emit(order)
+
+
+def application(rows: list[Any], random: Random, decoupled: set[str]) -> Application:
+    """Sums, minutes and even orders of one source; `decoupled`: the streams that are."""
+
+    def parts() -> int:
+        return random.choice((1, 2, 3))
+
+    app = Application("shop", window="100ms", recovery_attempts=50)
+    source = app.add_operator("source", ListInput(Order, rows, "time", lateness="5s"))
+    first = app.add_operator("first", Check(), partitions=parts(), on_error="SKIP")
+    sums = app.add_operator("sums", Sum(), partitions=parts())
+    values = {"begin": aggregate.window_start(), "orders": aggregate.count(), "sum": aggregate.sum("number")}
+    minutes = app.add_operator(
+        "minutes", Windowed(tumbling("10s"), key="customer", values=values), partitions=parts()
+    )
+    even = app.add_operator("even", Filter(is_even), partitions=parts())
+    app.add_stream("orders", source.output, first.orders, decoupled="orders" in decoupled)
+    inner = {"sums": sums.orders, "minutes": minutes.input, "even": even.data}
+    app.add_stream(
+        "small", first.checked, *inner.values(), decoupled={inner[one] for one in decoupled & inner.keys()}
+    )
+    for name, port in (("totals", sums.totals), ("windows", minutes.output), ("evens", even.output)):
+        sink = app.add_operator(f"{name}_sink", CollectorSink())
+        app.add_stream(name, port, sink.input, decoupled=name in decoupled)
+    letters: CollectorSink[DeadLetter] = CollectorSink(DeadLetter)
+    app.dead_letters(letters)
+    return app
+
+
+STREAMS = ("orders", "sums", "minutes", "even", "totals", "windows", "evens")
+
+
+def check(rows: list[Any], found: dict[str, list[Any]]) -> None:
+    """Compare with plain loops."""
+    all_orders = [Order(*row) for row in rows if row is not END_WINDOW]
+    kept = [order for order in all_orders if order.number % 7]
+    totals: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for order in kept:
+        before = totals[order.customer][-1][1] if totals[order.customer] else 0
+        totals[order.customer].append((order.number, before + order.number))
+    by_customer: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for row in found["totals_sink"]:
+        by_customer[row["customer"]].append((row["number"], row["total"]))
+    assert by_customer == totals
+    windows: dict[tuple[str, datetime], list[int]] = defaultdict(list)
+    for order in kept:
+        windows[
+            order.customer, BEGIN + (order.time - BEGIN) // timedelta(seconds=10) * timedelta(seconds=10)
+        ].append(order.number)
+    assert sorted(
+        (row["customer"], row["begin"], row["orders"], row["sum"]) for row in found["windows_sink"]
+    ) == sorted(
+        (customer, begin, len(numbers), sum(numbers)) for (customer, begin), numbers in windows.items()
+    )
+    assert sorted(row["number"] for row in found["evens_sink"]) == [
+        one.number for one in kept if is_even(one)
+    ]
+    assert len(found["dead_letters"]) == len(all_orders) - len(kept)
+
+
+SINKS = ("totals_sink", "windows_sink", "evens_sink", "dead_letters")
+
+
+@settings(max_examples=12, deadline=None)
+@given(seed=st.integers(0, 2**32), decoupled=st.sets(st.sampled_from(STREAMS)))
+def test_results_are_those_of_plain_loops(seed: int, decoupled: set[str]) -> None:
+    random = Random(seed)
+    rows = orders(random, 60)
+    run = run_local(application(rows, random, decoupled))
+    check(rows, {name: run.collected(name) for name in SINKS})
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32), decoupled=st.sets(st.sampled_from(STREAMS), min_size=1))
+def test_whatever_fails(seed: int, decoupled: set[str]) -> None:
+    random = Random(seed)
+    rows = orders(random, 60)
+    app = application(rows, random, decoupled)
+    faults = Faults(seed, rate=0.1, kinds=("exception", "kill", "repeat", "restart"))
+    run = run_local(app, faults=faults, interleave=seed % 1000)
+    check(rows, {name: run.collected(name) for name in SINKS})
+
+
+@settings(max_examples=6, deadline=None)
+@given(seed=st.integers(0, 2**32), decoupled=st.sets(st.sampled_from(STREAMS), min_size=1))
+def test_stops_and_other_partitions_between_runs(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, decoupled: set[str]
+) -> None:
+    random = Random(seed)
+    folder = tmp_path_factory.mktemp("checkpoint")
+    rows = orders(random, 60)
+    found: dict[str, list[Any]] = {name: [] for name in SINKS}
+    for _ in range(40):
+        run = run_local(
+            application(rows, random, decoupled), checkpoint=folder, windows=random.choice((1, 2, 5))
+        )
+        for name in SINKS:
+            found[name] += run.collected(name)
+        if all(part.watch.info()["state"] == "FINISHED" for part in getattr(run, "regions", {}).values()):
+            break
+    else:
+        pytest.fail("it does not finish")
+    check(rows, found)
+
+
+def fan(rows: int = 20) -> Application:
+    app = Application("fan", window="50ms")
+    random = Random(1)
+    source = app.add_operator("source", ListInput(Order, orders(random, rows)))
+    fast = app.add_operator("fast", CollectorSink(Order))
+    slow = app.add_operator("slow", Filter(is_even))
+    store = app.add_operator("store", CollectorSink(Order))
+    app.add_stream("orders", source.output, fast.input, slow.data, decoupled={slow.data})
+    app.add_stream("even", slow.output, store.input)
+    return app
+
+
+def test_windows_are_those_of_regions_that_read_no_queue() -> None:
+    run = run_local(fan(), windows=1)
+    assert run.regions["source"].window_ids == [0]  # type: ignore[attr-defined]
+    assert [one for one in run.collected("fast") if is_even(one)] == run.collected("store")
+
+
+def test_windows_of_all_regions_have_no_numbers() -> None:
+    run = run_local(fan())
+    with pytest.raises(RidgelineError, match=r"ask `run.regions\[...\]`"):
+        print(run.window_ids)
+    assert run.tuples_in("slow") == 20
+    assert run.tuples_out("slow_") == 0
+
+
+def test_each_region_has_its_window_width() -> None:
+    app = fan()
+    slow = next(one.operator for one in app.operators if one.name == "slow")
+    app.set_region("later", slow, window="1s")
+    run = run_local(app)
+    assert run.regions["later"].plan.logical.window_seconds == 1.0  # type: ignore[attr-defined]
+    assert len(run.collected("store")) == 10
+
+
+def test_a_region_that_fails_names_the_operator() -> None:
+    app = Application("broken")
+    source = app.add_operator("source", ListInput(Order, orders(Random(1), 20)))
+    bad = app.add_operator("bad", Check())
+    sink = app.add_operator("sink", CollectorSink(Order))
+    app.add_stream("orders", source.output, bad.orders, decoupled=True)
+    app.add_stream("small", bad.checked, sink.input)
+    with pytest.raises(OperatorError, match="seven"):
+        run_local(app)
+
+
+def test_operators_that_change_their_region_are_refused(tmp_path: Path) -> None:
+    run_local(fan(), checkpoint=tmp_path, windows=1)
+    app = Application("fan", window="50ms")
+    source = app.add_operator("source", ListInput(Order, orders(Random(1), 20)))
+    fast = app.add_operator("fast", CollectorSink(Order))
+    slow = app.add_operator("slow", Filter(is_even))
+    store = app.add_operator("store", CollectorSink(Order))
+    app.add_stream("orders", source.output, fast.input, slow.data)
+    app.add_stream("even", slow.output, store.input, decoupled=True)
+    with pytest.raises(CheckpointError, match="state cannot go from one to another"):
+        run_local(app, checkpoint=tmp_path)
+
+
+def test_a_region_that_is_not_decoupled_any_more_is_refused(tmp_path: Path) -> None:
+    run_local(fan(), checkpoint=tmp_path, windows=1)
+    app = fan()
+    app.streams[0].decoupled = ()
+    with pytest.raises(CheckpointError, match="regions"):
+        run_local(app, checkpoint=tmp_path)
+
+
+def test_decoupled_on_a_checkpoint_of_one_region_is_refused(tmp_path: Path) -> None:
+    app = fan()
+    app.streams[0].decoupled = ()
+    run_local(app, checkpoint=tmp_path, windows=1)
+    with pytest.raises(CheckpointError, match="regions"):
+        run_local(fan(), checkpoint=tmp_path)
+
+
+def test_a_region_keeps_its_name_when_its_first_operator_is_renamed(tmp_path: Path) -> None:
+    run_local(fan(), checkpoint=tmp_path, windows=1)
+    app = fan()
+    app.operators[2].name = "sieve"
+    run = run_local(app, checkpoint=tmp_path, rename={"slow": "sieve"})
+    assert sorted(run.regions) == ["slow", "source"]  # type: ignore[attr-defined]
+
+
+def test_a_region_with_another_name_is_refused(tmp_path: Path) -> None:
+    run_local(fan(), checkpoint=tmp_path, windows=1)
+    app = fan()
+    app.set_region("other", app.operators[2].operator)
+    with pytest.raises(CheckpointError, match="was called `slow`"):
+        run_local(app, checkpoint=tmp_path)
