@@ -219,4 +219,4 @@ def _joined(regions: Sequence[_Region], planned: Sequence[PlannedRegion]) -> Any
         state = region.result.watch.info()["state"]
         run.outcome = Outcome(len(ids), ids[-1] if ids else -1, state == "FINISHED", one.folder)
         runs.append(run)
-    return importlib.import_module("ridgeline.service.regions.joined_watch").JoinedWatch(runs)
+    return importlib.import_module("ridgeline.regions.joined_watch").JoinedWatch(runs)

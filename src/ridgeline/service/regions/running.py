@@ -25,8 +25,8 @@ from ridgeline.observe.identity import own_host
 from ridgeline.observe.watch import Subscriber, Watch
 from ridgeline.operators._queue_pair import is_read
 from ridgeline.plan.execution import Plan
-from ridgeline.service.regions.joined_run import JoinedRun
-from ridgeline.service.regions.joined_watch import JoinedWatch
+from ridgeline.regions.joined_run import JoinedRun
+from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.planning import (
     MakePlanner,
     PlannedRegion,

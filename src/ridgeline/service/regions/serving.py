@@ -12,8 +12,8 @@ from rich.text import Text
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
 from ridgeline.observe.identity import run_info
-from ridgeline.service.regions.joined_run import JoinedRun
-from ridgeline.service.regions.joined_watch import JoinedWatch
+from ridgeline.regions.joined_run import JoinedRun
+from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.service.measured import folders_of
 from ridgeline.service.options import ServiceOptions
