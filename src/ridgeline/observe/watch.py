@@ -172,6 +172,10 @@ class Watch:
 
     # Answers out --------------------------------------------------------------------------------------------
 
+    def now(self) -> float:
+        """STRAM's wall clock."""
+        return self._now()
+
     @property
     def topology(self) -> Topology:
         """The present plan's operators and streams."""
@@ -324,6 +328,10 @@ class Watch:
         """All that a view shows, of one moment."""
         with self._settled() as figures:
             return figures.overview(self._now())
+
+    def scrapes(self) -> list[tuple[str, Scrape]]:
+        """The name of each region, empty for the only one, and what its metrics are made of."""
+        return [("", self.scrape())]
 
     def scrape(self) -> Scrape:
         """All that metrics are made of, of one moment."""

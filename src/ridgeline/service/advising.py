@@ -2,24 +2,57 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from typing import cast
+
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.measure.answers.advice import AdviceAnswer
 from ridgeline.measure.deciding.fold import KEPT_SECONDS
+from ridgeline.observe.answers import Answers
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.edits import Repartition
 from ridgeline.policies.advice import LEAST_WINDOWS, Advice, advise, unknown
+from ridgeline.regions.joined_run import AnyRun
+from ridgeline.regions.joined_watch import JoinedWatch
 
 _PERIODS = (60.0, 300.0, KEPT_SECONDS)
 """Figures are of the first of these that has enough windows."""
 
 
-def advice_answer(watch: Watch, application: str, run: ApplicationRun | None = None) -> AdviceAnswer:
-    """Advice from the figures of the last minute, or of a longer time if windows take long.
+def advice_answer(watch: Answers, application: str, run: AnyRun | None = None) -> AdviceAnswer:
+    """Advice from the figures of the application; of several regions, that of all, each by its own figures.
 
     The first call begins with the last windows; from then on all are kept. What the run would refuse is not
     advised.
     """
+    if isinstance(watch, JoinedWatch):
+        return _joined([_advice(view.watch, application, view.region.run) for view in watch.views])
+    assert isinstance(watch, Watch)  # noqa: S101  there is no other kind
+    return _advice(watch, application, cast("ApplicationRun | None", run))
+
+
+def _joined(answers: Sequence[AdviceAnswer]) -> AdviceAnswer:
+    """The advice of all regions; there is enough to say if each region has enough."""
+    blame: Counter[str] = Counter()
+    for one in answers:
+        blame.update(one["blame"])
+    latencies = [one["latencySeconds"] for one in answers if one["latencySeconds"] is not None]
+    return {
+        "seconds": min(one["seconds"] for one in answers),
+        "windows": min(one["windows"] for one in answers),
+        "enough": all(one["enough"] for one in answers),
+        "needed": max(one["needed"] for one in answers),
+        "unknown": list(dict.fromkeys(text for one in answers for text in one["unknown"])),
+        "latencySeconds": max(latencies, default=None),
+        "blame": dict(blame),
+        "advice": [advice for one in answers for advice in one["advice"]],
+    }
+
+
+def _advice(watch: Watch, application: str, run: ApplicationRun | None) -> AdviceAnswer:
+    """Advice from the figures of the last minute, or of a longer time if windows take long."""
     watch.keep_figures()
     changes = watch.changes()
     waiting = any(row["state"] == "QUEUED" and row["edits"] for row in changes)

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ridgeline.api.errors import ChangeError
-from ridgeline.engine.driver.run.changes import QUEUED, REFUSED, WITHDRAWN, Asked
+from ridgeline.engine.driver.run.changes import QUEUED, REFUSED, WITHDRAWN
 from ridgeline.plan.edits import Edit, SetAttribute, SetProperty, edit_of
+from ridgeline.regions.joined_changes import AnyAsked
 from ridgeline.service.plan_change import PlanChange, repartition
 from ridgeline.stram import changes as asking
 
 if TYPE_CHECKING:
     from ridgeline.api.partitioner import Partitioner
-    from ridgeline.engine.driver.run.run import ApplicationRun
     from ridgeline.plan.change.difference import PlanDifference
+    from ridgeline.regions.joined_run import AnyRun
 
 PATIENCE_SECONDS = 60.0
 """Seconds that a call waits for its change by default."""
@@ -44,7 +45,7 @@ class ChangeClient:
     the queue.
     """
 
-    def _running(self) -> ApplicationRun:
+    def _running(self) -> AnyRun:
         """The run. Raises ChangeError if it runs no more."""
         raise NotImplementedError
 
@@ -176,7 +177,7 @@ class ChangeClient:
     def _rows(self) -> Sequence[dict[str, Any]]:
         raise NotImplementedError
 
-    def _ask(self, what: asking.What, timeout: float) -> Asked:
+    def _ask(self, what: asking.What, timeout: float) -> AnyAsked:
         """Ask for a change and wait for it. Raises ChangeError, TimeoutError."""
         run = self._running()
         name = run.plan.logical.application
@@ -199,7 +200,7 @@ class ChangeClient:
         return asked
 
 
-def _waited(asked: Asked, timeout: float, alive: Callable[[], bool]) -> bool:
+def _waited(asked: AnyAsked, timeout: float, alive: Callable[[], bool]) -> bool:
     """Wait for a change; False if it waits still after `timeout`. Ends with the application."""
     left = timeout
     while not asked.done.wait(min(left, _POLL_SECONDS)):

@@ -39,10 +39,10 @@ from ridgeline.testing.sinks import result_of
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
-    from ridgeline.engine.driver.run.run import ApplicationRun
     from ridgeline.measure.answers.advice import AdviceAnswer
     from ridgeline.measure.answers.keys import KeysAnswer
-    from ridgeline.observe.watch import Watch
+    from ridgeline.observe.answers import Answers
+    from ridgeline.regions.joined_run import AnyRun
 
 _LONGEST_TAIL = 10_000
 _ENDING_SECONDS = 30.0
@@ -115,8 +115,8 @@ class Handle(ChangeClient, MetricTables):
         self._planner = planner
         self._stop = threading.Event()
         self._settled = threading.Event()
-        self._run: ApplicationRun | None = None
-        self._watch: Watch | None = None
+        self._run: AnyRun | None = None
+        self._watch: Answers | None = None
         self._url: str | None = None
         self._outcome: Outcome | None = None
         self._error: BaseException | None = None
@@ -138,7 +138,7 @@ class Handle(ChangeClient, MetricTables):
         self._thread = threading.Thread(target=run, name="ridgeline-windows", daemon=True)
         self._thread.start()
 
-    def _started(self, run: ApplicationRun, watch: Watch, url: str | None) -> None:
+    def _started(self, run: AnyRun, watch: Answers, url: str | None) -> None:
         self._plan, self._run, self._watch, self._url = run.plan, run, watch, url
         if self._planner is not None and self._planner.resume_note:
             self._console.print(self._planner.resume_note, markup=False, highlight=False, soft_wrap=True)
@@ -155,7 +155,7 @@ class Handle(ChangeClient, MetricTables):
             self.wait()
 
     @property
-    def watch(self) -> Watch:
+    def watch(self) -> Answers:
         """The figures as plain data."""
         if self._watch is None:
             msg = f"`{self.name}` has not started"
@@ -341,7 +341,7 @@ class Handle(ChangeClient, MetricTables):
             raise RuntimeError(asked.reason)
         return asked.result
 
-    def _running(self) -> ApplicationRun:
+    def _running(self) -> AnyRun:
         if self._run is None or not self._alive():
             msg = f"`{self.name}` runs no more; start it from its checkpoint, which keeps the changes"
             raise ChangeError(msg)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from ridgeline.api.errors import did_you_mean
-from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.measure.answers.keys import HeavyKeyAnswer, KeysAnswer, OperatorKeysAnswer
 from ridgeline.measure.deciding.key_load import HeavyKey, KeyLoad
 from ridgeline.plan.build.key_division import KeyDivision, key_division
+from ridgeline.regions.joined_run import AnyRun
 
 _SECONDS = 60.0
 
 
-def keys_answer(run: ApplicationRun | None, operator: str | None = None) -> KeysAnswer:
+def keys_answer(run: AnyRun | None, operator: str | None = None) -> KeysAnswer:
     """The keys of all operators that are divided by key, or of one. Raises KeyError for an unknown name.
 
     Keys are counted from the first call on.

@@ -24,12 +24,14 @@ from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.process.user_modules import is_users, root_of
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent, StateWarning
 from ridgeline.measure.slot_events import SlotMisplaced, SlotSilent, SlotsReduced, SlotsSized
+from ridgeline.observe.answers import Answers
 from ridgeline.observe.event_lines import EventLines
 from ridgeline.observe.identity import own_host, run_info
 from ridgeline.observe.plan_topology import planned_event
 from ridgeline.observe.watch import Subscriber, Watch
 from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.plan.execution import Plan
+from ridgeline.regions.joined_run import AnyRun
 from ridgeline.service.event_log import EventLogWriter
 from ridgeline.service.options import ServiceOptions
 from ridgeline.service.policy_thread import PolicyThread
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from ridgeline.service.http.server import WebServer
 
 _log = logging.getLogger(__name__)
-Started = Callable[[ApplicationRun, Watch, str | None], None]
+Started = Callable[[AnyRun, Answers, str | None], None]
 
 
 def folders_of(plan: Plan) -> list[str]:

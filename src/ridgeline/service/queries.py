@@ -15,16 +15,17 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.errors import ChangeError, did_you_mean
 from ridgeline.api.support.duration import parse_duration
-from ridgeline.engine.driver.run.changes import REFUSED, WITHDRAWN, Asked
+from ridgeline.engine.driver.run.changes import REFUSED, WITHDRAWN
 from ridgeline.operators._sql_engine import QueryError, SqlEngine
 from ridgeline.operators.sql_query import MOST_STREAMS, QueryResult, QueryResults, SqlQuery, schema_text
 from ridgeline.plan.change.editing import spec_of_operator
 from ridgeline.plan.edits import AddOperator, AddSink, Edit, RemoveOperator
 from ridgeline.plan.execution import Plan
+from ridgeline.regions.joined_changes import AnyAsked
 from ridgeline.stram.changes import EditPlan
 
 if TYPE_CHECKING:
-    from ridgeline.engine.driver.run.run import ApplicationRun
+    from ridgeline.regions.joined_run import AnyRun
 
 LEASE_SECONDS = 30.0
 """Seconds that a query without a reader stays."""
@@ -41,7 +42,7 @@ _queries: weakref.WeakKeyDictionary[Any, Queries] = weakref.WeakKeyDictionary()
 _making = threading.Lock()
 
 
-def queries_of(run: ApplicationRun) -> Queries:
+def queries_of(run: AnyRun) -> Queries:
     """The queries of a run."""
     with _making:
         found = _queries.get(run)
@@ -65,12 +66,12 @@ class QueryRequest:
 class Queries:
     """The queries that a run has. A thread removes those that have ended or have no reader any more."""
 
-    def __init__(self, run: ApplicationRun, lease: float = LEASE_SECONDS) -> None:
+    def __init__(self, run: AnyRun, lease: float = LEASE_SECONDS) -> None:
         self.lease = lease
         self._run = weakref.ref(run)
         self._lock = threading.Lock()
         self._read_at: dict[str, float] = {}
-        self._removed: dict[str, Asked] = {}
+        self._removed: dict[str, AnyAsked] = {}
         self._ended: dict[str, str] = {}
         self._count = 0
         self._thread: threading.Thread | None = None
@@ -148,7 +149,7 @@ class Queries:
                 if not publisher.closed:  # asked again under the lock: its end would not wake us
                     publisher.news.wait(min(left, _POLL_SECONDS))
 
-    def remove(self, name: str, who: str = "query", why: str = "") -> Asked | None:
+    def remove(self, name: str, who: str = "query", why: str = "") -> AnyAsked | None:
         """Ask for the removal of a query; None if it is not there, or is being removed."""
         run = self._run()
         with self._lock:
@@ -185,7 +186,7 @@ class Queries:
             )
         return found
 
-    def _living(self) -> ApplicationRun:
+    def _living(self) -> AnyRun:
         run = self._run()
         if run is None or run.changes.closed:
             msg = "the application runs no more; a query needs one that runs"

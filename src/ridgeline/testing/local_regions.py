@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
@@ -17,6 +16,7 @@ from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage, MemoryStorage
 from ridgeline.operators._queue_pair import is_read
 from ridgeline.plan.execution import Plan
+from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.planning import (
     MakePlanner,
     PlannedRegion,
@@ -219,4 +219,4 @@ def _joined(regions: Sequence[_Region], planned: Sequence[PlannedRegion]) -> Any
         state = region.result.watch.info()["state"]
         run.outcome = Outcome(len(ids), ids[-1] if ids else -1, state == "FINISHED", one.folder)
         runs.append(run)
-    return importlib.import_module("ridgeline.regions.joined_watch").JoinedWatch(runs)
+    return JoinedWatch(runs)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.planning import Planner
     from ridgeline.engine.driver.run.launch import Outcome
     from ridgeline.engine.driver.run.run import ApplicationRun
-    from ridgeline.observe.watch import Watch
+    from ridgeline.observe.answers import Answers
 
 _WIDE = 160
 _SHOWN_TUPLES = 10
@@ -59,7 +59,7 @@ class RunCommand:
         if not self._console.is_terminal:
             self._console.width = _WIDE  # nothing to wrap for
         self._profile = self._make_profile(plan)
-        self._watch: Watch | None = None
+        self._watch: Answers | None = None
         self._run: ApplicationRun | None = None
         self._view = self._make_view()
         self._stopper = Stopper(self._view.stopping, self._killed)
@@ -148,7 +148,7 @@ class RunCommand:
             return LiveView(self._console, self._clock, application, self._settings)
         return PlainView(self._console, self._clock, application, self._settings)
 
-    def _started(self, run: ApplicationRun, watch: Watch, url: str | None) -> None:
+    def _started(self, run: ApplicationRun, watch: Answers, url: str | None) -> None:
         """Show with which window and checkpoint the run begins; `run_measured` calls it."""
         self._checkpoint = run.checkpoint.storage.uri
         self._watch, self._run = watch, run

@@ -80,6 +80,11 @@ class Outputs:
         return found
 
     @property
+    def why_held(self) -> str | None:
+        """The last answer of `full`. Any thread may ask."""
+        return self._said_full
+
+    @property
     def group_windows(self) -> bool:
         """Whether several windows may be staged before they are published."""
         return all(publisher.groups_windows for publisher in self.publishers.values())

@@ -6,8 +6,10 @@ from typing import Annotated, Any
 
 from typing_extensions import TypedDict
 
+from ridgeline.measure.answers.regions import InRegionAnswer
 
-class RequestedChange(TypedDict):
+
+class RequestedChange(InRegionAnswer, TypedDict):
     """A change that was requested while the application runs, in all answers about it."""
 
     id: Annotated[int, "Its number, in this run."]

@@ -6,8 +6,10 @@ from typing import Annotated
 
 from typing_extensions import TypedDict
 
+from ridgeline.measure.answers.regions import InRegionAnswer
 
-class DecisionAnswer(TypedDict):
+
+class DecisionAnswer(InRegionAnswer, TypedDict):
     """A decision, and what has become of it."""
 
     id: Annotated[int, "Its number, in this run."]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, cast
 
 from typing_extensions import TypedDict
 
 from ridgeline.api.support.duration import as_ms
 from ridgeline.measure.age.record_age import LEVELS, AgeFigures
+from ridgeline.measure.answers.regions import InRegionAnswer
 from ridgeline.measure.moment import RUNNING, Moment, OperatorMoment
 from ridgeline.measure.progress.throughput import Rates, Totals
 from ridgeline.measure.registry.operator_metric import answer_type
@@ -27,7 +28,7 @@ class PortAnswer(TypedDict):
     queueSizeMA: Annotated[float | None, "Tuples that waited, averaged; known of a single input port only."]
 
 
-class OperatorPlaceAnswer(TypedDict):
+class OperatorPlaceAnswer(InRegionAnswer, TypedDict):
     """A physical operator: which one it is, where it runs, and whether it does."""
 
     id: Annotated[int, "Id of the physical operator."]
@@ -71,7 +72,7 @@ class OperatorAnswer(OperatorPlaceAnswer, OperatorMetricsAnswer):
     ports: Annotated[list[PortAnswer], "Its ports."]
 
 
-class OperatorThroughputAnswer(TypedDict):
+class OperatorThroughputAnswer(InRegionAnswer, TypedDict):
     """The tuples of a physical operator, in sum and per second."""
 
     operator: Annotated[str, "Title of the physical operator."]
@@ -91,7 +92,7 @@ class ThroughputAnswer(TypedDict):
     operators: Annotated[list[OperatorThroughputAnswer], "The physical operators, in topological order."]
 
 
-class ContainerAnswer(TypedDict):
+class ContainerAnswer(InRegionAnswer, TypedDict):
     """A container: the operators that one task runs together."""
 
     id: Annotated[int, "Id of the container."]
@@ -110,7 +111,7 @@ class ContainerAnswer(TypedDict):
     lastWindowId: Annotated[int | None, "Its last committed window."]
 
 
-class RecordAgeAnswer(TypedDict):
+class RecordAgeAnswer(InRegionAnswer, TypedDict):
     """The record ages of a physical operator at one place over the last minute; null without records."""
 
     operator: Annotated[str, "Title of the physical operator."]
@@ -151,6 +152,7 @@ class StreamAnswer(TypedDict):
     logicalName: Annotated[str, "Name of the logical stream."]
     source: Annotated[PortRefAnswer, "The output port."]
     sinks: Annotated[list[PortRefAnswer], "The input ports that read from it."]
+    kind: Annotated[NotRequired[str], "`queue` for a durable queue between regions."]
 
 
 _VALUES = [(row.name, row.value) for row in OPERATOR_METRICS]

@@ -6,6 +6,8 @@ from typing import Annotated, NotRequired
 
 from typing_extensions import TypedDict
 
+from ridgeline.measure.answers.regions import InRegionAnswer, QueueAnswer
+
 
 class InfiniteAnswer(TypedDict):
     """Marks a number without an end, which JSON has no word for."""
@@ -20,7 +22,7 @@ class EstimateAnswer(InfiniteAnswer):
     basis: Annotated[str, "`exact`, `estimated`, `lower bound` or `unknown`."]
 
 
-class OperatorProgressAnswer(TypedDict):
+class OperatorProgressAnswer(InRegionAnswer, TypedDict):
     """How far a physical operator is in the running window, or was in the last one."""
 
     operator: Annotated[str, "Title of the physical operator."]
@@ -44,7 +46,7 @@ class OperatorProgressAnswer(TypedDict):
     ]
 
 
-class ContainerProgressAnswer(TypedDict):
+class ContainerProgressAnswer(InRegionAnswer, TypedDict):
     """How far a container is in the running window."""
 
     id: Annotated[int, "Id of the container."]
@@ -63,7 +65,7 @@ class WindowProgressAnswer(InfiniteAnswer):
     expectedEndAt: Annotated[float | None, "When it will end; null if no window runs."]
 
 
-class SourceAnswer(InfiniteAnswer):
+class SourceAnswer(InfiniteAnswer, InRegionAnswer):
     """The backlog of one source; `infinite` is about `backlogSeconds`."""
 
     operator: Annotated[str, "Name of the input operator."]
@@ -94,6 +96,16 @@ class BacklogAnswer(InfiniteAnswer):
     windowsBehind: Annotated[int | None, "Windows that are due by the schedule and not begun."]
 
 
+class SinkBacklogAnswer(InRegionAnswer, TypedDict):
+    """The backlog of an output operator, in sources and in queues, where there are several regions."""
+
+    operator: Annotated[str, "Name of the output operator."]
+    backlogRecords: Annotated[float | None, "Records that wait in all sources and queues before it."]
+    backlogSeconds: Annotated[float | None, "Time to work them off, by the slowest; null if unknown."]
+    caughtUpAt: Annotated[float | None, "When nothing will wait any more; null unless all catch up."]
+    verdict: Annotated[str, "The worst verdict of the sources and queues before it."]
+
+
 class ProgressAnswer(TypedDict):
     """How far the running window and the sources are."""
 
@@ -105,3 +117,12 @@ class ProgressAnswer(TypedDict):
     window: Annotated[WindowProgressAnswer, "The window as a whole."]
     sources: Annotated[list[SourceAnswer], "The sources."]
     application: Annotated[BacklogAnswer, "The backlog and verdict of the application."]
+    sentence: Annotated[
+        NotRequired[str], "The verdict with what is to blame for it, where there are several regions."
+    ]
+    queues: Annotated[
+        NotRequired[list[QueueAnswer]], "The queues between regions, where the application has several."
+    ]
+    sinks: Annotated[
+        NotRequired[list[SinkBacklogAnswer]], "What waits before each sink, where there are several regions."
+    ]

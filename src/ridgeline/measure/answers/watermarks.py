@@ -9,6 +9,7 @@ from typing import Annotated
 from typing_extensions import TypedDict
 
 from ridgeline.api.times import EARLIEST, LATEST
+from ridgeline.measure.answers.regions import InRegionAnswer
 from ridgeline.measure.status import OperatorStatus
 from ridgeline.measure.topology import Topology, for_neighbours
 
@@ -16,7 +17,7 @@ _NAMED = 8
 """Inputs that a row names: where all partitions wait for the same, their number says no more."""
 
 
-class WatermarkAnswer(TypedDict):
+class WatermarkAnswer(InRegionAnswer, TypedDict):
     """The watermark of a physical operator after its last committed window."""
 
     operator: Annotated[str, "Title of the physical operator."]

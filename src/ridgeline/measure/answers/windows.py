@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NotRequired
 
 from typing_extensions import TypedDict
 
+from ridgeline.measure.answers.regions import InRegionAnswer
 from ridgeline.measure.registry.operator_metric import answer_type
 from ridgeline.measure.registry.operators import LATENCY_METRICS
 
 
-class OperatorTimesAnswer(TypedDict):
+class OperatorTimesAnswer(InRegionAnswer, TypedDict):
     """The latency of a physical operator in one window, and over all windows."""
 
     operator: Annotated[str, "Title of the physical operator, such as `book[1]`."]
@@ -47,7 +48,7 @@ class OperatorLatencyAnswer(OperatorTimesAnswer, LatencyMetricsAnswer):
     ]
 
 
-class LogicalLatencyAnswer(TypedDict):
+class LogicalLatencyAnswer(InRegionAnswer, TypedDict):
     """The latency of a logical operator: that of its slowest partition with its slowest unifiers."""
 
     operator: Annotated[str, "Name of the logical operator."]
@@ -70,9 +71,12 @@ class LatencyAnswer(TypedDict):
     clamps: Annotated[
         int, "Durations between hosts that came out negative and were counted as 0, since the start."
     ]
+    windows: Annotated[
+        NotRequired[dict[str, int | None]], "The window of each region, where the application has several."
+    ]
 
 
-class PathStepAnswer(TypedDict):
+class PathStepAnswer(InRegionAnswer, TypedDict):
     """A step of a critical path."""
 
     operator: Annotated[str, "Title of the physical operator."]
@@ -83,6 +87,7 @@ class PathStepAnswer(TypedDict):
     computeMs: Annotated[float | None, "Time in its own callbacks."]
     cpuMs: Annotated[float | None, "Of `computeMs`, processor time; the rest it slept, or others had it."]
     transferMs: Annotated[float | None, "Time in which its tuples or its state moved."]
+    kind: Annotated[NotRequired[str], "`queue` where records waited in a queue between regions."]
 
 
 class BlameStepAnswer(TypedDict):
@@ -116,7 +121,7 @@ class ExplainedAnswer(TypedDict):
     rest: Annotated[dict[str, float], "Milliseconds beside the path, by what they went to."]
 
 
-class CriticalPathAnswer(TypedDict):
+class CriticalPathAnswer(InRegionAnswer, TypedDict):
     """The critical path of a window, the slack beside it, and what the window waited for."""
 
     windowId: Annotated[int | None, "The window; null before the first commit."]
@@ -137,9 +142,12 @@ class CriticalPathAnswer(TypedDict):
     ]
     windowLatencyMs: Annotated[float | None, "The window's latency, from trigger to commit."]
     explained: Annotated[ExplainedAnswer, "The window's latency, as the path and the rest."]
+    windows: Annotated[
+        NotRequired[dict[str, int]], "The window of each region on the path, where there are several."
+    ]
 
 
-class WindowSummaryAnswer(TypedDict):
+class WindowSummaryAnswer(InRegionAnswer, TypedDict):
     """A committed window in short."""
 
     windowId: Annotated[int, "The window."]

@@ -583,7 +583,7 @@ class ProgressFold:
     def _source_json(self, name: str, state: BacklogState, verdict: Verdict) -> SourceAnswer:
         """The backlog of a source."""
         source = self._sources[name]
-        return {
+        found: SourceAnswer = {
             "operator": name,
             "unit": source.unit,
             "backlog": state.backlog.to_json(),
@@ -597,5 +597,7 @@ class ProgressFold:
             "asOf": source.backlog.as_of,
             "problem": source.problem or None,
             "verdict": verdict.value,
-            **infinite(state.seconds),
         }
+        if infinite(state.seconds):
+            found["infinite"] = True
+        return found

@@ -21,7 +21,7 @@ from ridgeline.service.export.readings import Readings, Sample
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricsData
 
-    from ridgeline.observe.watch import Watch
+    from ridgeline.observe.answers import Answers
 
 _UNITS = {"seconds": "s", "bytes": "By"}
 _NANOSECONDS = 1_000_000_000
@@ -43,7 +43,7 @@ class OtelExporter:
 
     def __init__(
         self,
-        watch: Watch,
+        watch: Answers,
         endpoint: str | None = None,
         *,
         interval_seconds: float = 10.0,

@@ -16,7 +16,7 @@ from ridgeline.measure.registry.scrape import Distribution
 from ridgeline.service.export.readings import Readings, Sample
 
 if TYPE_CHECKING:
-    from ridgeline.observe.watch import Watch
+    from ridgeline.observe.answers import Answers
 
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 """Of the text format, which every scraper understands."""
@@ -31,7 +31,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 class WatchCollector(Collector):
     """All metrics, for a `prometheus_client.CollectorRegistry` beside an author's own metrics."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Answers) -> None:
         self._readings = Readings(watch)
 
     def describe(self) -> Iterable[Family]:
@@ -51,7 +51,7 @@ class Exposition:
     `prometheus_client` takes many times as long. It writes the same text (a test compares them).
     """
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Answers) -> None:
         self._readings = Readings(watch)
 
     def render(self) -> bytes:

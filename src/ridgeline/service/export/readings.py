@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.measure.answers.operators import OperatorAnswer
@@ -24,7 +26,7 @@ from ridgeline.measure.topology import MetricNode
 from ridgeline.observe import identity
 
 if TYPE_CHECKING:
-    from ridgeline.observe.watch import Watch
+    from ridgeline.observe.answers import Answers
 
 OWN_PREFIX = "metric_"
 """Their names begin with it, after Ridgeline's own prefix: no name can be one of the registry's."""
@@ -44,32 +46,37 @@ _OF_OPERATORS = [(row.metric.name, row.name) for row in OPERATOR_METRICS if row.
 class Readings:
     """Reads an application's metrics. Thread-safe."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Answers) -> None:
         self._watch = watch
         self._version = identity.version()
         self._lock = threading.Lock()
-        self._compute: dict[Labels, float] = {}
+        self._compute: dict[str, dict[Labels, float]] = {}
+        """The compute time of each region's operators, as it was read last."""
 
     def read(self) -> tuple[float, list[tuple[Metric, list[Sample]]]]:
         """The time, and all metrics of the registry in its order, with their samples as of then.
 
-        Those that operators declare follow. The time is STRAM's wall clock. All values are finite.
+        Those that operators declare follow. The time is STRAM's wall clock. All values are finite. Where the
+        application has several regions, all metrics have the label `region`.
         """
         with self._lock:
-            scrape = self._watch.scrape()
+            scrapes = self._watch.scrapes()
             found: dict[str, list[Sample]] = {metric.name: [] for metric in METRICS}
-            info = scrape.overview["info"]
-            application = info["name"] if "id" in info else ""
-            for name, labels, value in self._samples(scrape):
-                if value is not None and (isinstance(value, Distribution) or math.isfinite(value)):
-                    found[name].append(((application, *labels), value))
-            own: list[tuple[Metric, list[Sample]]] = [
-                (metric, [((application, *labels), value) for labels, value in samples])
-                for metric, samples in own_metrics(scrape.own_nodes, scrape.own_metrics)
-            ]
-        return scrape.overview["at"], [*((BY_NAME[name], samples) for name, samples in found.items()), *own]
+            infos = [one.overview["info"] for _, one in scrapes]
+            application = next((info["name"] for info in infos if "id" in info), "")
+            for region, scrape in scrapes:
+                first = (application, region) if region else (application,)
+                for name, labels, value in self._samples(region, scrape):
+                    if value is not None and (isinstance(value, Distribution) or math.isfinite(value)):
+                        found[name].append(((*first, *labels), value))
+            own = _own_of(scrapes, application)
+        metrics = [(BY_NAME[name], samples) for name, samples in found.items()]
+        at = max(scrape.overview["at"] for _, scrape in scrapes)
+        if len(scrapes) > 1:
+            metrics = [(_by_region(metric), samples) for metric, samples in metrics]
+        return at, [*metrics, *own]
 
-    def _samples(self, scrape: Scrape) -> Iterator[tuple[str, Labels, Value]]:
+    def _samples(self, region: str, scrape: Scrape) -> Iterator[tuple[str, Labels, Value]]:
         """All values by metric, labels without the application's name."""
         yield "build_info", (self._version,), 1
         if not scrape.planned:
@@ -78,27 +85,28 @@ class Readings:
             if isinstance(metric, ScrapedMetric):
                 for labels, value in metric.read(scrape):
                     yield metric.name, labels, value
-        yield from self._latencies(scrape)
+        yield from self._latencies(region, scrape)
         for row in scrape.overview["operators"]:
             yield from _operator(row, scrape.labels_of[row["name"]])
 
-    def _latencies(self, scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution]]:
+    def _latencies(self, region: str, scrape: Scrape) -> Iterator[tuple[str, Labels, float | Distribution]]:
         """Latencies and times of operators since the start. Counters never fall."""
         spent = {row["id"]: row["secondsSpent"] or 0.0 for row in scrape.overview["progress"]["operators"]}
         running = scrape.overview["progress"]["running"]
         seen: dict[Labels, float] = {}
+        before = self._compute.get(region, {})
         for node, total in scrape.latencies:
             labels = operator_labels(node.title, node.partition)
             # What an attempt that is made again had taken is taken back; a counter must not be.
             seen[labels] = max(
-                total.compute + (spent.get(node.id, 0.0) if running else 0.0), self._compute.get(labels, 0.0)
+                total.compute + (spent.get(node.id, 0.0) if running else 0.0), before.get(labels, 0.0)
             )
             yield "operator_window_latency_seconds", labels, Distribution(total.counts, total.latency)
             yield "operator_compute_seconds_total", labels, seen[labels]
             yield "operator_cpu_seconds_total", labels, total.cpu
             yield "operator_wait_seconds_total", labels, total.wait
             yield "operator_transfer_seconds_total", labels, total.transfer
-        self._compute = seen
+        self._compute[region] = seen
 
 
 def _operator(row: OperatorAnswer, labels: Labels) -> Iterator[tuple[str, Labels, float | None]]:
@@ -108,6 +116,30 @@ def _operator(row: OperatorAnswer, labels: Labels) -> Iterator[tuple[str, Labels
     values: Mapping[str, Any] = row
     for metric, name in _OF_OPERATORS:
         yield metric, labels, values[name]
+
+
+def _own_of(scrapes: Sequence[tuple[str, Scrape]], application: str) -> list[tuple[Metric, list[Sample]]]:
+    """The metrics that operators declare, with the application's label, and that of the region if any."""
+    regions = {node.operator: region for region, scrape in scrapes for node in scrape.own_nodes}
+    nodes = [node for _, scrape in scrapes for node in scrape.own_nodes]
+    rows = [row for _, scrape in scrapes for row in scrape.own_metrics]
+    several = len(scrapes) > 1
+    return [
+        (
+            _by_region(metric) if several else metric,
+            [
+                ((application, *((regions[labels[0]],) if several else ()), *labels), value)
+                for labels, value in samples
+            ],
+        )
+        for metric, samples in own_metrics(nodes, rows)
+    ]
+
+
+@cache
+def _by_region(metric: Metric) -> Metric:
+    """A metric with the label `region` before its others."""
+    return replace(metric, labels=("region", *metric.labels))
 
 
 def own_metrics(

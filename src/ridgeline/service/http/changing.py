@@ -8,13 +8,14 @@ from functools import partial
 from typing import Any
 
 from ridgeline.api.errors import ChangeError, ValidationError, did_you_mean
-from ridgeline.engine.driver.run.changes import QUEUED, REFUSED, WITHDRAWN, Asked
+from ridgeline.engine.driver.run.changes import QUEUED, REFUSED, WITHDRAWN
 from ridgeline.plan.change.edit_texts import refusal_text, shown_edit
 from ridgeline.plan.edits import Edit, SetAttribute, SetProperty
 from ridgeline.plan.shown_properties import holds_secret
 from ridgeline.plan.spec_changes import edits_between
 from ridgeline.plan.specification import read_specification
 from ridgeline.plan.written import specification_of_plan
+from ridgeline.regions.joined_changes import AnyAsked
 from ridgeline.service.http.answers import (
     ChangeAnswer,
     ChangesAnswer,
@@ -325,7 +326,7 @@ def _one(call: Call) -> ChangeAnswer:
     return _row(call, asked)
 
 
-def _find(call: Call, find: Callable[[int], Asked]) -> Asked:
+def _find(call: Call, find: Callable[[int], AnyAsked]) -> AnyAsked:
     try:
         return find(call["id"])
     except KeyError:
@@ -372,7 +373,7 @@ def _ask(call: Call, what: What) -> ChangeAnswer:
     return row
 
 
-def _wait(call: Call, asked: Asked, default: int) -> None:
+def _wait(call: Call, asked: AnyAsked, default: int) -> None:
     """Wait until a change is made; not at all if as many requests wait as may: others must be answered."""
     wait = call.get("wait")
     seconds = default if wait is None else wait
@@ -383,7 +384,7 @@ def _wait(call: Call, asked: Asked, default: int) -> None:
             _waiting.release()
 
 
-def _row(call: Call, asked: Asked) -> ChangeAnswer:
+def _row(call: Call, asked: AnyAsked) -> ChangeAnswer:
     what = asked.change.what
     edits = what.edits if isinstance(what, EditPlan) else ()
     row: Any = {**asked.row(), "edits": _shown(call, edits)}

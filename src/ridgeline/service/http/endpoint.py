@@ -13,9 +13,9 @@ from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.service.http.bodies import AnswerError, read_object
 
 if TYPE_CHECKING:
-    from ridgeline.engine.driver.run.run import ApplicationRun
-    from ridgeline.observe.watch import Watch
+    from ridgeline.observe.answers import Answers
     from ridgeline.plan.execution import Plan
+    from ridgeline.regions.joined_run import AnyRun
 
 
 __all__ = ["Answer", "AnswerError", "Asked", "Call", "Endpoint", "Handler", "Parameter", "found"]
@@ -83,18 +83,18 @@ class Call:
     `values` are the parameters, parsed; those of the query that are not given are missing.
     """
 
-    watch: Watch
+    watch: Answers
     plan: Plan
     values: Mapping[str, Any]
     stack_of: Callable[[str, int], str | None] | None = None
-    run: ApplicationRun | None = None
+    run: AnyRun | None = None
     """The run, once it is about to run its first window."""
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
     @property
-    def running(self) -> ApplicationRun:
+    def running(self) -> AnyRun:
         """The run. Raises AnswerError (409) before its first window."""
         if self.run is None:
             raise AnswerError(409, "the application has not begun its first window", "ask again soon")

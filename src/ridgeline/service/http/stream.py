@@ -21,7 +21,7 @@ from ridgeline.service.http.bodies import to_json
 from ridgeline.service.http.connections import most_connections
 
 if TYPE_CHECKING:
-    from ridgeline.observe.watch import Watch
+    from ridgeline.observe.answers import Answers
 
 KEEP_ALIVE_SECONDS = 15.0
 _OVER = {"FINISHED", "STOPPED", "FAILED"}
@@ -42,7 +42,7 @@ class OverviewStream:
     watch, so none mixes two windows.
     """
 
-    def __init__(self, watch: Watch, keep_alive_seconds: float = KEEP_ALIVE_SECONDS) -> None:
+    def __init__(self, watch: Answers, keep_alive_seconds: float = KEEP_ALIVE_SECONDS) -> None:
         self.ended = False
         self.closed = False
         self._watch = watch

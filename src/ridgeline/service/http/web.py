@@ -30,7 +30,7 @@ from ridgeline.service.http.querying import querying_endpoints
 from ridgeline.service.http.stream import OverviewStream, most_clients
 
 if TYPE_CHECKING:
-    from ridgeline.observe.watch import Watch
+    from ridgeline.observe.answers import Answers
     from ridgeline.plan.execution import Plan
 
 _LARGEST_BODY = 1_000_000
@@ -62,7 +62,7 @@ _LAST_EVENT = Parameter("Last-Event-ID", "integer", "the window of the last over
 
 
 def create_app(
-    watch: Watch,
+    watch: Answers,
     plan: Plan,
     *,
     token: str | None = None,
@@ -165,7 +165,7 @@ class _EventStream(StreamingResponse):
         await full(scope, receive, send)
 
 
-def _route(endpoint: Endpoint, handler: Handler, watch: Watch, stack_of: StackOf | None) -> Route:
+def _route(endpoint: Endpoint, handler: Handler, watch: Answers, stack_of: StackOf | None) -> Route:
     """The route of an endpoint that answers JSON: its handler runs in a thread."""
 
     def result(request: Request, body: Mapping[str, Any]) -> Response:
@@ -202,7 +202,7 @@ async def _document(request: Request) -> bytes:
     return document
 
 
-def _health(watch: Watch) -> HealthAnswer:
+def _health(watch: Answers) -> HealthAnswer:
     """The health of the application, in a word."""
     state = watch.info()["state"]
     if state == "RUNNING":

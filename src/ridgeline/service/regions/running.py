@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 from rich.text import Text
@@ -21,11 +21,12 @@ from ridgeline.engine.driver.run.options import Options
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage
 from ridgeline.engine.spark.shared_context import give_back
+from ridgeline.observe.answers import Answers
 from ridgeline.observe.identity import own_host
 from ridgeline.observe.watch import Subscriber, Watch
 from ridgeline.operators._queue_pair import is_read
 from ridgeline.plan.execution import Plan
-from ridgeline.regions.joined_run import JoinedRun
+from ridgeline.regions.joined_run import AnyRun, JoinedRun
 from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.planning import (
     MakePlanner,
@@ -150,8 +151,8 @@ class _Regions:
         )
 
         def launch(region: RegionRun) -> Outcome:
-            def before_first_window(run: ApplicationRun, _watch: Watch, _url: str | None) -> None:
-                region.started(run)
+            def before_first_window(run: AnyRun, _watch: Answers, _url: str | None) -> None:
+                region.started(cast("ApplicationRun", run))
 
             run = MeasuredRun(
                 region.plan,
@@ -179,7 +180,7 @@ class _Regions:
         self, stop: threading.Event, surroundings: contextlib.ExitStack, started: Started | None
     ) -> Outcome:
         """Run all regions to their end."""
-        watch, run = JoinedWatch(self._regions), JoinedRun(self._regions, self._root)
+        watch, run = JoinedWatch(self._regions), JoinedRun(self._regions, self._root, self._whole)
         server = surroundings.enter_context(serving(self._regions, watch, run, self._service, self._console))
         try:
             for region in self._regions:
@@ -190,8 +191,7 @@ class _Regions:
                     raise region.error
             server.begin(self._service.token, self._clock.wall())
             if started is not None:
-                views: Any = run, watch  # they have what is used of both
-                started(*views, server.url)
+                started(run, watch, server.url)
             while any(region.is_running for region in self._regions) and not stop.is_set():
                 self._look()
                 self._clock.wait(_LOOK_SECONDS, stop)

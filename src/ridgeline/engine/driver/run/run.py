@@ -178,6 +178,11 @@ class ApplicationRun:
         return self._outputs.full
 
     @property
+    def why_held(self) -> str | None:
+        """The last answer of `held_back`. Any thread may ask."""
+        return self._outputs.why_held
+
+    @property
     def publishers(self) -> Mapping[str, Publisher]:
         """The publishers of output operators, by operator."""
         return self._outputs.publishers

@@ -1,0 +1,56 @@
+"""Answers about regions, and the durable queues between them."""
+
+from __future__ import annotations
+
+from typing import Annotated, NotRequired
+
+from typing_extensions import TypedDict
+
+
+class InRegionAnswer(TypedDict):
+    """Part of the answers about what is in a region."""
+
+    region: Annotated[NotRequired[str], "Its region, where the application has several."]
+
+
+class QueueAnswer(TypedDict):
+    """A queue between two regions, as one reader of it sees it."""
+
+    stream: Annotated[str, "Name of the decoupled stream."]
+    writer: Annotated[str, "Name of the operator that writes to it."]
+    writerRegion: Annotated[str, "The region of the writer."]
+    reader: Annotated[str, "Name of the operator that reads it."]
+    readerRegion: Annotated[str, "The region of the reader."]
+    backlogRecords: Annotated[int, "Tuples that the reader has not committed."]
+    backlogBytes: Annotated[int, "Bytes of these tuples on the disk."]
+    backlogSeconds: Annotated[float, "Age of the oldest of them: since it was written; 0 without any."]
+    writtenPerSecond: Annotated[float | None, "Tuples written per second over the last 10 seconds."]
+    readPerSecond: Annotated[float | None, "Tuples read per second; null if unknown."]
+    caughtUpAt: Annotated[float | None, "When nothing will wait any more; null unless it catches up."]
+    verdict: Annotated[str, "Whether the reader keeps up with it, as of a source."]
+    full: Annotated[bool, "True while the writer's region waits for this reader: the queue has no room."]
+    fullAt: Annotated[float | None, "When it will have no room at the present rate; null if it will not be."]
+    keepSeconds: Annotated[float | None, "How old a tuple may become that was not read."]
+    keepBytes: Annotated[int | None, "How many bytes may wait."]
+
+
+class RegionAnswer(TypedDict):
+    """A region: operators with windows and commits of their own."""
+
+    name: Annotated[str, "Its name."]
+    number: Annotated[int, "Its number; ids of its operators and containers begin with it, times 1,000,000."]
+    state: Annotated[str, "`STARTING`, `RUNNING`, `PAUSED`, `FINISHED`, `STOPPED` or `FAILED`."]
+    error: Annotated[str, "Why it failed; empty otherwise."]
+    operators: Annotated[list[str], "Its operators, with the ends of its queues, in topological order."]
+    windowSeconds: Annotated[float, "The width of a window."]
+    committedWindow: Annotated[int | None, "Its last committed window."]
+    latencyMs: Annotated[float | None, "What its last window took, from trigger to commit."]
+    reads: Annotated[list[QueueAnswer], "The queues that it reads."]
+    writes: Annotated[list[QueueAnswer], "The queues that it writes to, one for each reader."]
+
+
+class RegionsAnswer(TypedDict):
+    """The regions of an application."""
+
+    sentence: Annotated[str, "Whether the application keeps up, and who is to blame if it does not."]
+    regions: Annotated[list[RegionAnswer], "In topological order; none if the application is one region."]

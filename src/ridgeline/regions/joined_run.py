@@ -1,0 +1,195 @@
+"""The runs of all regions as one: what the web service and the handle use of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, TypeAlias, cast
+
+from ridgeline.api.errors import ChangeError
+from ridgeline.api.publisher import Publisher
+from ridgeline.engine.container.samples import Port, SampleRequest
+from ridgeline.engine.driver.run.run import ApplicationRun
+from ridgeline.measure.answers.debug_dump import DebugDumpAnswer
+from ridgeline.measure.deciding.key_load import KeyLoad
+from ridgeline.plan.change.difference import PlanDifference
+from ridgeline.plan.edits import Edit
+from ridgeline.plan.execution import Plan
+from ridgeline.regions.joined_changes import JoinedChanges, region_of
+from ridgeline.regions.joined_plan import joined_plan
+from ridgeline.regions.region_run import RegionRun
+from ridgeline.regions.view import region_of_id
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedStorage:
+    """Where the checkpoint of an application of several regions is."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedCheckpoint:
+    """The checkpoint of an application of several regions. `epoch`: the greatest of theirs."""
+
+    storage: JoinedStorage
+    run_id: str
+    epoch: int
+
+
+class JoinedSamples:
+    """Samples of streams, as `StreamSamples`, each of the region that its ports are in."""
+
+    def __init__(self, regions: Sequence[RegionRun]) -> None:
+        self._regions = regions
+
+    def request(self, ports: Iterable[Port], count: int) -> SampleRequest:
+        """From the next attempt at a window of the region on. Raises ChangeError if that does not run."""
+        given = [(*region_of_id(operator), port) for operator, port in ports]
+        number = given[0][0]
+        region = next(one for one in self._regions if one.number == number)
+        if region.run is None or not region.is_running:
+            msg = f"region `{region.name}` does not run, so its streams have no tuples"
+            raise ChangeError(msg)
+        return region.run.samples.request([(operator, port) for _, operator, port in given], count)
+
+    def forget(self, request: SampleRequest) -> None:
+        """Drop a request: its reader waits no longer."""
+        for region in self._regions:
+            if region.run is not None:
+                region.run.samples.forget(request)
+
+
+class JoinedRecordings:
+    """The recordings of all regions."""
+
+    def __init__(self, regions: Sequence[RegionRun]) -> None:
+        self._regions = regions
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All of them, as they are shown, with their regions."""
+        return [
+            {**row, "region": region.name}
+            for region in self._regions
+            if region.run is not None
+            for row in region.run.recordings.rows()
+        ]
+
+
+class JoinedKeys:
+    """How tuples are spread over keys: of each operator in its region."""
+
+    def __init__(self, regions: Sequence[RegionRun]) -> None:
+        self._regions = regions
+
+    def load(self, operator: str, seconds: float = 60.0) -> KeyLoad | None:
+        """As that of the region's run; None if it does not run."""
+        for region in self._regions:
+            if region.run is not None and any(one.name == operator for one in region.plan.logical.operators):
+                return region.run.keys.load(operator, seconds)
+        return None
+
+
+class JoinedRun:
+    """The runs of all regions of an application, with what is used of `ApplicationRun` beside its loop.
+
+    `regions`: in topological order. `root`: the folder of the checkpoint. `whole`: the plan of the
+    application before it was divided.
+    """
+
+    def __init__(self, regions: Sequence[RegionRun], root: str, whole: Plan | None = None) -> None:
+        self.regions = tuple(regions)
+        self.changes = JoinedChanges(self.regions)
+        self.samples = JoinedSamples(self.regions)
+        self.recordings = JoinedRecordings(self.regions)
+        self.keys = JoinedKeys(self.regions)
+        self._root = root
+        self._whole = whole
+
+    @property
+    def plan(self) -> Plan:
+        """The plans of the next windows of all regions, joined."""
+        return joined_plan(self.regions, self._whole)
+
+    def run_of(self, names: Iterable[str]) -> tuple[RegionRun, ApplicationRun]:
+        """The region that has all of these streams, or ports as `operator.port`, and its run.
+
+        Raises ChangeError if none has all of them, or it does not run.
+        """
+        homes = {name: [one for one in self.regions if name in streams_of(one.plan)] for name in names}
+        shared = [one for one in self.regions if all(one in here for here in homes.values())]
+        if not shared:
+            where = ", ".join(
+                f"`{name}` is in {' and '.join(f'`{one.name}`' for one in here) or 'none'}"
+                for name, here in homes.items()
+            )
+            msg = f"they are of several regions ({where}), whose windows are not the same; "
+            msg += "take those of one region"
+            raise ChangeError(msg)
+        region = next((one for one in shared if one.is_running), shared[0])
+        if region.run is None or not region.is_running:
+            msg = f"region `{region.name}` does not run; start it first"
+            raise ChangeError(msg)
+        return region, region.run
+
+    def preview(self, edits: tuple[Edit, ...]) -> PlanDifference:
+        """The effect of a change of the plan; nothing is done. Raises as `ApplicationRun.preview`."""
+        region = region_of(self.regions, edits)
+        if region.run is None or not region.is_running:
+            msg = f"region `{region.name}` does not run; start it first"
+            raise ChangeError(msg)
+        return region.run.preview(edits)
+
+    @property
+    def _runs(self) -> list[ApplicationRun]:
+        return [region.run for region in self.regions if region.run is not None]
+
+    @property
+    def publishers(self) -> Mapping[str, Publisher]:
+        """The publishers of output operators of all regions, by operator."""
+        return {name: one for run in self._runs for name, one in run.publishers.items()}
+
+    @property
+    def paused(self) -> bool:
+        """True while no window of any region begins, as a user has asked."""
+        return bool(self._runs) and all(run.paused for run in self._runs)
+
+    @property
+    def slots(self) -> int | None:
+        """How many slots the containers of all regions could have now; None if a region does not say."""
+        found = [run.slots for run in self._runs]
+        return None if not found or None in found else sum(cast("list[int]", found))
+
+    @property
+    def checkpoint(self) -> JoinedCheckpoint:
+        """The checkpoint: its folder, and the id of the run, which is that of its first region."""
+        first = self._runs[0].checkpoint
+        return JoinedCheckpoint(
+            JoinedStorage(self._root), first.run_id, max(run.checkpoint.epoch for run in self._runs)
+        )
+
+    def debug_dump(self, error: BaseException | None = None) -> DebugDumpAnswer:
+        """The windows in flight, and the last events and instructions, of all regions."""
+        dumps = [
+            (region.name, region.run.debug_dump(error)) for region in self.regions if region.run is not None
+        ]
+        events = [{**event, "region": name} for name, dump in dumps for event in dump["events"]]
+        windows = [{**window, "region": name} for name, dump in dumps for window in dump["windows"]]
+        found: dict[str, Any] = {
+            **dumps[0][1],
+            "committed": min(dump["committed"] for _, dump in dumps),
+            "windows": windows,
+            "dropped": sum(dump["dropped"] for _, dump in dumps),
+            "events": sorted(events, key=lambda event: cast("float", event["at"])),
+        }
+        return cast("DebugDumpAnswer", found)
+
+
+AnyRun: TypeAlias = ApplicationRun | JoinedRun
+"""The run of an application, of one region or of several."""
+
+
+def streams_of(plan: Plan) -> set[str]:
+    """The streams of a plan, by name and by `operator.port`."""
+    return set(chain.from_iterable((one.name, str(one.source)) for one in plan.logical.streams))

@@ -1,0 +1,348 @@
+"""The figures of an application of several regions, joined: what its web service and its handle show."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any
+
+from ridgeline.api.errors import did_you_mean
+from ridgeline.measure.answers.application import (
+    InfoAnswer,
+    OperatorTotalsAnswer,
+    OverviewAnswer,
+    PendingInfoAnswer,
+    RunAnswer,
+    RunSummaryAnswer,
+)
+from ridgeline.measure.answers.changes import ChangeFiguresAnswer
+from ridgeline.measure.answers.decisions import DecisionAnswer
+from ridgeline.measure.answers.operators import (
+    ContainerAnswer,
+    OperatorAnswer,
+    RecordAgesAnswer,
+    StreamAnswer,
+    ThroughputAnswer,
+)
+from ridgeline.measure.answers.own_metrics import MetricHistoryAnswer, MetricsAnswer
+from ridgeline.measure.answers.progress import ProgressAnswer
+from ridgeline.measure.answers.promises import PromiseAnswer
+from ridgeline.measure.answers.regions import RegionsAnswer
+from ridgeline.measure.answers.watermarks import WatermarksAnswer
+from ridgeline.measure.answers.windows import (
+    CriticalPathAnswer,
+    LatencyAnswer,
+    WindowAnswer,
+    WindowSummaryAnswer,
+)
+from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent
+from ridgeline.measure.registry.scrape import Scrape
+from ridgeline.measure.topology import MetricNode, OperatorNode, StreamEdge, Topology
+from ridgeline.observe.watch import Subscriber
+from ridgeline.regions import sums
+from ridgeline.regions.backlog import joined_progress
+from ridgeline.regions.paths import joined_path
+from ridgeline.regions.queues import QueueLog, QueueMeter, queue_path
+from ridgeline.regions.region_run import RegionRun
+from ridgeline.regions.rows import queue_rows, region_rows
+from ridgeline.regions.verdict import sentence
+from ridgeline.regions.view import IDS, RegionView
+from ridgeline.regions.watermarks import joined_watermarks
+
+_log = logging.getLogger(__name__)
+QUEUE_PORT = "queue"
+"""The port by which the ends of a queue are joined in the topology."""
+
+
+class RegionNeededError(Exception):
+    """A window was asked for without its region, where there are several."""
+
+
+class JoinedWatch:
+    """The figures of all regions of a running application, with the answers of `Watch`. Thread-safe.
+
+    Ids of operators, containers, changes and decisions are those of their region plus its number times
+    1,000,000. Windows are of a region: to ask for one without its region raises RegionNeededError. Lists have
+    the regions in topological order. The part of an answer that is of a region is of one moment.
+    """
+
+    def __init__(self, regions: Sequence[RegionRun], now: Callable[[], float] | None = None) -> None:
+        """`regions`: in topological order. `now`: the wall clock; None: that of the regions."""
+        self.regions = tuple(regions)
+        self.views = tuple(map(RegionView, regions))
+        self.subscribers_dropped = 0
+        self._now = now or regions[0].watch.now
+        self._order = threading.Lock()
+        self._over: set[str] = set()
+        by_name = {region.name: region for region in regions}
+        logs: dict[str, QueueLog | None] = {}
+        self.meters: list[QueueMeter] = []
+        for edge in dict.fromkeys(chain.from_iterable(region.region.reads for region in regions)):
+            writer, reader = by_name[edge.writer_region], by_name[edge.reader_region]
+            if edge.writer not in logs:
+                path = queue_path(edge, writer)
+                logs[edge.writer] = QueueLog(path) if path else None
+            self.meters.append(QueueMeter(edge, writer, reader, logs[edge.writer]))
+
+    # Regions ------------------------------------------------------------------------------------------------
+
+    def of(self, region: str) -> RegionView:
+        """One region. Raises KeyError naming those there are."""
+        for view in self.views:
+            if view.name == region:
+                return view
+        names = [view.name for view in self.views]
+        msg = f"there is no region `{region}`; {did_you_mean(region, names)}"
+        raise KeyError(msg)
+
+    def region_answers(self) -> RegionsAnswer:
+        """The regions: how each is, its windows, and its queues."""
+        progress = self.progress()
+        rows = region_rows(self.views, progress.get("queues", []))
+        return {"sentence": progress.get("sentence", ""), "regions": rows}
+
+    def _needs_region(self, window_id: int | None) -> None:
+        if window_id is not None and len(self.regions) > 1:
+            names = ", ".join(f"`{region.name}`" for region in self.regions)
+            msg = f"window {window_id} may be one of each region; name one of them with `region`: {names}"
+            raise RegionNeededError(msg)
+
+    # Events -------------------------------------------------------------------------------------------------
+
+    def subscribe(self, callback: Subscriber) -> Callable[[], None]:
+        """Call `callback` with the events of all regions from now on, never in two threads at once.
+
+        Ids in them are those of their region. The application ends once all of its regions have: the event of
+        the last one is passed on, as that of the application. Returns a function that ends the subscription.
+        """
+        ends = [region.watch.subscribe(self._passing(region, callback)) for region in self.regions]
+
+        def unsubscribe() -> None:
+            for end in ends:
+                end()
+
+        return unsubscribe
+
+    def _passing(self, region: RegionRun, callback: Subscriber) -> Subscriber:
+        """Passes on the events of a region, one at a time over all regions."""
+
+        def take(event: RunEvent) -> None:
+            with self._order:
+                if isinstance(event, ApplicationPlanned):
+                    self._over.discard(region.name)
+                elif isinstance(event, ApplicationEnded):
+                    self._over.add(region.name)
+                    if len(self._over) < len(self.regions):
+                        return
+                callback(event)
+
+        return take
+
+    # Answers ------------------------------------------------------------------------------------------------
+
+    @property
+    def topology(self) -> Topology:
+        """The operators and streams of all regions; the ends of each queue are joined by a stream."""
+        nodes: list[OperatorNode] = []
+        streams: list[StreamEdge] = []
+        metrics: list[MetricNode] = []
+        for view in self.views:
+            topology = view.watch.topology
+            nodes += [
+                replace(node, id=view.id(node.id), container=view.id(node.container))
+                for node in topology.operators
+            ]
+            streams += [
+                replace(edge, source=view.id(edge.source), sink=view.id(edge.sink))
+                for edge in topology.streams
+            ]
+            metrics += topology.metrics
+        return Topology(tuple(nodes), (*streams, *self._queue_streams()), tuple(metrics))
+
+    def _queue_streams(self) -> Iterator[StreamEdge]:
+        """The streams through queues: partition `i` of the writer is read by `i` modulo the readers."""
+        for meter in self.meters:
+            edge = meter.edge
+            writer, reader = self.of(edge.writer_region), self.of(edge.reader_region)
+            sources = writer.watch.topology.partitions_of(edge.writer)
+            sinks = reader.watch.topology.partitions_of(edge.reader)
+            for node in sources if sinks else ():
+                sink = sinks[node.partition % len(sinks)]
+                yield StreamEdge(edge.stream, writer.id(node.id), QUEUE_PORT, reader.id(sink.id), QUEUE_PORT)
+
+    def info(self) -> InfoAnswer | PendingInfoAnswer:
+        """The application as a whole: who, since when, state, `stats`."""
+        return self._info(self.critical_path())
+
+    def _info(self, path: CriticalPathAnswer) -> InfoAnswer | PendingInfoAnswer:
+        infos = [view.watch.info() for view in self.views]
+        return sums.info(self.regions, infos, path)
+
+    def run(self) -> RunAnswer:
+        """How far the run is: all windows of all regions."""
+        return sums.run([view.watch.run() for view in self.views])
+
+    def summary(self) -> RunSummaryAnswer:
+        """The run in sum: its windows, its operators, what failed."""
+        return sums.summary([view.watch.summary() for view in self.views], self.promises())
+
+    def operators(self) -> list[OperatorAnswer]:
+        """All physical operators."""
+        return list(chain.from_iterable(view.operators() for view in self.views))
+
+    def operator(self, operator_id: int) -> OperatorAnswer:
+        """One physical operator."""
+        return self._view_of(operator_id, "operator").operator(operator_id)
+
+    def containers(self) -> list[ContainerAnswer]:
+        """All containers."""
+        return list(chain.from_iterable(view.containers() for view in self.views))
+
+    def container(self, container_id: int) -> ContainerAnswer:
+        """One container."""
+        return self._view_of(container_id, "container").container(container_id)
+
+    def _view_of(self, number: int, kind: str) -> RegionView:
+        for view in self.views:
+            if view.region.number == number // IDS:
+                return view
+        parts = ", ".join(f"{view.region.number * IDS:,} ({view.name})" for view in self.views)
+        msg = f"there is no {kind} {number}; ids of the regions begin at {parts}"
+        raise KeyError(msg)
+
+    def streams(self) -> list[StreamAnswer]:
+        """The physical streams, and those through queues."""
+        found = list(chain.from_iterable(view.streams() for view in self.views))
+        return [*found, *sums.stream_rows(self._queue_streams())]
+
+    def latency(self, window_id: int | None = None) -> LatencyAnswer:
+        """The latencies of all operators in the last window of each region."""
+        self._needs_region(window_id)
+        return sums.latency([(view.name, view.latency(window_id)) for view in self.views])
+
+    def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
+        """The critical path to the sink that is latest, through all queues on its way."""
+        self._needs_region(window_id)
+        return joined_path(self.views, self.meters)
+
+    def record_age(self, operator: str | None = None) -> RecordAgesAnswer:
+        """The record ages of the last minute, of all operators or of one."""
+        found = self._first([view.record_age for view in self.views], operator)
+        return {
+            "operators": list(chain.from_iterable(one["operators"] for one in found)),
+            "fromNewestRecord": any(one["fromNewestRecord"] for one in found),
+        }
+
+    def _first(self, asks: Iterable[Callable[[str | None], Any]], operator: str | None) -> list[Any]:
+        """The answers of all regions; about one operator, of the region that knows it. Raises KeyError."""
+        if operator is None:
+            return [ask(None) for ask in asks]
+        for ask in asks:
+            try:
+                return [ask(operator)]
+            except KeyError:
+                continue
+        names = dict.fromkeys(name for node in self.topology.operators for name in (node.name, node.title))
+        msg = f"`{operator}` is not an operator of this application; {did_you_mean(operator, names)}"
+        if operator in names:
+            msg = f"`{operator}` has nothing of the kind; ask without it for those that have"
+        raise KeyError(msg)
+
+    def progress(self) -> ProgressAnswer:
+        """The progress of the running windows, of the sources, and of what waits in queues."""
+        return self._progress(self.critical_path(), self.record_age())
+
+    def _progress(self, path: CriticalPathAnswer, ages: RecordAgesAnswer) -> ProgressAnswer:
+        now = self._now()
+        each = {view.name: view.progress() for view in self.views}
+        queues = queue_rows(self.meters, each, now)
+        found = joined_progress(self.views, each, queues)
+        found["sentence"] = sentence(self.views, found, queues, ages, path, now)
+        return found
+
+    def watermarks(self) -> WatermarksAnswer:
+        """How far event time has come at each operator, and who holds it back, across queues."""
+        return joined_watermarks(self.views, [meter.edge for meter in self.meters])
+
+    def throughput(self) -> ThroughputAnswer:
+        """The tuples of all operators and ports, in sum and per second."""
+        rows = chain.from_iterable(view.throughput()["operators"] for view in self.views)
+        return {"operators": list(rows)}
+
+    def own_metrics(self, operator: str | None = None) -> MetricsAnswer:
+        """The metrics that operators declare, of all operators or of one."""
+        found = self._first([view.watch.own_metrics for view in self.views], operator)
+        return {"metrics": list(chain.from_iterable(one["metrics"] for one in found))}
+
+    def metric_history(self, operator: str, metric: str, limit: int | None = None) -> MetricHistoryAnswer:
+        """A metric that an operator declares, over the last windows, minutes and hours."""
+        for view in self.views:
+            try:
+                return view.watch.metric_history(operator, metric, limit)
+            except KeyError:
+                continue
+        known = [f"{row['operator']}.{row['metric']}" for row in self.own_metrics()["metrics"]]
+        hint = did_you_mean(f"{operator}.{metric}", known) if known else "no operator declares metrics"
+        msg = f"there is no metric `{operator}.{metric}`; {hint}"
+        raise KeyError(msg)
+
+    def changes(self, limit: int | None = None) -> list[ChangeFiguresAnswer]:
+        """The last changes that were requested, by when they were."""
+        rows = chain.from_iterable(view.changes(limit) for view in self.views)
+        return sums.last(sorted(rows, key=lambda row: row["at"]), limit)
+
+    def decisions(self, limit: int | None = None) -> list[DecisionAnswer]:
+        """The last decisions of policies and listeners, by when they were made."""
+        rows = chain.from_iterable(view.decisions(limit) for view in self.views)
+        return sums.last(sorted(rows, key=lambda row: row["at"]), limit)
+
+    def promises(self) -> list[PromiseAnswer]:
+        """The promises: kept or broken. One of the application is broken if one region breaks it."""
+        return sums.promises([view.watch.promises() for view in self.views])
+
+    def operator_totals(self) -> dict[str, OperatorTotalsAnswer]:
+        """The totals of logical operators and unifiers so far, whatever partitions they had."""
+        return {title: row for view in self.views for title, row in view.watch.operator_totals().items()}
+
+    def keep_figures(self) -> None:
+        """Keep figures over periods from now on."""
+        for view in self.views:
+            view.watch.keep_figures()
+
+    def windows(self, limit: int | None = None) -> list[WindowSummaryAnswer]:
+        """Summaries of the last windows of all regions, by their commits, the newest last."""
+        rows = chain.from_iterable(view.windows(limit) for view in self.views)
+        return sums.last(sorted(rows, key=lambda row: row["committedAt"]), limit)
+
+    def window(self, window_id: int) -> WindowAnswer:
+        """All of one window."""
+        self._needs_region(window_id)
+        return self.views[0].window(window_id)
+
+    def overview(self) -> OverviewAnswer:
+        """All that a view shows."""
+        overviews = [view.overview() for view in self.views]
+        path, ages = self.critical_path(), self.record_age()
+        latencies = [(view.name, one["latency"]) for view, one in zip(self.views, overviews, strict=True)]
+        windows = [one["window"] for one in overviews if one["window"] is not None]
+        changes = [one["change"] for one in overviews if one["change"] is not None]
+        return {
+            "windowId": path["windowId"],
+            "at": self._now(),
+            "window": max(windows, key=lambda one: one["committedAt"], default=None),
+            "info": self._info(path),
+            "latency": sums.latency(latencies),
+            "criticalPath": path,
+            "change": max(changes, key=lambda one: one["since"], default=None),
+            "promises": self.promises(),
+            "recordAge": ages,
+            "progress": self._progress(path, ages),
+            "operators": list(chain.from_iterable(one["operators"] for one in overviews)),
+        }
+
+    def scrapes(self) -> list[tuple[str, Scrape]]:
+        """The name of each region and its figures for metrics systems, with ids of its own."""
+        return [(view.name, view.watch.scrape()) for view in self.views]

@@ -1,0 +1,278 @@
+"""The queues between regions: how much waits in each, how old it is, and when there is no room left."""
+
+from __future__ import annotations
+
+import json
+import threading
+from array import array
+from bisect import bisect_right
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ridgeline.api.support.duration import parse_duration
+from ridgeline.measure.events import ApplicationPlanned, RunEvent, SourceProgress, WindowCommitted
+from ridgeline.operators._queue_files import LogReader, LostError, QueueFolder
+from ridgeline.operators._window_output import safe_name
+from ridgeline.plan.region import QueueEdge
+from ridgeline.regions.region_run import RegionRun
+
+RATE_SECONDS = 10.0
+"""Rates are over so long."""
+_KEPT = 4096
+"""Entries that stay though all readers have read them: critical paths name them."""
+_MOST_KEPT = 1_000_000
+_WINDOWS = 1000
+_GROWS = 0.05
+"""The share of what is written that must stay unread for a backlog to grow."""
+
+
+class Place(NamedTuple):
+    """An entry of a queue: the window that wrote it, when, and the tuples up to its end."""
+
+    window: int
+    time: float
+    total: int
+
+
+class QueueLog:
+    """Follows the log of a queue: when its entries were written, and how large they are. Thread-safe.
+
+    It reads what was appended since the last question, and keeps at most a million entries.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._folder = QueueFolder(path)
+        self._lock = threading.Lock()
+        self._reader: LogReader | None = None
+        self._clear(0)
+
+    def _clear(self, first: int) -> None:
+        self.first = first
+        """The number of the first entry that is kept."""
+        self._before = 0, 0
+        """The tuples and bytes of the entries before it."""
+        self._times, self._windows = array("d"), array("q")
+        self._totals, self._sizes = array("q"), array("q")
+
+    def read(self) -> None:
+        """Take in what was appended. A queue that is not there yet is empty."""
+        with self._lock:
+            try:
+                self._read()
+            except (OSError, ValueError):  # it is being written for the first time, or is on its way
+                return
+
+    def _read(self) -> None:
+        firsts = self._folder.logs()
+        if not firsts:
+            return
+        if self._reader is None:
+            self._begin(firsts[0])
+        assert self._reader is not None  # noqa: S101  begun above
+        try:
+            while entries := self._reader.read():
+                for entry in entries:
+                    if not self._times and self.first == entry.number:
+                        rows = sum(part.rows for part in entry.parts)
+                        self._before = entry.total - rows, 0
+                    size = (self._sizes[-1] if self._sizes else self._before[1]) + entry.size
+                    self._times.append(entry.time)
+                    self._windows.append(entry.window)
+                    self._totals.append(entry.total)
+                    self._sizes.append(size)
+        except LostError:
+            self._begin(self._folder.logs()[0])
+        self._forget(len(self._times) - _MOST_KEPT)
+
+    def _begin(self, first: int) -> None:
+        self._reader = LogReader(self._folder, first)
+        self._clear(first)
+
+    def forget(self, position: int) -> None:
+        """All readers have read the entries before this one."""
+        with self._lock:
+            count = min(position - self.first, len(self._times)) - _KEPT
+            if count >= _KEPT:
+                self._forget(count)
+
+    def _forget(self, count: int) -> None:
+        if count <= 0:
+            return
+        self._before = self._totals[count - 1], self._sizes[count - 1]
+        self.first += count
+        for values in (self._times, self._windows, self._totals, self._sizes):
+            del values[:count]
+
+    @property
+    def end(self) -> int:
+        """The number of the entry that will be appended next."""
+        return self.first + len(self._times)
+
+    def sums(self, position: int) -> tuple[int, int]:
+        """The tuples and bytes of all entries before this one, as far as they are known."""
+        at = position - self.first
+        if at <= 0 or not self._times:
+            return self._before
+        at = min(at, len(self._times)) - 1
+        return self._totals[at], self._sizes[at]
+
+    def position_of(self, rows: int) -> int:
+        """The number of the first entry that is not within the first `rows` tuples."""
+        return self.first + bisect_right(self._totals, rows)
+
+    def entry(self, position: int) -> Place | None:
+        """An entry; None if it is not kept, or not there yet."""
+        at = position - self.first
+        if not 0 <= at < len(self._times):
+            return None
+        return Place(self._windows[at], self._times[at], self._totals[at])
+
+    def rates(self, now: float) -> tuple[float, float]:
+        """Tuples and bytes written per second over the last `RATE_SECONDS`."""
+        at = bisect_right(self._times, now - RATE_SECONDS)
+        if at >= len(self._times):
+            return 0.0, 0.0
+        before = (self._totals[at - 1], self._sizes[at - 1]) if at else self._before
+        span = RATE_SECONDS if at else max(1e-3, now - self._times[0])
+        return (self._totals[-1] - before[0]) / span, (self._sizes[-1] - before[1]) / span
+
+
+class ReadWindow(NamedTuple):
+    """A committed window of a reader: the tuples that it has read before it and by its end."""
+
+    began: float
+    before: int
+    rows: int
+
+
+class QueueMeter:
+    """One reader of a queue: how far it is, by its committed windows and by what it has registered."""
+
+    def __init__(self, edge: QueueEdge, writer: RegionRun, reader: RegionRun, log: QueueLog | None) -> None:
+        self.edge = edge
+        self.writer = writer
+        self.reader = reader
+        self.log = log
+        """None: the writer is no durable queue on a disk."""
+        operator: Any = writer.plan.logical.operator(edge.writer).operator
+        keep = getattr(operator, "keep", None)
+        self.keep_seconds: float | None = None if keep is None else parse_duration(keep)
+        self.keep_bytes: int | None = getattr(operator, "keep_bytes", None)
+        self._path = queue_path(edge, writer)
+        application = reader.plan.logical.application
+        self._name = f"{safe_name(application)}.{safe_name(edge.reader)}"
+        self._lock = threading.Lock()
+        self._partitions: dict[int, int] = {}
+        """Of each id that the reader has had, how many partitions it had then."""
+        self._pending: dict[int, int] = {}
+        self._windows: dict[int, ReadWindow] = {}
+        self._rows = 0
+        reader.watch.subscribe(self._observe)
+
+    def _observe(self, event: RunEvent) -> None:
+        """Take in how far the reader is, in the thread of its region."""
+        if isinstance(event, SourceProgress):
+            count = self._partitions.get(event.operator)
+            if count is not None and event.consumed is not None:
+                self._pending[event.window_id] = round(event.consumed * count)
+        elif isinstance(event, WindowCommitted):
+            with self._lock:
+                rows = self._pending.pop(event.window_id, self._rows)
+                self._pending = {w: rows for w, rows in self._pending.items() if w > event.window_id}
+                self._windows[event.window_id] = ReadWindow(event.began, self._rows, rows)
+                self._rows = rows
+                while len(self._windows) > _WINDOWS:
+                    del self._windows[next(iter(self._windows))]
+        elif isinstance(event, ApplicationPlanned):
+            nodes = event.topology.partitions_of(self.edge.reader)
+            self._partitions |= {node.id: len(nodes) for node in nodes}
+
+    def window(self, window_id: int) -> ReadWindow | None:
+        """The part of the queue that a window of the reader's region has read; None if it is not kept."""
+        with self._lock:
+            return self._windows.get(window_id)
+
+    def read_per_second(self, now: float) -> float:
+        """Tuples read per second over the last `RATE_SECONDS`; 0 while its region does not run."""
+        if self.reader.state != "RUNNING":
+            return 0.0
+        with self._lock:
+            windows = [one for one in self._windows.values() if one.began > now - RATE_SECONDS]
+        if not windows:
+            return 0.0
+        span = min(RATE_SECONDS, max(1e-3, now - windows[0].began))
+        return sum(one.rows - one.before for one in windows) / span
+
+    @property
+    def is_full(self) -> bool:
+        """True while the writer's region begins no window, since this reader has not read the queue."""
+        run = self.writer.run
+        why = None if run is None or self.writer.state != "RUNNING" else run.why_held
+        return why is not None and f"`{self._path}`" in why and f"`{self._name}-" in why
+
+    def position(self) -> int:
+        """The first entry that the reader has not committed."""
+        log = self.log
+        if log is None:
+            return 0
+        return max(log.first, log.position_of(self._rows) if self._rows else 0, self._registered())
+
+    def _registered(self) -> int:
+        """The position that the reader has written into the queue's folder; 0 without."""
+        found: list[tuple[float, int]] = []
+        try:
+            for path in Path(self._path, "readers").glob("*.json"):
+                if path.stem.rpartition("-")[0] == self._name:
+                    said = json.loads(path.read_text("utf-8"))
+                    found.append((float(said["seen"]), int(said["next"])))
+        except (OSError, ValueError, LookupError, TypeError):
+            return 0
+        return max(found, default=(0.0, 0))[1]
+
+
+def queue_path(edge: QueueEdge, writer: RegionRun) -> str:
+    """The folder of a queue; empty if its writer has none."""
+    return str(getattr(writer.plan.logical.operator(edge.writer).operator, "path", ""))
+
+
+class Waiting(NamedTuple):
+    """The backlog of a queue for a reader. `seconds`: the age of the oldest; rates: tuples per second.
+
+    `full_at`: when there will be no room at the present rates; None if there always will be.
+    """
+
+    tuples: int
+    bytes: int
+    seconds: float
+    written: float
+    read: float
+    full: bool
+    full_at: float | None
+
+
+_NOTHING = Waiting(0, 0, 0.0, 0.0, 0.0, full=False, full_at=None)
+
+
+def waiting(meter: QueueMeter, now: float) -> Waiting:
+    """The backlog of a reader, and when the queue will have no room."""
+    log = meter.log
+    if log is None:
+        return _NOTHING
+    log.read()
+    position, end = meter.position(), log.end
+    (before, bytes_before), (total, size) = log.sums(position), log.sums(end)
+    tuples, bytes_ = max(0, total - before), max(0, size - bytes_before)
+    oldest = log.entry(max(position, log.position_of(before))) if tuples else None
+    seconds = 0.0 if oldest is None else max(0.0, now - oldest.time)
+    (written, bytes_written), read = log.rates(now), meter.read_per_second(now)
+    full = meter.is_full
+    full_at = now if full else None
+    share = 1.0 - read / written if written > 0 else 0.0
+    if tuples and not full and share > _GROWS:
+        ends = []
+        if meter.keep_seconds is not None:
+            ends.append(max(0.0, meter.keep_seconds - seconds) / share)
+        if meter.keep_bytes is not None and bytes_written > 0:
+            ends.append(max(0.0, meter.keep_bytes - bytes_) / (bytes_written * share))
+        full_at = now + min(ends) if ends else None
+    return Waiting(tuples, bytes_, seconds, written, read, full, full_at)
