@@ -20,6 +20,7 @@ _NAMES = (
     "tuple_form",
     "ysb",
     "branches",
+    "regions",
     "held_keys",
     "windowed",
     "aggregates",
