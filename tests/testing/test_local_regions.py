@@ -1,4 +1,4 @@
-"""Applications of several regions in process: the same results as without decoupled streams, whatever fails."""
+"""Applications of several regions in process: results are those of one region, whatever fails."""
 
 from __future__ import annotations
 

@@ -289,7 +289,9 @@ class _StatePlanner:
         """Settle states of unifiers, or sliders, of which there are others now."""
         port, operator = _port(rest), self._logical[name].operator
         move = StateMove(name, port, tuple(key for _, _, key in keys), tuple(one.id for one in targets))
-        unifies = operator.unifier_of(port) is not None or operator_type(type(operator)).every_output[port].unifier
+        unifies = (
+            operator.unifier_of(port) is not None or operator_type(type(operator)).every_output[port].unifier
+        )
         if _SLIDER in rest and targets and (len(targets) == 1 or unifies):
             self.moves.append(move)
             return

@@ -109,6 +109,7 @@ class _Regions:
         context: Any,
         started: Started | None,
     ) -> Outcome:
+        """Plan the regions, start Spark where there is none, and run them; see `run_regions`."""
         say_unread(self._console)
         ended = False
         try:
