@@ -260,6 +260,16 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel("Seconds", "timeseries", 6, (Query("source_backlog_seconds", ("operator",), "{{operator}}"),)),
         Panel("Sources' verdicts", "table", 6, (Query("source_verdict"),)),
     ),
+    "Queues": (
+        Panel(
+            "Tuples", "timeseries", 6, (Query("queue_backlog_records", _QUEUE, "{{stream}}"),)
+        ),
+        Panel("Bytes", "timeseries", 6, (Query("queue_backlog_bytes", _QUEUE, "{{stream}}"),)),
+        Panel(
+            "Oldest", "timeseries", 6, (Query("queue_backlog_seconds", ("stream", "reader"), "{{stream}}"),)
+        ),
+        Panel("Full", "timeseries", 6, (Query("queue_full", ("stream", "reader"), "{{stream}}"),)),
+    ),
     "Checkpoints": (
         Panel(
             "Windows",

@@ -19,7 +19,16 @@ from ridgeline.cli.errors import CommandError, reporting_errors
 from ridgeline.cli.grouping import command
 from ridgeline.cli.output import finish, write
 from ridgeline.cli.packages import get_package_info, list_applications
-from ridgeline.cli.remote import advising, changing, commands, keys, promises, querying, recording
+from ridgeline.cli.remote import (
+    advising,
+    changing,
+    commands,
+    keys,
+    promises,
+    querying,
+    recording,
+    regions,
+)
 from ridgeline.cli.settings import RunSettings
 
 if TYPE_CHECKING:
@@ -399,7 +408,8 @@ _add(
     context_settings=OWN_OPTIONS,
     hidden=True,
 )
-_add(_WATCH, commands.list_apps, commands.top, commands.get_app_info, commands.progress, commands.windows)
+_add(_WATCH, commands.list_apps, regions.status, commands.top, commands.get_app_info, commands.progress)
+_add(_WATCH, regions.regions, commands.windows)
 _add(_WATCH, commands.latency, commands.critical_path, commands.record_age, commands.watermarks)
 _add(_WATCH, commands.metrics, promises.promises, promises.alert_rules, promises.decisions)
 _add(_LOOK, commands.show_logical_plan, commands.show_physical_plan, commands.list_operators)
@@ -409,6 +419,7 @@ _add(_CHANGE, changing.change)
 _add(_CHANGE, changing.begin_logical_plan_change, without=["as_json"])
 _add(_CHANGE, changing.changes, changing.withdraw_change)
 _add(_STEER, changing.pause, changing.resume, changing.shutdown_app, changing.kill_app)
+_add(_STEER, regions.stop_region, regions.start_region)
 _add(_DATA, querying.query, recording.start_recording, recording.stop_recording)
 _add(_DATA, recording.list_recordings, recording.show_recording)
 _add(_AFTER, replay, checkpoints)

@@ -12,7 +12,7 @@ from ridgeline.measure.metric import Metric
 from ridgeline.measure.registry.application import APPLICATION
 from ridgeline.measure.registry.operators import OPERATORS
 from ridgeline.measure.registry.records import RECORDS, WATERMARKS
-from ridgeline.measure.registry.sources import HOSTS, SOURCES
+from ridgeline.measure.registry.sources import HOSTS, QUEUES, SOURCES
 from ridgeline.measure.registry.windows import WINDOWS
 
 METRICS: tuple[Metric, ...] = (
@@ -22,6 +22,7 @@ METRICS: tuple[Metric, ...] = (
     *RECORDS,
     *WATERMARKS,
     *SOURCES,
+    *QUEUES,
     *HOSTS,
 )
 """All metrics, in the order in which they are shown."""
@@ -32,6 +33,7 @@ GROUPS = {
     "Records": RECORDS,
     "Watermarks": WATERMARKS,
     "Sources": SOURCES,
+    "Queues between regions": QUEUES,
     "Containers and hosts": HOSTS,
 }
 """The metrics by subject."""

@@ -45,6 +45,7 @@ def _shifted(stage: Stage, first: int) -> Stage:
 
 
 def _logical(regions: Sequence[RegionRun], whole: Plan | None) -> LogicalPlan:
+    """The logical plans of all regions, with what is of no region from the whole."""
     plans = [region.plan.logical for region in regions]
     base = plans[0] if whole is None else whole.logical
     return replace(

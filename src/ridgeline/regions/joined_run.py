@@ -16,6 +16,8 @@ from ridgeline.measure.deciding.key_load import KeyLoad
 from ridgeline.plan.change.difference import PlanDifference
 from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.validation import validate
 from ridgeline.regions.joined_changes import JoinedChanges, region_of
 from ridgeline.regions.joined_plan import joined_plan
 from ridgeline.regions.region_run import RegionRun
@@ -112,6 +114,27 @@ class JoinedRun:
         """The plans of the next windows of all regions, joined."""
         return joined_plan(self.regions, self._whole)
 
+    def whole(self) -> LogicalPlan:
+        """The plan of the application as if it were one region, with the changes of all regions.
+
+        Raises ValidationError where a change is of an end of a queue.
+        """
+        source = None if self._whole is None else self._whole.logical.source
+        if source is None:
+            msg = f"`{self.plan.logical.application}` does not know what it was made of"
+            raise LookupError(msg)
+        app, given = source
+        sources = [region.plan.logical.source for region in self.regions]
+        edits = [one[1].edits for one in sources if one is not None]
+        kept = [one[1].kept for one in sources if one is not None]
+        return validate(
+            app,
+            given.properties,
+            given.attributes,
+            edits=_each_once(edits),
+            kept=_each_once(kept),
+        )
+
     def run_of(self, names: Iterable[str]) -> tuple[RegionRun, ApplicationRun]:
         """The region that has all of these streams, or ports as `operator.port`, and its run.
 
@@ -184,6 +207,15 @@ class JoinedRun:
             "events": sorted(events, key=lambda event: cast("float", event["at"])),
         }
         return cast("DebugDumpAnswer", found)
+
+
+def _each_once(edits: Iterable[Iterable[Edit]]) -> tuple[Edit, ...]:
+    """All edits of all regions, in order. Values of edits may have no hash."""
+    found: list[Edit] = []
+    for edit in chain.from_iterable(edits):
+        if edit not in found:
+            found.append(edit)
+    return tuple(found)
 
 
 AnyRun: TypeAlias = ApplicationRun | JoinedRun

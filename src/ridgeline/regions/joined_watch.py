@@ -345,4 +345,11 @@ class JoinedWatch:
 
     def scrapes(self) -> list[tuple[str, Scrape]]:
         """The name of each region and its figures for metrics systems, with ids of its own."""
-        return [(view.name, view.watch.scrape()) for view in self.views]
+        queues = self.progress().get("queues", [])
+        found = []
+        for view in self.views:
+            scrape = view.watch.scrape()
+            own = [row for row in queues if row["readerRegion"] == view.name]
+            scrape.overview["progress"]["queues"] = own
+            found.append((view.name, scrape))
+        return found

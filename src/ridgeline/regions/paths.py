@@ -114,6 +114,7 @@ def _length(parts: Sequence[Part]) -> float:
 
 
 def _joined(parts: Sequence[Part]) -> CriticalPathAnswer:
+    """The answer for a path of several regions: one after the other, with the waits between."""
     steps: list[PathStepAnswer] = []
     blame: list[BlameStepAnswer] = []
     titles: list[str] = []

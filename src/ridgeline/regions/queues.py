@@ -63,6 +63,7 @@ class QueueLog:
                 return
 
     def _read(self) -> None:
+        """Take in what was appended; the caller holds the lock. Raises OSError, ValueError."""
         firsts = self._folder.logs()
         if not firsts:
             return

@@ -75,9 +75,9 @@ class RegionRun:
         self.run = run
         self._settled.set()
 
-    def wait_until_started(self) -> None:
+    def wait_until_started(self, timeout: float | None = None) -> None:
         """Block until the first window is about to begin, or it has failed before: see `error`."""
-        self._settled.wait()
+        self._settled.wait(timeout)
 
     def join(self, timeout: float | None = None) -> bool:
         """Wait until it has ended, at most so long; True if it has."""

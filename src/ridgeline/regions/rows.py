@@ -20,6 +20,7 @@ def queue_rows(
 
 
 def _queue(meter: QueueMeter, progress: ProgressAnswer, now: float) -> QueueAnswer:
+    """The row of one reader; `progress`: of its region."""
     edge, found = meter.edge, waiting(meter, now)
     state = state_of(meter.reader)
     seen = next((one["verdict"] for one in progress["sources"] if one["operator"] == edge.reader), "")
@@ -40,6 +41,7 @@ def _queue(meter: QueueMeter, progress: ProgressAnswer, now: float) -> QueueAnsw
         "verdict": _verdict(state, found, seen),
         "full": found.full,
         "fullAt": found.full_at,
+        "fullInSeconds": None if found.full_at is None else max(0.0, found.full_at - now),
         "keepSeconds": meter.keep_seconds,
         "keepBytes": meter.keep_bytes,
     }
@@ -62,6 +64,7 @@ def region_rows(views: Sequence[RegionView], queues: Sequence[QueueAnswer]) -> l
 
 
 def _region(view: RegionView, queues: Sequence[QueueAnswer]) -> RegionAnswer:
+    """The row of one region, with those of `queues` that it has an end of."""
     region, info = view.region, view.watch.info()
     last = next(iter(view.watch.windows(1)), None)
     return {

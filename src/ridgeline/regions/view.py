@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.answers.changes import ChangeFiguresAnswer
 from ridgeline.measure.answers.decisions import DecisionAnswer
@@ -194,16 +193,3 @@ class RegionView:
             "progress": self._progress(answer["progress"]),
             "operators": self._rows(answer["operators"], "id", "container"),
         }
-
-
-def first_answer(
-    views: Iterable[RegionView], ask: Callable[[RegionView], Any], what: str, known: Iterable[str]
-) -> Any:
-    """The answer of the first region that has one. Raises KeyError that names what is known."""
-    for view in views:
-        try:
-            return ask(view)
-        except KeyError:
-            continue
-    msg = f"there is no {what}; {did_you_mean(what, known)}"
-    raise KeyError(msg)

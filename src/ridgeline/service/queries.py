@@ -22,6 +22,7 @@ from ridgeline.plan.change.editing import spec_of_operator
 from ridgeline.plan.edits import AddOperator, AddSink, Edit, RemoveOperator
 from ridgeline.plan.execution import Plan
 from ridgeline.regions.joined_changes import AnyAsked
+from ridgeline.regions.joined_run import JoinedRun
 from ridgeline.stram.changes import EditPlan
 
 if TYPE_CHECKING:
@@ -85,6 +86,9 @@ class Queries:
         """
         run = self._living()
         names, schemas = checked(run.plan, request)
+        width = run.plan.logical.window_seconds
+        if isinstance(run, JoinedRun):  # raises unless all streams are of one region
+            width = run.run_of(names)[0].plan.logical.window_seconds
         with self._lock:
             if len(list(_operators(run.plan))) >= MOST_QUERIES:
                 msg = f"{MOST_QUERIES} queries run already; end some of them"
@@ -95,7 +99,7 @@ class Queries:
                 self._count += 1
             name = f"query_{self._count}"
             self._read_at[name] = _CLOCK.monotonic() + timeout
-        windows = max(1, math.ceil(request.every / run.plan.logical.window_seconds - 1e-6))
+        windows = max(1, math.ceil(request.every / width - 1e-6))
         query = SqlQuery(
             request.sql,
             names,

@@ -37,7 +37,9 @@ def path_text(path: CriticalPathAnswer, width: int) -> Text:
     pieces = _cut(pieces, [step["latencyMs"] or 0.0 for step in steps])
     whole = Text.assemble(("= ", "dim"), (milliseconds(path["latencyMs"]), "bold"))
     if path.get("windowLatencyMs") is not None:
-        whole.append(f" of {milliseconds(path['windowLatencyMs'])} window")
+        several = len(path.get("windows", ())) > 1
+        what = "from the first trigger to the last commit" if several else "window"
+        whole.append(f" of {milliseconds(path['windowLatencyMs'])} {what}")
     return flow([Text("critical path", "dim"), *pieces, whole], width, indent=2)
 
 
@@ -132,19 +134,33 @@ def critical_path_parts(path: CriticalPathAnswer, width: int) -> list[Renderable
     if not path["path"]:
         return [Text("no window is committed yet")]
     lines = [
-        Text.assemble(("window ", "dim"), (count(path["windowId"]), "bold")),
+        _window(path),
         path_text(path, width),
         rest_text(path, width),
         slack_text(path, width),
     ]
     average = Text.assemble(("on average ", "dim"), average_path(path, {}, width))
     waited = Text("what the window waited for, from its trigger to its commit:")
+    if len(path.get("windows", ())) > 1:
+        waited = Text("what results waited for, from the first trigger to the last commit:")
     held = [
         Text(f"{one['by']} held the results of {one['output']} for {milliseconds(one['ms'])}")
         for one in path.get("held", ())[:_HELD]
     ]
     blame = blame_table(path["blame"], width)
     return [*(line for line in lines if line), average, Text(), waited, blame, *held]
+
+
+def _window(path: CriticalPathAnswer) -> Text:
+    """`window 8`; of several regions `window 84 of fast, window 8 of slow`."""
+    windows: Mapping[str, int | None] = path.get("windows") or {"": path["windowId"]}
+    line = Text()
+    for number, (region, window) in enumerate(windows.items()):
+        first = ", window " if number else "window "
+        line.append_text(Text.assemble((first, "dim"), (count(window), "bold")))
+        if region:
+            line.append(f" of {region}")
+    return line
 
 
 def _cut(pieces: list[Text], costs: Sequence[float]) -> list[Text]:

@@ -29,6 +29,8 @@ def verdict_line(progress: ProgressAnswer, at: float | None) -> Text:
 
     `at`: STRAM's clock when the answer was given; None if it is not known.
     """
+    if sentence := progress.get("sentence"):
+        return sentence_line(sentence)
     application = progress["application"]
     verdict = application["verdict"]
     if verdict not in STYLES:
@@ -38,6 +40,12 @@ def verdict_line(progress: ProgressAnswer, at: float | None) -> Text:
     for number, part in enumerate(parts):
         line.append(f"{', ' if number else ': '}{part}")
     return line
+
+
+def sentence_line(sentence: str) -> Text:
+    """A verdict that the application has put into a sentence, such as `keeping up: results are 0.3 s old`."""
+    verdict, colon, rest = sentence.partition(":")
+    return Text.assemble((verdict, STYLES.get(verdict, "dim")), f"{colon}{rest}")
 
 
 def _unreachable(progress: ProgressAnswer) -> list[str]:

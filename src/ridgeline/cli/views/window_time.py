@@ -30,6 +30,7 @@ NAMES: Mapping[str, str] = {
     "results": "results to the driver",
     "stage": "staging",
     "commit": "commit",
+    "queue": "waiting in a queue",
     "other": "unexplained",
 }
 """The names of steps of blame chains and of the rest of a window's time."""

@@ -30,6 +30,7 @@ class QueueAnswer(TypedDict):
     verdict: Annotated[str, "Whether the reader keeps up with it, as of a source."]
     full: Annotated[bool, "True while the writer's region waits for this reader: the queue has no room."]
     fullAt: Annotated[float | None, "When it will have no room at the present rate; null if it will not be."]
+    fullInSeconds: Annotated[float | None, "Seconds until then."]
     keepSeconds: Annotated[float | None, "How old a tuple may become that was not read."]
     keepBytes: Annotated[int | None, "How many bytes may wait."]
 

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ridgeline.measure.answers.progress import SourceAnswer
+from ridgeline.measure.answers.regions import QueueAnswer
 from ridgeline.measure.metric import Kind
 from ridgeline.measure.registry.labels import VERDICTS
-from ridgeline.measure.registry.scrape import Labelled, Scrape, ScrapedMetric, one, seconds, state
+from ridgeline.measure.registry.scrape import Labelled, Labels, Scrape, ScrapedMetric, one, seconds, state
 
 
 def _sources(scrape: Scrape) -> Sequence[SourceAnswer]:
     """The backlogs of sources."""
     return scrape.overview["progress"]["sources"]
+
+
+def _queues(scrape: Scrape) -> Sequence[QueueAnswer]:
+    """The queues that the region reads; none without regions."""
+    return scrape.overview["progress"].get("queues", ())
+
+
+def _ends(row: QueueAnswer) -> Labels:
+    """The labels of a queue."""
+    return row["stream"], row["reader"]
 
 
 def _catch_up(scrape: Scrape) -> Labelled:
@@ -101,6 +112,46 @@ SOURCES = (
         "As `verdict`, for one source.",
         states=VERDICTS,
         read=_verdicts,
+    ),
+)
+
+_QUEUE = ("stream", "reader")
+QUEUES = (
+    ScrapedMetric(
+        "queue_backlog_records",
+        Kind.GAUGE,
+        "records",
+        _QUEUE,
+        "Tuples in the durable queue of a decoupled stream that its reader has not committed.",
+        "If it grows, the reader's region is too slow, or does not run.",
+        read=lambda scrape: [(_ends(row), row["backlogRecords"]) for row in _queues(scrape)],
+    ),
+    ScrapedMetric(
+        "queue_backlog_bytes",
+        Kind.GAUGE,
+        "bytes",
+        _QUEUE,
+        "Bytes of these tuples on the disk.",
+        "As `queue_backlog_records`.",
+        read=lambda scrape: [(_ends(row), row["backlogBytes"]) for row in _queues(scrape)],
+    ),
+    ScrapedMetric(
+        "queue_backlog_seconds",
+        Kind.GAUGE,
+        "seconds",
+        _QUEUE,
+        "Age of the oldest of these tuples, since its window was committed.",
+        "Alert on it below the queue's `keep`: there the writer's region is held back.",
+        read=lambda scrape: [(_ends(row), row["backlogSeconds"]) for row in _queues(scrape)],
+    ),
+    ScrapedMetric(
+        "queue_full",
+        Kind.GAUGE,
+        "",
+        _QUEUE,
+        "1 while the writer's region begins no window, since this reader has not read the full queue.",
+        "Start the reader's region, or make it faster; more `keep` gives it time.",
+        read=lambda scrape: [(_ends(row), float(row["full"])) for row in _queues(scrape)],
     ),
 )
 

@@ -40,7 +40,8 @@ class HealthAnswer(TypedDict):
 
     status: Annotated[
         str,
-        "`ok` while it runs, `stuck` while nothing is committed and nothing moves; else its state: "
+        "`ok` while it runs, `stuck` while nothing is committed and nothing moves, `region failed` while "
+        "others run; else its state: "
         "`pending`, `paused`, `finished`, `stopped`, `failed`.",
     ]
 

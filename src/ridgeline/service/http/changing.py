@@ -11,11 +11,13 @@ from ridgeline.api.errors import ChangeError, ValidationError, did_you_mean
 from ridgeline.engine.driver.run.changes import QUEUED, REFUSED, WITHDRAWN
 from ridgeline.plan.change.edit_texts import refusal_text, shown_edit
 from ridgeline.plan.edits import Edit, SetAttribute, SetProperty
+from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.shown_properties import holds_secret
 from ridgeline.plan.spec_changes import edits_between
 from ridgeline.plan.specification import read_specification
 from ridgeline.plan.written import specification_of_plan
 from ridgeline.regions.joined_changes import AnyAsked
+from ridgeline.regions.joined_run import JoinedRun
 from ridgeline.service.http.answers import (
     ChangeAnswer,
     ChangesAnswer,
@@ -119,7 +121,7 @@ def _changes(base: str) -> tuple[Endpoint, ...]:
     return (
         Endpoint(
             f"{base}/specification",
-            lambda call: {"specification": _refusing(lambda: specification_of_plan(call.plan.logical))},
+            lambda call: {"specification": _refusing(lambda: specification_of_plan(_described(call)))},
             "What runs as a specification, with `-D`, attributes and changes; read back it changes nothing.",
             SpecificationAnswer,
             tag="changes",
@@ -257,11 +259,16 @@ def _edits_of_spec(call: Call, document: Mapping[str, Any]) -> tuple[Edit, ...]:
     run = call.running
     name = run.plan.logical.application
     edits: tuple[Edit, ...] = _refusing(
-        lambda: edits_between(run.plan.logical, read_specification(dict(document), name))
+        lambda: edits_between(_described(call), read_specification(dict(document), name))
     )
     if not edits:
         raise AnswerError(409, "the application is already as the specification says", "nothing is to do")
     return edits
+
+
+def _described(call: Call) -> LogicalPlan:
+    """The plan that a specification describes: of several regions, that of the application before."""
+    return call.run.whole() if isinstance(call.run, JoinedRun) else call.plan.logical
 
 
 def _requests(call: Call) -> ChangeAnswer | DifferenceAnswer:

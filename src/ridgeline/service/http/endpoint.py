@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from starlette.requests import Request
 
 from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.regions.joined_watch import RegionNeededError
 from ridgeline.service.http.bodies import AnswerError, read_object
 
 if TYPE_CHECKING:
@@ -168,10 +169,14 @@ class Endpoint:
 def found(ask: Callable[[Asked], Answer], asked: Asked) -> Answer:
     """The answer of the watch.
 
-    Raises AnswerError (404) with its words if it does not know what is asked for.
+    Raises AnswerError (404) with its words if it does not know what is asked for, (400) if a region is
+    missing.
     """
     try:
         return ask(asked)
     except KeyError as error:
         what, _, hint = str(error.args[0]).partition("; ")
         raise AnswerError(404, what, hint) from error
+    except RegionNeededError as error:
+        what, _, hint = str(error).partition("; ")
+        raise AnswerError(400, what, hint) from error

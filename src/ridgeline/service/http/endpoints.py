@@ -46,6 +46,7 @@ from ridgeline.service.http.answers import (
     WindowsAnswer,
 )
 from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler, Parameter, found
+from ridgeline.service.http.regions import REGION, answers_of
 from ridgeline.service.keys import keys_answer
 
 BASE = "/ws/v2/stram"
@@ -320,17 +321,17 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     _stram(
         "/latency",
-        lambda call: found(call.watch.latency, call.get("windowId")),
+        lambda call: found(answers_of(call).latency, call.get("windowId")),
         "The latencies of all operators in a window, with averages and percentiles.",
         LatencyAnswer,
-        query=(_WINDOW,),
+        query=(_WINDOW, REGION),
     ),
     _stram(
         "/criticalPath",
-        lambda call: found(call.watch.critical_path, call.get("windowId")),
+        lambda call: found(answers_of(call).critical_path, call.get("windowId")),
         "The critical path of a window, the slack of operators off it, and what the window waited for.",
         CriticalPathAnswer,
-        query=(_WINDOW,),
+        query=(_WINDOW, REGION),
     ),
     _stram(
         "/recordAge",
@@ -403,19 +404,21 @@ JSON_ENDPOINTS: tuple[Endpoint, ...] = (
     ),
     _stram(
         "/windows",
-        lambda call: {"windows": call.watch.windows(call.get("limit"))},
+        lambda call: {"windows": answers_of(call).windows(call.get("limit"))},
         "Summaries of the last windows, the newest last.",
         WindowsAnswer,
         query=(
             Parameter("limit", "integer", "how many windows; default: all that are kept, at most 1,000", 1),
+            REGION,
         ),
     ),
     _stram(
         "/windows/{id}",
-        lambda call: found(call.watch.window, call["id"]),
+        lambda call: found(answers_of(call).window, call["id"]),
         "A window with its operators and what it waited for.",
         WindowAnswer,
         _WINDOW_ID,
+        query=(REGION,),
     ),
     _stram(
         "/throughput",

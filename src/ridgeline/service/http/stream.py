@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 
+from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.measure.events import (
     ApplicationChanged,
     ApplicationEnded,
@@ -135,8 +136,14 @@ class OverviewStream:
             version = self._version  # before the reading: a later event makes it be done again
             if self._rendered[0] != version:
                 overview = self._watch.overview()
-                committed = (
-                    overview["windowId"] if overview["info"]["stats"].get("windowsCommitted") else None
-                )
-                self._rendered = version, committed, to_json(overview)
+                self._rendered = version, _number(overview), to_json(overview)
             return self._rendered[1:]
+
+
+def _number(overview: OverviewAnswer) -> int | None:
+    """The window of an overview; of several regions, how many they have committed. None before the first."""
+    info = overview["info"]
+    count = info["stats"]["windowsCommitted"] if "id" in info else 0
+    if not count:
+        return None
+    return count if "queues" in overview["progress"] else overview["windowId"]

@@ -19,6 +19,8 @@ from starlette.types import Receive, Scope, Send
 from ridgeline.api.errors import did_you_mean
 from ridgeline.measure.answers.application import OverviewAnswer
 from ridgeline.observe import identity
+from ridgeline.regions.joined_watch import JoinedWatch
+from ridgeline.regions.sums import state_of
 from ridgeline.service.export.prometheus import MEDIA_TYPE, Exposition
 from ridgeline.service.http.answers import HealthAnswer, IndexAnswer
 from ridgeline.service.http.bodies import to_json
@@ -27,6 +29,7 @@ from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Handler
 from ridgeline.service.http.endpoints import BASE, JSON_ENDPOINTS
 from ridgeline.service.http.guard import Guard
 from ridgeline.service.http.querying import querying_endpoints
+from ridgeline.service.http.regions import region_endpoints
 from ridgeline.service.http.stream import OverviewStream, most_clients
 
 if TYPE_CHECKING:
@@ -97,6 +100,7 @@ def create_app(
         *JSON_ENDPOINTS,
         *changing_endpoints(BASE),
         *querying_endpoints(BASE),
+        *region_endpoints(BASE),
         described,
         _HEALTH,
     )
@@ -206,6 +210,8 @@ def _health(watch: Answers) -> HealthAnswer:
     """The health of the application, in a word."""
     state = watch.info()["state"]
     if state == "RUNNING":
+        if isinstance(watch, JoinedWatch) and any(state_of(one) == "FAILED" for one in watch.regions):
+            return {"status": "region failed"}
         return {"status": "stuck" if watch.progress()["application"]["verdict"] == "stuck" else "ok"}
     return {"status": state.lower()}
 

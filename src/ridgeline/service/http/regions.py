@@ -1,0 +1,111 @@
+"""The endpoints about regions: how each is, and stopping and starting one."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from ridgeline.api.errors import did_you_mean
+from ridgeline.measure.answers.regions import RegionAnswer, RegionsAnswer
+from ridgeline.observe.answers import Answers
+from ridgeline.regions.joined_watch import JoinedWatch
+from ridgeline.regions.region_run import RegionRun
+from ridgeline.regions.sums import state_of
+from ridgeline.regions.view import RegionView
+from ridgeline.service.http.endpoint import AnswerError, Call, Endpoint, Parameter
+
+REGION = Parameter("region", "string", "the name of a region, from `/regions`; default: all of them")
+_NAME = Parameter("name", "string", "the name of a region, from `/regions`")
+_WAIT = Parameter(
+    "wait", "integer", "how many seconds the answer waits until it has ended or started; default: 5", 0, 30
+)
+_WAIT_SECONDS = 5
+_RUNS_NOT = "the application has one region"
+
+
+def region_endpoints(base: str) -> tuple[Endpoint, ...]:
+    """All of them, below the base path."""
+    acting = partial(
+        Endpoint,
+        answer=RegionAnswer,
+        path_parameters=(_NAME,),
+        method="POST",
+        body=(_WAIT,),
+        tag="regions",
+    )
+    return (
+        Endpoint(
+            f"{base}/regions",
+            _all,
+            "The regions into which decoupled streams divide the application, and the queues between them.",
+            RegionsAnswer,
+            tag="regions",
+        ),
+        Endpoint(
+            f"{base}/regions/{{name}}",
+            lambda call: _row(call.watch, call["name"]),
+            "A region.",
+            RegionAnswer,
+            (_NAME,),
+            tag="regions",
+        ),
+        acting(f"{base}/regions/{{name}}/stop", _stop, "End a region after the windows under way."),
+        acting(
+            f"{base}/regions/{{name}}/start",
+            _start,
+            "Start a region from its checkpoint, once it has failed or was stopped.",
+        ),
+    )
+
+
+def answers_of(call: Call) -> Answers | RegionView:
+    """The figures of the region that is asked for, or of the application. Raises AnswerError (404)."""
+    name = call.get("region")
+    return call.watch if name is None else _view(call.watch, name)
+
+
+def _all(call: Call) -> RegionsAnswer:
+    watch = call.watch
+    if isinstance(watch, JoinedWatch):
+        return watch.region_answers()
+    return {"sentence": "", "regions": []}
+
+
+def _view(watch: Answers, name: str) -> RegionView:
+    if not isinstance(watch, JoinedWatch):
+        raise AnswerError(404, f"there is no region `{name}`", _RUNS_NOT)
+    try:
+        return watch.of(name)
+    except KeyError:
+        names = [view.name for view in watch.views]
+        raise AnswerError(404, f"there is no region `{name}`", did_you_mean(name, names)) from None
+
+
+def _row(watch: Answers, name: str) -> RegionAnswer:
+    _view(watch, name)
+    assert isinstance(watch, JoinedWatch)  # noqa: S101  as it has the region
+    return next(row for row in watch.region_answers()["regions"] if row["name"] == name)
+
+
+def _stop(call: Call) -> RegionAnswer:
+    region = _view(call.watch, call["name"]).region
+    if not region.is_running:
+        raise AnswerError(409, f"region `{region.name}` does not run", f"it is {state_of(region).lower()}")
+    region.stop.set()
+    region.join(_seconds(call))
+    return _row(call.watch, region.name)
+
+
+def _start(call: Call) -> RegionAnswer:
+    region: RegionRun = _view(call.watch, call["name"]).region
+    if region.is_running:
+        hint = "it is about to end; ask again" if region.stop.is_set() else "stop it first to start it again"
+        raise AnswerError(409, f"region `{region.name}` runs", hint)
+    region.start()
+    region.wait_until_started(_seconds(call))
+    return _row(call.watch, region.name)
+
+
+def _seconds(call: Call) -> Any:
+    wait = call.get("wait")
+    return _WAIT_SECONDS if wait is None else wait
