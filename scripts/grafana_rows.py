@@ -80,6 +80,7 @@ def _of_table(panel: str, *, operators: bool = False) -> tuple[Query, ...]:
     )
 
 
+_QUEUE = ("stream", "reader")
 ROWS: dict[str, tuple[Panel, ...]] = {
     "Verdict": (
         Panel("Verdict", "stat", 4, (Query("verdict", legend="{{verdict}}"),), height=6),
@@ -261,14 +262,10 @@ ROWS: dict[str, tuple[Panel, ...]] = {
         Panel("Sources' verdicts", "table", 6, (Query("source_verdict"),)),
     ),
     "Queues": (
-        Panel(
-            "Tuples", "timeseries", 6, (Query("queue_backlog_records", _QUEUE, "{{stream}}"),)
-        ),
+        Panel("Tuples", "timeseries", 6, (Query("queue_backlog_records", _QUEUE, "{{stream}}"),)),
         Panel("Bytes", "timeseries", 6, (Query("queue_backlog_bytes", _QUEUE, "{{stream}}"),)),
-        Panel(
-            "Oldest", "timeseries", 6, (Query("queue_backlog_seconds", ("stream", "reader"), "{{stream}}"),)
-        ),
-        Panel("Full", "timeseries", 6, (Query("queue_full", ("stream", "reader"), "{{stream}}"),)),
+        Panel("Oldest", "timeseries", 6, (Query("queue_backlog_seconds", _QUEUE, "{{stream}}"),)),
+        Panel("Full", "timeseries", 6, (Query("queue_full", _QUEUE, "{{stream}}"),)),
     ),
     "Checkpoints": (
         Panel(

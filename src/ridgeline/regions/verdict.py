@@ -15,6 +15,8 @@ from ridgeline.regions.view import RegionView
 
 _GOOD = {Verdict.KEEPING_UP, Verdict.PACED}
 _PLACES = ("publish", "commit", "emit")
+_SAID = {"FAILED", "STOPPED", "PAUSED"}
+_OVER = {"FAILED", "STOPPED"}
 _SHOWN = 4
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _LONGEST_REASON = 120
@@ -31,7 +33,7 @@ def sentence(
     """The verdict, who is to blame for it, and how old results are at each sink.
 
     For example `falling behind: queue prices waits for region slow (1,200 tuples, the oldest 4.1 s), where
-    store takes 0.98 s of a window; results are 0.31 s old at board, 5.2 s at store`.
+    store takes 980 ms of a window of 1.0 s; p99 of the age of results: 310 ms at board, 5.2 s at store`.
     """
     verdict = progress["application"]["verdict"]
     parts = [
@@ -47,7 +49,7 @@ def _ended(views: Sequence[RegionView], queues: Sequence[QueueAnswer], now: floa
     """The regions that have failed or are stopped, and how long their queues have room."""
     for view in views:
         state = state_of(view.region)
-        if state not in {"FAILED", "STOPPED", "PAUSED"}:
+        if state not in _SAID:
             continue
         text = f"region {view.name} is {state.lower()}"
         if state == "FAILED":
@@ -65,16 +67,16 @@ def _room(row: QueueAnswer, now: float) -> str:
     """The rows that a queue keeps for a region that does not run, and for how long there is room."""
     text = f"queue {row['stream']} keeps {row['backlogRecords']:,} tuples for it"
     if row["full"]:
-        return f"{text} and is full"
+        return f"{text} and is full: region {row['writerRegion']} is held back"
     return text if row["fullAt"] is None else f"{text} and has room for {span(row['fullAt'] - now)}"
 
 
 def _full(views: Sequence[RegionView], queues: Sequence[QueueAnswer]) -> Iterator[str]:
-    """The regions that wait since a queue is full."""
+    """The regions that wait since a queue is full whose reader runs."""
     for row in queues:
-        if row["full"]:
-            reader = next(view for view in views if view.name == row["readerRegion"])
-            state = state_of(reader.region)
+        reader = next(view for view in views if view.name == row["readerRegion"])
+        state = state_of(reader.region)
+        if row["full"] and state not in _SAID:
             how = "reads too slowly" if state == "RUNNING" else f"is {state.lower()}"
             yield (
                 f"region {row['writerRegion']} is held back: queue {row['stream']} is full, since region "
@@ -95,7 +97,7 @@ def _behind(views: Sequence[RegionView], queues: Sequence[QueueAnswer], now: flo
             f"({row['backlogRecords']:,} tuples, the oldest {span(row['backlogSeconds'])})"
         )
         text += _blamed(view)
-        if row["fullAt"] is not None and not row["full"]:
+        if row["fullAt"] is not None and not row["full"] and row["verdict"] == Verdict.FALLING_BEHIND:
             text += f", and is full in {span(row['fullAt'] - now)}"
         yield text
     for view in views:
@@ -128,17 +130,19 @@ def _old(views: Sequence[RegionView], ages: RecordAgesAnswer, path: CriticalPath
     """How old results are at each sink; without times of records how long they take."""
     found: list[str] = []
     for view in views:
+        if state_of(view.region) in _OVER:
+            continue
         titles = {node.title: node.name for node in view.watch.topology.operators}
         for name in sinks_of(view):
             rows = [row for row in ages["operators"] if titles.get(row["operator"]) == name]
             for place in _PLACES:
                 times = [row["p99Ms"] for row in rows if row["at"] == place and row["p99Ms"] is not None]
                 if times:
-                    found.append(f"{span(max(times) / 1000)} {'old ' if not found else ''}at {name}")
+                    found.append(f"{span(max(times) / 1000)} at {name}")
                     break
     if found:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        yield f"results are {', '.join(found[:_SHOWN])}{more}"
+        yield f"p99 of the age of results: {', '.join(found[:_SHOWN])}{more}"
     elif path["windowLatencyMs"] is not None and len(path.get("windows", ())) > 1:
         yield f"results take {span(path['windowLatencyMs'] / 1000)} to {path['path'][-1]['operator']}"
 

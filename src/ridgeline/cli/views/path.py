@@ -109,7 +109,8 @@ def average_path(path: CriticalPathAnswer, own_ms: Mapping[str, float], width: i
         piece = Text.assemble(("> " if number else "", "dim"), (title, "bold"))
         if title in own_ms:
             piece.append(f" {milliseconds(own_ms[title])}")
-        pieces.append(piece.append(f" ({path['share'].get(title, 0.0):.0%})", "dim"))
+        share = path["share"].get(title)
+        pieces.append(piece if share is None else piece.append(f" ({share:.0%})", "dim"))
     if not pieces:
         return Text()
     whole = Text.assemble(("= ", "dim"), (milliseconds(path["average"]["latencyMs"]), "bold"))

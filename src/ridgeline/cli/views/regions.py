@@ -9,11 +9,11 @@ from rich.table import Table
 from rich.text import Text
 
 from ridgeline.cli.tables import Columns, fitted
-from ridgeline.cli.units import UNKNOWN, count, duration, milliseconds, rate, soon
-from ridgeline.cli.views.backlog import size
+from ridgeline.cli.units import count, duration, milliseconds
 from ridgeline.cli.views.lists import STATES
-from ridgeline.cli.views.verdict import STYLES, sentence_line
-from ridgeline.measure.answers.regions import QueueAnswer, RegionAnswer, RegionsAnswer
+from ridgeline.cli.views.queues import queues_table
+from ridgeline.cli.views.verdict import sentence_line
+from ridgeline.measure.answers.regions import RegionAnswer, RegionsAnswer
 
 
 def regions_parts(answer: RegionsAnswer, width: int) -> list[RenderableType]:
@@ -39,30 +39,3 @@ def regions_table(regions: Sequence[RegionAnswer], width: int) -> Table:
         "operators": [Text(", ".join(one["operators"])) for one in regions],
     }
     return fitted(columns, width, ("width", "latency"), left=("region", "state", "operators"))
-
-
-def queues_table(queues: Sequence[QueueAnswer], width: int) -> Table:
-    """A row for each reader of a queue."""
-    columns: Columns = {
-        "queue": [Text(one["stream"], "bold") for one in queues],
-        "from": [Text(one["writerRegion"]) for one in queues],
-        "to": [Text(one["readerRegion"]) for one in queues],
-        "tuples": [Text(count(one["backlogRecords"])) for one in queues],
-        "bytes": [Text(size(one["backlogBytes"])) for one in queues],
-        "oldest": [Text(duration(one["backlogSeconds"])) for one in queues],
-        "written/s": [Text(rate(one["writtenPerSecond"])) for one in queues],
-        "read/s": [Text(rate(one["readPerSecond"])) for one in queues],
-        "room for": [_room(one) for one in queues],
-        "verdict": [Text(one["verdict"], STYLES.get(one["verdict"], "dim")) for one in queues],
-    }
-    return fitted(
-        columns, width, ("written/s", "read/s", "bytes", "from"), left=("queue", "from", "to", "verdict")
-    )
-
-
-def _room(queue: QueueAnswer) -> Text:
-    """How long there will be room at the present rate."""
-    if queue["full"]:
-        return Text("full", "bold red")
-    left = queue["fullInSeconds"]
-    return Text(UNKNOWN if left is None else soon(left))

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from ridgeline.cli.units import count, duration, plural, soon
 from ridgeline.cli.views.backlog import sources_table
+from ridgeline.cli.views.queues import queue_parts
 from ridgeline.cli.views.verdict import known_as, verdict_line
 from ridgeline.measure.answers.progress import OperatorProgressAnswer, ProgressAnswer
 
@@ -51,6 +52,7 @@ def progress_parts(progress: ProgressAnswer, width: int, at: float | None = None
     sources = sources_table(progress, width, at)
     if sources is not None:
         parts.append(sources)
+    parts += queue_parts(progress, width, at)
     running = running_lines(progress, after_seconds=0.0)
     idle = Text(
         "no window runs now"
