@@ -1,0 +1,131 @@
+"""Regions on Spark: each goes at its own pace, and each tuple comes once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from ridgeline import Application, InputOperator, InputPort, Operator, OperatorError, OutputPort, State
+from ridgeline.api.errors import RidgelineError
+from ridgeline.engine.driver.run.launch import slot_shares
+from ridgeline.plan import plan_application
+from ridgeline.service.event_log import read_event_log
+from ridgeline.testing import CollectorSink
+from support.waiting import PATIENCE_SECONDS
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+class Number(NamedTuple):
+    value: int
+
+
+class Numbers(InputOperator):
+    """Ten numbers a window, up to `most`; -1: without end."""
+
+    output = OutputPort(Number)
+    most: int = 100
+    next = State(0)
+
+    def emit_tuples(self) -> None:
+        if 0 <= self.most <= self.next:
+            self.finish()
+            return
+        for value in range(self.next, self.next + 10):
+            self.output.emit(Number(value))
+        self.next += 10
+
+
+class Gate(Operator):
+    """Lets nothing on until a file is there; fails as long as another one is."""
+
+    numbers = InputPort(Number)
+    passed = OutputPort(Number)
+    folder: str = ""
+
+    @numbers.process
+    def take(self, number: Number) -> None:
+        while self.folder and not Path(self.folder, "open").exists():
+            self.context.clock.wait(0.01)
+        if Path(self.folder, "broken").exists():
+            msg = "the gate is broken"
+            raise ValueError(msg)
+        self.passed.emit(number)
+
+
+def application(folder: Path, most: int = 100) -> Application:
+    app = Application("fan", window="10ms")
+    numbers = app.add_operator("numbers", Numbers(most=most))
+    fast = app.add_operator("fast", CollectorSink(Number))
+    gate = app.add_operator("gate", Gate(folder=str(folder)), recovery_attempts=1)
+    slow = app.add_operator("slow", CollectorSink(Number))
+    app.add_stream("numbers", numbers.output, fast.input, gate.numbers, decoupled={gate.numbers})
+    app.add_stream("passed", gate.passed, slow.input)
+    return app
+
+
+def test_a_slow_region_holds_no_other_up(spark_context, tmp_path, wait_until):
+    handle = application(tmp_path).start(
+        context=spark_context,
+        checkpoint=str(tmp_path / "checkpoint"),
+        event_log=str(tmp_path / "log.jsonl"),
+        quiet=True,
+    )
+    wait_until(lambda: len(handle.collected("fast")) == 100 or not handle.is_running, "all at the fast sink")
+    assert handle.collected("slow") == []
+    (tmp_path / "open").touch()
+    outcome = handle.wait(PATIENCE_SECONDS)
+    assert outcome.ended
+    for sink in ("fast", "slow"):
+        assert handle.collected(sink) == [Number(value) for value in range(100)]
+    for region in ("numbers", "gate"):
+        assert list(read_event_log(str(tmp_path / f"log-{region}.jsonl")))
+
+
+def test_a_stopped_application_continues_in_each_region(spark_context, tmp_path, wait_until):
+    (tmp_path / "open").touch()
+    app, checkpoint = application(tmp_path, most=-1), str(tmp_path / "checkpoint")
+    found: dict[str, list[int]] = {"fast": [], "slow": []}
+    for _ in range(3):
+        handle = app.start(context=spark_context, checkpoint=checkpoint, port=None, quiet=True)
+        wait_until(lambda: len(handle.collected("slow")) >= 50 or not handle.is_running, "some at the sink")  # noqa: B023
+        handle.stop(PATIENCE_SECONDS)
+        for sink, values in found.items():
+            values += [number.value for number in handle.collected(sink)]
+    for values in found.values():
+        assert values == list(range(len(values)))
+
+
+def test_windows_are_of_regions_that_read_no_queue(spark_context, tmp_path):
+    (tmp_path / "open").touch()
+    handle = application(tmp_path, most=-1).start(
+        context=spark_context, checkpoint=str(tmp_path / "checkpoint"), port=None, quiet=True, windows=3
+    )
+    assert not handle.wait(PATIENCE_SECONDS).ended
+    assert [number.value for number in handle.collected("fast")] == list(range(30))
+    assert [number.value for number in handle.collected("slow")] == list(range(30))
+
+
+def test_a_region_that_fails_ends_no_other(spark_context, tmp_path, wait_until, capsys):
+    (tmp_path / "open").touch()
+    (tmp_path / "broken").touch()
+    app, checkpoint = application(tmp_path), str(tmp_path / "checkpoint")
+    handle = app.start(context=spark_context, checkpoint=checkpoint, port=None)
+    with pytest.raises(OperatorError, match="the gate is broken"):
+        handle.wait(PATIENCE_SECONDS)
+    assert handle.collected("fast") == [Number(value) for value in range(100)]
+    assert handle.collected("slow") == []
+
+    (tmp_path / "broken").unlink()
+    handle = app.start(context=spark_context, checkpoint=checkpoint, port=None, quiet=True)
+    assert handle.wait(PATIENCE_SECONDS).ended
+    assert handle.collected("slow") == [Number(value) for value in range(100)]
+
+
+def test_more_regions_than_spark_has_cores_for(spark_context):
+    plan = plan_application(application(Path()))
+    with pytest.raises(RidgelineError, match="9 regions need 10 cores"):
+        slot_shares(spark_context, [plan] * 9)
+    assert slot_shares(spark_context, [plan, plan]) == [1, 1]
