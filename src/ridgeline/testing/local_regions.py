@@ -121,7 +121,7 @@ def run_regions(
 ) -> LocalRegionsRun:
     """Run all regions until their ends. `windows` are of those that read no queue; others read what comes.
 
-    Raises what a region does; then none goes on.
+    Raises what a region does; then all end.
     """
     with ExitStack() as stack:
         local = isinstance(storage, LocalStorage)
