@@ -20,6 +20,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import ValidationError
 from ridgeline.operators import Filter, QueueInput, QueueOutput
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.planner import plan_application
 from ridgeline.plan.region import QueueEdge, Region
 from ridgeline.plan.regional import QueueEnds, RegionPlans
 from ridgeline.plan.validation import find_faults, validate
@@ -60,7 +61,7 @@ def plans(app: Application) -> dict[str, Plan]:
     """The plan of each region."""
     whole = validate(app)
     made = RegionPlans(app, whole, QueueEnds(writer, reader))
-    return {region.name: made.plan(region, {}, {}) for region in whole.regions}
+    return {region.name: plan_application(made.application(region)) for region in whole.regions}
 
 
 def streams(plan: Plan) -> list[str]:
@@ -205,7 +206,7 @@ def test_options_of_operators_go_to_their_region() -> None:
     attributes = {"keep.partitions": "2", "source.memory_mb": "64", "window": "3s"}
     whole = validate(app, {}, attributes)
     made = RegionPlans(app, whole, QueueEnds(writer, reader))
-    first, second = (made.plan(region, {}, attributes) for region in whole.regions)
+    first, second = (plan_application(made.application(one), {}, attributes) for one in whole.regions)
     assert second.logical.operator("keep").attributes["partitions"] == 2
     assert first.logical.operator("source").attributes["memory_mb"] == 64
     assert (first.logical.window_seconds, second.logical.window_seconds) == (3.0, 3.0)
