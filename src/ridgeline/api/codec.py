@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 import struct
+import uuid
 import zlib
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
@@ -17,6 +19,7 @@ import pyarrow.compute as pc
 from typing_extensions import Buffer
 
 from ridgeline.api.columns.nan import NAN
+from ridgeline.api.columns.plain_values import plain_key
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import RidgelineError, described, shorten
@@ -61,7 +64,7 @@ def _decimal_bits(value: Decimal) -> int:
     )
 
 
-def stable_hash(value: Any) -> int:  # noqa: PLR0911  one return per kind of value
+def stable_hash(value: Any) -> int:  # noqa: C901, PLR0911  one return per kind of value
     """A 64-bit hash of a key that never depends on process, machine or PYTHONHASHSEED.
 
     Equal numbers have equal hashes: 1, 1.0, True, `Decimal("1.00")`. All NaN have one hash. `hash_columns`
@@ -77,6 +80,8 @@ def stable_hash(value: Any) -> int:  # noqa: PLR0911  one return per kind of val
     """
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, (enum.Enum, uuid.UUID)):
+        value = plain_key(value)
     if value is None:
         return 0
     if isinstance(value, (bool, int)):

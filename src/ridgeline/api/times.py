@@ -175,7 +175,7 @@ def row_times(schema: Schema, rows: Sequence[Any], name: str) -> Microseconds:
     if schema.pickled:
         found = [getattr(row, name, None) for row in rows]
         return to_times([value if isinstance(value, datetime) else None for value in found])
-    get: Any = itemgetter(name) if isinstance(schema.type, pa.Schema) else attrgetter(name)
+    get: Any = itemgetter(name) if schema.of_dicts else attrgetter(name)
     return column_times(pa.array(map(get, rows), schema.arrow.field(name).type, size=len(rows)))
 
 

@@ -225,7 +225,10 @@ def test_object_takes_any_value():
     assert schema.describe() == schema.name == "object"
 
 
-GIVE_ANOTHER = "give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
+GIVE_ANOTHER = (
+    "give a NamedTuple, a dataclass, an attrs class, a pydantic model, a TypedDict, "
+    "a `pyarrow.Schema` or `object`"
+)
 
 
 @pytest.mark.parametrize(

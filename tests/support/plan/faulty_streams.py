@@ -324,10 +324,12 @@ class Unreadable(Operator):
 
 @faulty(
     "`unreadable.number`: <class 'int'> cannot be a schema; "
-    "give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`",
+    "give a NamedTuple, a dataclass, an attrs class, a pydantic model, a TypedDict, "
+    "a `pyarrow.Schema` or `object`",
     (
         "`unreadable.fields`: {'account': <class 'int'>} cannot be a schema; "
-        "give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
+        "give a NamedTuple, a dataclass, an attrs class, a pydantic model, a TypedDict, "
+        "a `pyarrow.Schema` or `object`"
     ),
     (
         "`unreadable.misspelt`: the types of `Misspelt` cannot be resolved: name 'Payments' is not defined; "

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from itertools import chain
 from typing import Any
 
-from ridgeline.api.columns.struct_types import is_named_tuple, struct_fields
+from ridgeline.api.columns.struct_types import is_named_tuple, is_pydantic, struct_fields
 
 _HEAP_TYPE = 1 << 9
 """The flag of classes that Python code made (`Py_TPFLAGS_HEAPTYPE`)."""
@@ -22,6 +22,8 @@ def restorer(kind: Any) -> Callable[[Sequence[Any]], Any]:
     """The function that makes a NamedTuple or dataclass of the values of its fields, in their order."""
     if is_named_tuple(kind):
         return functools.partial(tuple.__new__, kind)
+    if is_pydantic(kind):
+        return functools.partial(_model, kind, list(struct_fields(kind)))
     if is_plain(kind):
         return lambda values: kind(*values)
     new = next(base for base in kind.__mro__ if not base.__flags__ & _HEAP_TYPE).__new__
@@ -35,8 +37,21 @@ def restorer(kind: Any) -> Callable[[Sequence[Any]], Any]:
     return restore
 
 
+def _model(kind: Any, names: Sequence[str], values: Sequence[Any]) -> object:
+    """A pydantic model with these values, which no validator has seen."""
+    made = kind.__new__(kind)
+    private = {name: one.get_default() for name, one in kind.__private_attributes__.items()}
+    object.__setattr__(made, "__dict__", dict(zip(names, values, strict=True)))
+    object.__setattr__(made, "__pydantic_fields_set__", set(names))
+    object.__setattr__(made, "__pydantic_extra__", None)
+    object.__setattr__(made, "__pydantic_private__", private or None)
+    return made
+
+
 def is_plain(kind: Any) -> bool:
     """True for a dataclass whose constructor sets its fields, in their order, and does nothing else."""
+    if is_pydantic(kind):
+        return False
     own, plain = getattr(kind.__init__, "__code__", None), _twin(kind).__init__.__code__
     return kind.__new__ is object.__new__ and all(
         getattr(own, part, None) == getattr(plain, part)

@@ -1,4 +1,4 @@
-"""Schemas of ports: a NamedTuple, a dataclass, a `pyarrow.Schema`, or `object`."""
+"""Schemas of ports: a class with fields, a TypedDict, a `pyarrow.Schema`, or `object`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from ridgeline.api.columns.changing_values import is_checked, refuse_changing
 from ridgeline.api.columns.column import Column
 from ridgeline.api.columns.nulls import is_optional
 from ridgeline.api.columns.restoring import is_plain, restorer
-from ridgeline.api.columns.struct_types import TIMESTAMP, is_named_tuple, is_struct, struct_fields, to_arrow
+from ridgeline.api.columns.struct_types import (
+    TIMESTAMP,
+    is_named_tuple,
+    is_record,
+    is_struct,
+    struct_fields,
+    to_arrow,
+)
 from ridgeline.api.columns.value_arrays import field_getter, refuse_further
 from ridgeline.api.errors import SchemaError, described, shorten
 from ridgeline.api.support.pickling import PICKLES_WITHIN, dumps, loads
@@ -30,8 +37,9 @@ _MISFITS = (pa.ArrowException, TypeError, ValueError, AttributeError, KeyError, 
 class Schema:
     """The type of a stream's tuples, with their conversion to Arrow batches and back.
 
-    `type` is what the author gave, `arrow` its Arrow schema. Tuples of a `pyarrow.Schema` port are plain
-    dictionaries. Raises SchemaError for a type that cannot be a schema.
+    `type` is what the author gave, `arrow` its Arrow schema. It is a NamedTuple, a dataclass, an attrs class,
+    a pydantic model, a TypedDict, a `pyarrow.Schema` or one of polars. `of_dicts`: tuples are dictionaries,
+    as of the last three. Raises SchemaError for a type that cannot be a schema.
 
     Example:
         >>> from typing import NamedTuple
@@ -50,8 +58,11 @@ class Schema:
     """
 
     def __init__(self, declared: Any) -> None:
+        if hasattr(declared, "to_python") and hasattr(declared, "dtypes"):
+            declared = _of_polars(declared)
         self.type = declared
         self.pickled = declared is object
+        self.of_dicts = is_record(declared)
         if self.pickled:
             self.arrow = PICKLED
         elif isinstance(declared, pa.Schema):
@@ -80,11 +91,7 @@ class Schema:
     @property
     def name(self) -> str:
         """The name of the declared type (`Payment`), `pyarrow.Schema` or `object`."""
-        return (
-            "pyarrow.Schema"
-            if isinstance(self.type, pa.Schema)
-            else str(getattr(self.type, "__name__", self.type))
-        )
+        return "pyarrow.Schema" if self.of_dicts else str(getattr(self.type, "__name__", self.type))
 
     def describe(self) -> str:
         """The name with its columns: `Balance(account: int64, cents: int64)`."""
@@ -179,12 +186,12 @@ class Schema:
         if self.pickled:
             return [loads(value) for value in batch.column(0).to_pylist()]
         if not batch.num_columns:
-            make = dict if isinstance(self.type, pa.Schema) else restorer(self.type)
+            make = dict if self.of_dicts else restorer(self.type)
             return [make(()) for _ in range(batch.num_rows)]
         columns = [
             self._read(column, array) for column, array in zip(self.columns, batch.columns, strict=True)
         ]
-        if isinstance(self.type, pa.Schema):
+        if self.of_dicts:
             return [dict(zip(self.arrow.names, values, strict=True)) for values in zip(*columns, strict=True)]
         if is_named_tuple(self.type):
             return list(map(tuple.__new__, repeat(self.type), zip(*columns, strict=True)))
@@ -255,7 +262,7 @@ class Schema:
     @cached_property
     def _restorable(self) -> bool:
         """True if tuples may be passed on as they are."""
-        return not isinstance(self.type, pa.Schema)  # a dictionary can be changed by each consumer
+        return not self.of_dicts  # a dictionary can be changed by each consumer
 
     @cached_property
     def columns(self) -> list[Column]:
@@ -274,14 +281,14 @@ class Schema:
         """For each column, the function that reads its value in a tuple."""
         if is_named_tuple(self.type):
             return list(map(itemgetter, range(len(self.arrow))))
-        return list(map(itemgetter if isinstance(self.type, pa.Schema) else attrgetter, self.arrow.names))
+        return list(map(itemgetter if self.of_dicts else attrgetter, self.arrow.names))
 
     def _values(self, rows: Sequence[Any], kinds: set[type]) -> list[list[object]]:
         """Split tuples into columns; `kinds`: the types of the tuples.
 
         Raises ValueError, TypeError or AttributeError for a row that is no tuple of this schema.
         """
-        if isinstance(self.type, pa.Schema):
+        if self.of_dicts:
             names = set(self.arrow.names)
             for row in rows:
                 if row.keys() != names:
@@ -326,11 +333,37 @@ class Schema:
                         what = f"`{column.name}` must be {column.type}; got {shorten(values[0])} ({cause})"
                         return SchemaError(f"{shorten(row)} does not fit {self.describe()}: {what}")
             except (TypeError, ValueError, AttributeError, KeyError) as cause:
-                wanted = "dictionary of its columns" if isinstance(self.type, pa.Schema) else f"`{self.name}`"
+                wanted = "dictionary of its columns" if self.of_dicts else f"`{self.name}`"
                 return SchemaError(
                     f"{shorten(row)} does not fit {self.describe()}; emit a {wanted} ({cause})"
                 )
         return SchemaError(f"tuples do not fit {self.describe()}: {error}")
+
+
+def _of_polars(declared: Any) -> pa.Schema:
+    """The Arrow schema of one of polars, with plain texts and bytes. Raises SchemaError."""
+    try:
+        found = pa.schema(declared.to_frame().to_arrow().schema)
+    except Exception as error:
+        msg = f"{shorten(declared)} cannot be a schema: {error}; give a `pyarrow.Schema`"
+        raise SchemaError(msg) from error
+    return pa.schema([field.with_type(_plain_offsets(field.type)).remove_metadata() for field in found])
+
+
+def _plain_offsets(kind: pa.DataType) -> pa.DataType:
+    """A type without the large offsets of polars, at every depth."""
+    types = pa.types
+    if types.is_large_string(kind):
+        return pa.string()
+    if types.is_large_binary(kind):
+        return pa.binary()
+    if types.is_large_list(kind):
+        return pa.list_(_plain_offsets(kind.value_type))
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_plain_offsets(field.type)) for field in kind])
+    if types.is_dictionary(kind):
+        return pa.dictionary(pa.int32(), _plain_offsets(kind.value_type))
+    return kind
 
 
 def _pickled(row: object) -> bytes:

@@ -1,4 +1,4 @@
-"""Struct types: NamedTuples and dataclasses, their fields, and the fields' Arrow types."""
+"""Struct types: classes with fields, their fields, and the fields' Arrow types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
+import typing_extensions
 
+from ridgeline.api.columns.plain_values import plain_type
 from ridgeline.api.errors import SchemaError, shorten
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -39,17 +41,43 @@ def is_named_tuple(kind: object) -> bool:
 
 
 def is_struct(kind: object) -> bool:
-    """True for a NamedTuple or dataclass class."""
-    return is_named_tuple(kind) or (isinstance(kind, type) and dataclasses.is_dataclass(kind))
+    """True for a NamedTuple, dataclass, attrs class or pydantic model."""
+    return is_named_tuple(kind) or (isinstance(kind, type) and _field_names(kind) is not None)
+
+
+def is_pydantic(kind: object) -> bool:
+    """True for a pydantic model."""
+    return isinstance(kind, type) and hasattr(kind, "__pydantic_fields__") and hasattr(kind, "model_fields")
+
+
+def is_record(kind: object) -> bool:
+    """True for a type whose tuples are dictionaries: a `pyarrow.Schema` or a TypedDict."""
+    return isinstance(kind, pa.Schema) or typing_extensions.is_typeddict(kind)
+
+
+def _field_names(kind: Any) -> list[str] | None:
+    """The names of the fields of a class; None if it is none that has fields."""
+    if is_named_tuple(kind):
+        return list(kind._fields)
+    if dataclasses.is_dataclass(kind):
+        return [field.name for field in dataclasses.fields(kind)]
+    if is_pydantic(kind):
+        return list(kind.model_fields)
+    if hasattr(kind, "__attrs_attrs__"):
+        return [field.name for field in kind.__attrs_attrs__]
+    return None
 
 
 def struct_fields(kind: Any) -> Mapping[str, object]:
-    """Names and types of a NamedTuple's or dataclass's fields, also of those that its constructor lacks.
+    """Names and types of the fields of a class, also of those that its constructor lacks.
 
-    Raises SchemaError for anything else, or a field without a type.
+    Raises SchemaError for a class without fields, or a field without a type.
     """
-    if not is_struct(kind):
-        remedy = "give a NamedTuple, a dataclass, a `pyarrow.Schema` or `object`"
+    if not is_struct(kind) and not typing_extensions.is_typeddict(kind):
+        remedy = (
+            "give a NamedTuple, a dataclass, an attrs class, a pydantic model, a TypedDict, "
+            "a `pyarrow.Schema` or `object`"
+        )
         msg = f"{shorten(kind)} cannot be a schema; {remedy}"
         raise SchemaError(msg)
     return _struct_fields(kind)
@@ -57,17 +85,26 @@ def struct_fields(kind: Any) -> Mapping[str, object]:
 
 @lru_cache(maxsize=1024)
 def _struct_fields(kind: Any) -> Mapping[str, object]:
-    """`struct_fields` of a NamedTuple or dataclass. Raises SchemaError for a field without a type."""
-    names = kind._fields if is_named_tuple(kind) else [field.name for field in dataclasses.fields(kind)]
+    """`struct_fields` of a class with fields. Raises SchemaError for a field without a type."""
+    names = _field_names(kind)
     try:
-        hints = typing.get_type_hints(kind)
+        hints = typing_extensions.get_type_hints(kind)
     except NameError as error:
         msg = f"the types of `{kind.__name__}` cannot be resolved: {error}; define them at module level"
         raise SchemaError(msg) from error
+    names = list(hints) if names is None else names
     missing = [name for name in names if name not in hints]
     if missing:
         msg = (
             f"field `{missing[0]}` of `{kind.__name__}` has no type; use `typing.NamedTuple` with annotations"
+        )
+        raise SchemaError(msg)
+    optional: frozenset[str] = getattr(kind, "__optional_keys__", frozenset())
+    if optional:
+        name = min(optional)
+        remedy = f"write `{name}: ... | None`, and give it always"
+        msg = (
+            f"field `{name}` of `{kind.__name__}` may be missing, and a column has a value or null; {remedy}"
         )
         raise SchemaError(msg)
     _settle_annotations(kind, hints)
@@ -90,8 +127,10 @@ def without_none(kind: Any) -> object:
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         rest = [part for part in typing.get_args(kind) if part is not type(None)]
         if len(rest) == 1:
-            return rest[0]
-    return kind
+            return without_none(rest[0])
+    if typing.get_origin(kind) is typing.Literal and None in typing.get_args(kind):
+        return typing.Literal[tuple(one for one in typing.get_args(kind) if one is not None)]
+    return kind.__supertype__ if isinstance(kind, typing.NewType) else kind
 
 
 def to_arrow(kind: Any, where: str, within: tuple[object, ...] = ()) -> pa.DataType:
@@ -104,6 +143,13 @@ def to_arrow(kind: Any, where: str, within: tuple[object, ...] = ()) -> pa.DataT
         return kind
     if kind in _SCALARS:
         return _SCALARS[kind]
+    try:
+        plain = plain_type(kind)
+    except ValueError as error:
+        msg = f"`{where}`: {error}"
+        raise SchemaError(msg) from None
+    if plain is not None:
+        return plain
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is list and arguments:
         return pa.list_(to_arrow(arguments[0], where, within))
@@ -113,7 +159,7 @@ def to_arrow(kind: Any, where: str, within: tuple[object, ...] = ()) -> pa.DataT
         what = f"has type `{kind.__name__}`, which contains itself, so it has no column type"
         msg = f"`{where}` {what}; use a port of `object`"
         raise SchemaError(msg)
-    if is_struct(kind):
+    if is_struct(kind) or typing_extensions.is_typeddict(kind):
         inside = (*within, kind)
         return pa.struct(
             [
@@ -124,6 +170,6 @@ def to_arrow(kind: Any, where: str, within: tuple[object, ...] = ()) -> pa.DataT
     known = ", ".join(scalar.__name__ for scalar in _SCALARS)
     msg = (
         f"`{where}` has type {shorten(kind)}, which has no column type; "
-        f"use one of {known}, list[...], dict[..., ...], a NamedTuple or a dataclass"
+        f"use one of {known}, an enum, UUID or Literal, list[...], dict[..., ...], or a class with fields"
     )
     raise SchemaError(msg)

@@ -7,7 +7,6 @@ converted by Arrow at once; others one by one, each compared with what it became
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
@@ -30,7 +29,7 @@ from ridgeline.api.columns.casting import (
 )
 from ridgeline.api.columns.changing_values import double_key
 from ridgeline.api.columns.restoring import further_attributes
-from ridgeline.api.columns.struct_types import is_named_tuple, struct_fields
+from ridgeline.api.columns.struct_types import is_named_tuple, is_struct, struct_fields
 
 Make = Callable[[Sequence[Any]], pa.Array]
 """Makes an array of values. Raises TypeError, ValueError, OverflowError, or what Arrow raises."""
@@ -355,7 +354,7 @@ def _structs(kind: Any) -> Make:
             if found is not _NONE and not issubclass(found, dict)
         }
         for found in getters:
-            if dataclasses.is_dataclass(found):
+            if not is_named_tuple(found):
                 refuse_further(found, [value for value in values if type(value) is found], names)
         rows: list[Sequence[object]] = []
         for value in values:
@@ -385,7 +384,7 @@ def field_getter(found: Any, names: Sequence[str], kind: object) -> Callable[[An
         own = list(found._fields)
         if own == list(names):
             return tuple
-    elif isinstance(found, type) and dataclasses.is_dataclass(found):
+    elif is_struct(found):
         own = list(struct_fields(found))
     else:
         msg = f"a {found.__name__} is no {kind}"

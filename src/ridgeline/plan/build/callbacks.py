@@ -236,7 +236,7 @@ def _annotation_faults(
             remedy = "annotate it so, or decorate it with `process` to get one tuple at a time"
             yield CallbackFault(port, f"{what}`process_batch` gives a `pyarrow.RecordBatch`", remedy)
     elif schema is not None and not _takes(operator, port, schema, annotated):
-        gives = "dictionaries of its columns" if isinstance(schema.type, pa.Schema) else f"`{schema.name}`"
+        gives = "dictionaries of its columns" if schema.of_dicts else f"`{schema.name}`"
         remedy = "declare the port with this type, or annotate the parameter as what comes"
         if annotated is pa.RecordBatch:
             remedy = "decorate it with `process_batch` to get batches"
@@ -270,7 +270,7 @@ def _takes(operator: Operator, port: str, schema: Schema, annotated: type) -> bo
     """True if tuples of a schema may fit a parameter's annotation."""
     if schema.pickled:
         return True
-    if _is_kind(dict if isinstance(schema.type, pa.Schema) else schema.type, annotated):
+    if _is_kind(dict if schema.of_dicts else schema.type, annotated):
         return True
     if operator_type(type(operator)).inputs[port].declared is Any and is_struct(annotated):
         try:
