@@ -69,7 +69,7 @@ VALUES = {
     "min_rank": agg.rank("size", method="min", descending=True),
     "histogram": agg.histogram("price", [-2, 0, 1.5, 4]),
     "joined": agg.reduce("venue", joined),
-    "longest": agg.reduce("venue", longest, 0),
+    "longest": agg.reduce("venue", longest, 0, merge=max),
 }
 
 
@@ -458,6 +458,13 @@ def test_a_function_takes_what_sessions_that_join_have() -> None:
     }
     rows = run_local(application(items, session("15s"), 30, 1, values)).collected("sink")
     assert [(row["all"], row["text"]) for row in rows] == [(3, "acb"), (1, "d")]
+
+
+def test_sessions_need_to_know_how_results_of_a_function_join() -> None:
+    values = {"longest": agg.reduce("venue", longest, 0)}
+    with pytest.raises(ValidationError, match="needs `merge=` of `reduce`"):
+        run_local(application([], session("15s"), 30, 1, values))
+    assert run_local(application([], tumbling("15s"), 30, 1, values)).collected("sink") == []
 
 
 @pytest.mark.parametrize(

@@ -173,9 +173,18 @@ class Windowed(Operator):
         declared = type(self).input.key or ()
         if declared != (self.key if isinstance(self.key, str) else tuple(self.key)):
             faults.append(("key", self.key, "cannot be changed from outside; give it in the application"))
-        for name in self._keys:
-            if name in self.values:
-                faults.append(("values", name, "must not have the name of a key's column"))
+        return [*faults, *self._value_faults()]
+
+    def _value_faults(self) -> list[tuple[str, object, str]]:
+        """The faults of `values`, for `property_faults`."""
+        rule = "must not have the name of a key's column"
+        faults: list[tuple[str, object, str]] = [
+            ("values", name, rule) for name in self._keys if name in self.values
+        ]
+        if isinstance(self.windows, Session):
+            for name, one in self.values.items():
+                if one.kind == "reduce" and one.option("initial") is not None and one.option("merge") is None:
+                    faults.append(("values", name, "needs `merge=` of `reduce`: two sessions may become one"))
         if self.timestamp is not None and self.timestamp not in self.values:
             faults.append(("timestamp", self.timestamp, "must be one of `values`"))
         return faults

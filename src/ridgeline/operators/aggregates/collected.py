@@ -175,7 +175,8 @@ def reduce(
 
     It begins with `initial`, whose type the results have; by default with the first value. Values come in
     the order in which their batches come, those of a batch in the order of their times. `so_far` must not be
-    changed in place. `merge`: makes one result of those of two sessions that become one; default: `function`.
+    changed in place. `merge`: makes one result of those of two sessions that become one. Session windows need
+    it where `initial` is given; else the default is `function`.
     """
     if not callable(function):
         msg = f"`reduce` takes a function of what it returned so far and a value; got {function!r}"
