@@ -17,6 +17,7 @@ from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
 from ridgeline.cli.configuration import ConfiguredCommand, configuration, load_configured
 from ridgeline.cli.errors import CommandError, reporting_errors
 from ridgeline.cli.grouping import command
+from ridgeline.cli.library import describe_operator, list_library
 from ridgeline.cli.output import finish, write
 from ridgeline.cli.packages import get_package_info, list_applications
 from ridgeline.cli.remote import (
@@ -388,6 +389,7 @@ _LOOK = "See what a running application is made of, and what would help it"
 _STEER = "Pause and end a running application"
 _DATA = "Look at the data of a running application"
 _AFTER = "See what a run has left"
+_LIBRARY = "The library of operators"
 _PACKAGES = "Packages and attributes"
 
 _add(
@@ -423,6 +425,7 @@ _add(_STEER, regions.stop_region, regions.start_region)
 _add(_DATA, querying.query, recording.start_recording, recording.stop_recording)
 _add(_DATA, recording.list_recordings, recording.show_recording)
 _add(_AFTER, replay, checkpoints)
+_add(_LIBRARY, list_library, describe_operator)
 _add(_PACKAGES, list_applications, get_package_info, list_attributes)
 
 

@@ -1,0 +1,177 @@
+"""The commands that say what is in the library of operators."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import textwrap
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from pydantic.fields import FieldInfo
+
+from ridgeline.cli.errors import CommandError
+from ridgeline.cli.output import write
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+class Entry(NamedTuple):
+    """An operator or a function of the library: its name, its kind, and its documentation."""
+
+    name: str
+    kind: str
+    thing: Any
+
+    @property
+    def doc(self) -> str:
+        """The docstring, without its example."""
+        return (inspect.getdoc(self.thing) or "").partition("\n\nExample:\n")[0]
+
+    @property
+    def summary(self) -> str:
+        """The first sentence."""
+        first = " ".join(self.doc.partition("\n\n")[0].split())
+        return first.partition(". ")[0].rstrip(".")
+
+    def matches(self, words: list[str]) -> bool:
+        """Whether all words are in the name or the documentation."""
+        text = f"{self.name} {self.doc}".lower()
+        return all(word in text for word in words)
+
+
+def entries() -> Iterator[Entry]:
+    """The operators, the kinds of windows and the aggregates, in this order."""
+    import ridgeline.operators
+    from ridgeline.api import Module, Operator, Unifier
+    from ridgeline.operators import aggregate
+
+    functions = []
+    for name in ridgeline.operators.__all__:
+        thing = getattr(ridgeline.operators, name)
+        if inspect.isclass(thing):
+            if issubclass(thing, (Operator, Module)) and not issubclass(thing, Unifier):
+                yield Entry(name, "operator", thing)
+        elif inspect.isfunction(thing):
+            functions.append(Entry(name, "function", thing))
+    yield from functions
+    for name in aggregate.__all__:
+        if name[0].islower():
+            yield Entry(f"aggregate.{name}", "aggregate", getattr(aggregate, name))
+
+
+def list_library(
+    search: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[SEARCH]...", help="Words that all must be there.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the operators of the library, its windows and aggregates; with words those that say them.
+
+    Those that have the words in their names come first.
+
+    Example: `ridgeline list-library window`
+
+    Exit codes: 0 done, also if nothing is found.
+    """
+    words = [word.lower() for word in search or ()]
+    found = [one for one in entries() if one.matches(words)]
+    found.sort(key=lambda one: not all(word in one.name.lower() for word in words))
+    if as_json:
+        shown = [{"name": one.name, "kind": one.kind, "summary": one.summary} for one in found]
+        write(json.dumps(shown, indent=2))
+        return
+    width = max((len(one.name) for one in found), default=0)
+    for one in found:
+        write(f"{one.name:{width}}  {one.summary}")
+    if not found:
+        write(f"nothing in the library says {' '.join(words)}")
+
+
+def describe_operator(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="As `list-library` has it.", show_default=False)
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Describe an operator of the library: what it does, its ports and properties, and an example.
+
+    So with a function for windows, and with an aggregate.
+
+    Example: `ridgeline describe-operator Windowed`
+
+    Exit codes: 0 done, 2 there is no such operator.
+    """
+    from ridgeline.api.errors import did_you_mean
+
+    known = {one.name.lower(): one for one in entries()}
+    one = known.get(name.lower()) or known.get(f"aggregate.{name.lower()}")
+    if one is None:
+        hint = did_you_mean(name, [entry.name for entry in known.values()])
+        msg = f"there is no `{name}` in the library; {hint}"
+        raise CommandError(msg)
+    described = _described(one)
+    write(json.dumps(described, indent=2) if as_json else _text(described))
+
+
+def _described(one: Entry) -> dict[str, Any]:
+    """All that is known of an entry, as plain data."""
+    from ridgeline.api.columns.schema import Schema
+    from ridgeline.api.operator import operator_type
+
+    example = (inspect.getdoc(one.thing) or "").partition("\n\nExample:\n")[2]
+    found: dict[str, Any] = {
+        "name": one.name,
+        "import": f"from ridgeline.operators import {one.name.partition('.')[0]}",
+        "description": one.doc,
+    }
+    if one.kind == "operator":
+        declared = operator_type(one.thing)
+        ports = {"inputs": declared.inputs, "outputs": declared.outputs}
+        for what, given in ports.items():
+            found[what] = {
+                port: None if declaration.declared is Any else Schema(declaration.declared).describe()
+                for port, declaration in given.items()
+            }
+        found["properties"] = {
+            name: _default(default) for name, default in declared.properties.items() if name != "context"
+        }
+    else:
+        signature = inspect.signature(one.thing)
+        shown = str(signature.replace(return_annotation=inspect.Signature.empty))
+        found["call"] = one.name + re.sub(r": '([^']*)'", r": \1", shown)
+    return {**found, "example": textwrap.dedent(example).strip()}
+
+
+def _default(default: Any) -> str | None:
+    """The text of a default; None of a property that must be given."""
+    from ridgeline.api.operator import REQUIRED
+
+    if isinstance(default, FieldInfo):
+        default = REQUIRED if default.is_required() else default.get_default(call_default_factory=True)
+    return None if default is REQUIRED else repr(default)
+
+
+def _text(described: dict[str, Any]) -> str:
+    """A description as the terminal shows it."""
+    lines = [described["name"], "", described["description"], "", described["import"]]
+    if "call" in described:
+        lines += ["", described["call"]]
+    for what in ("inputs", "outputs"):
+        if described.get(what):
+            lines += ["", f"{what}:"]
+            lines += [
+                f"  {port}{f': {schema}' if schema else ''}" for port, schema in described[what].items()
+            ]
+    if described.get("properties"):
+        lines += ["", "properties:"]
+        lines += [
+            f"  {name}: {'required' if default is None else f'default {default}'}"
+            for name, default in described["properties"].items()
+        ]
+    if described["example"]:
+        lines += ["", "example:", *textwrap.indent(described["example"], "  ").splitlines()]
+    return "\n".join(lines)
