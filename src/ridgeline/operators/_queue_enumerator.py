@@ -16,7 +16,7 @@ from ridgeline.api.times import Mark
 from ridgeline.operators._queue_files import Entry, LogReader, LostError, check_format
 from ridgeline.operators._queue_objects import ReadAhead, folder_of
 from ridgeline.operators._queue_publisher import listen
-from ridgeline.operators._window_output import safe_name
+from ridgeline.operators._window_output import safe_name, write_failure
 
 _log = logging.getLogger(__name__)
 _REGISTER_LOOKS = 20
@@ -84,10 +84,19 @@ class QueueEnumerator(Enumerator):
         self._committed = first
         self._forget_former_name(offset)
         self._mention_other_runs()
-        self._register()
+        self._register_first()
         self._end_listening = listen(self._settings.path, self._on_append)
         self._thread = threading.Thread(target=self._watch, name="ridgeline-queue", daemon=True)
         self._thread.start()
+
+    def _register_first(self) -> None:
+        """Register. Raises RidgelineError if that is not possible, and was not done before."""
+        try:
+            self._register()
+        except OSError as error:
+            if self._name not in self._folder.readers_known():
+                raise write_failure(self._context.operator, self._settings.path, error) from error
+            _log.warning("queue `%s`: %s", self._settings.path, error)  # an older position is there
 
     def _begin_at(self, first: int) -> None:
         """Read from this entry on."""

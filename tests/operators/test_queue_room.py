@@ -1,0 +1,96 @@
+"""A durable queue without room: a full disk, files that may not grow, readers that are gone for an hour."""
+
+import resource
+import signal
+import threading
+from contextlib import contextmanager
+from random import Random
+
+import pytest
+
+from ridgeline import RidgelineError
+from ridgeline.engine.files.storage import MemoryStorage
+from ridgeline.testing import SteppingClock, run_local
+from support.crash.disks import full, small_disk
+from support.operators.queues import orders, read_all, reader, writer
+
+
+@contextmanager
+def files_of(size):
+    """No file of this process may get larger."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limit[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+        signal.signal(signal.SIGXFSZ, ignored)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_files_that_may_not_grow_end_the_run_and_lose_nothing(tmp_path, seed):
+    random = Random(seed)
+    rows, path, checkpoint = orders(40, a_window=20), tmp_path / "queue", MemoryStorage()
+    texts = []
+    for windows in range(1, 20):
+        with files_of(random.randrange(20, 3000)):
+            try:
+                run_local(writer(path, rows, random.choice([1, 2])), checkpoint=checkpoint, windows=3)
+            except RidgelineError as error:
+                texts.append(str(error))
+        if windows % 3 == 0:
+            run_local(writer(path, rows, random.choice([1, 2])), checkpoint=checkpoint, windows=2)
+    run_local(writer(path, rows), checkpoint=checkpoint)
+
+    assert texts
+    assert all("File too large" in text and "nothing that was committed is lost" in text for text in texts)
+    assert sorted(read_all(path, tmp_path / "reader", 2)) == sorted(rows)
+
+
+def test_a_full_disk_ends_the_run_which_goes_on_once_there_is_room(tmp_path):
+    rows, checkpoint = orders(40), MemoryStorage()
+    with small_disk(tmp_path / "disk", 1) as disk:
+        path = disk / "queue"
+        run_local(writer(path, rows, 2), checkpoint=checkpoint, windows=3)
+        first = run_local(reader(path), checkpoint=tmp_path / "reader", windows=1).collected("sink")
+        for _ in range(2):
+            with full(disk), pytest.raises(RidgelineError, match=r"cannot write to .*: no space is left on"):
+                run_local(writer(path, rows, 2), checkpoint=checkpoint)
+            run_local(writer(path, rows, 2), checkpoint=checkpoint, windows=3)
+        with full(disk):  # a reader needs no room but for its registration
+            second = run_local(reader(path), checkpoint=tmp_path / "reader", windows=2).collected("sink")
+        run_local(writer(path, rows, 2), checkpoint=checkpoint)
+        last = read_all(path, tmp_path / "reader", 2)
+
+    assert sorted(first + second + last) == sorted(rows)
+
+
+def bytes_in(path):
+    return sum(file.stat().st_size for file in (path / "segments").iterdir())
+
+
+@pytest.mark.parametrize("keep", ["30m", "2h"])
+def test_a_reader_that_is_gone_for_an_hour(tmp_path, caplog, keep):
+    rows, path, clock = orders(60), tmp_path / "queue", SteppingClock()
+    app = writer(path, rows, keep=keep)
+    run_local(app, checkpoint=tmp_path / "writer", windows=3, clock=clock)
+    found = run_local(reader(path), checkpoint=tmp_path / "reader", windows=1, clock=clock).collected("sink")
+    run_local(app, checkpoint=tmp_path / "writer", windows=3, clock=clock)
+    clock.advance(3600)
+    before = bytes_in(path)
+    waits = threading.Thread(target=lambda: run_local(app, checkpoint=tmp_path / "writer", clock=clock))
+    waits.start()
+    while keep == "30m" and "no window begins" not in caplog.text:
+        waits.join(0.01)
+    if keep == "30m":
+        assert bytes_in(path) == before
+    else:
+        waits.join(60)
+    found += read_all(path, tmp_path / "reader")
+    waits.join(60)
+
+    assert not waits.is_alive()
+    assert sorted(found) == sorted(rows)
+    assert ("is full: reader `board.queue-" in caplog.text) is (keep == "30m")
+    assert ("entries before it, 36" in caplog.text) is (keep == "30m")
