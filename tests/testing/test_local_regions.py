@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, DeadLetter, InputPort, KeyedState, Operator, OutputPort
-from ridgeline.api.errors import CheckpointError, OperatorError, RidgelineError
+from ridgeline.api.errors import ChangeError, CheckpointError, OperatorError, RidgelineError
 from ridgeline.operators import Filter, Windowed, aggregate, tumbling
+from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -267,3 +268,30 @@ def test_a_region_with_another_name_is_refused(tmp_path: Path) -> None:
     app.set_region("other", app.operators[2].operator)
     with pytest.raises(CheckpointError, match="was called `slow`"):
         run_local(app, checkpoint=tmp_path)
+
+
+def test_one_region_is_started_again_from_a_window(tmp_path: Path) -> None:
+    first = run_local(fan(40), checkpoint=tmp_path)
+    windows = first.regions["slow"].window_ids  # type: ignore[attr-defined]
+    assert len(windows) > 2
+    again = run_local(fan(40), checkpoint=tmp_path, from_window=windows[0], region="slow")
+    before = first.regions["slow"].collected("store", windows[0])  # type: ignore[attr-defined]
+    assert again.collected("store") == first.collected("store")[len(before) :]
+    assert again.collected("fast") == []
+
+
+def test_a_window_to_start_from_needs_its_region(tmp_path: Path) -> None:
+    run_local(fan(), checkpoint=tmp_path, windows=1)
+    with pytest.raises(CheckpointError, match="give `--region` with `source`, `slow`"):
+        run_local(fan(), checkpoint=tmp_path, from_window=0)
+    with pytest.raises(CheckpointError, match="there is no region `slwo`"):
+        run_local(fan(), checkpoint=tmp_path, from_window=0, region="slwo")
+
+
+def test_a_change_is_of_the_region_that_has_its_operator() -> None:
+    run = run_local(fan(40), changes={1: [Repartition("slow", 3)]})
+    assert [asked.state for asked in run.changes] == ["APPLIED"]
+    assert run.regions["slow"].plan.logical.operator("slow").attributes["partitions"] == 3  # type: ignore[attr-defined]
+    assert sorted(run.collected("store")) == sorted(one for one in run.collected("fast") if is_even(one))
+    with pytest.raises(ChangeError, match="of several regions"):
+        run_local(fan(), changes={1: [Repartition("slow", 3), Repartition("fast", 2)]})

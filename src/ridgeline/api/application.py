@@ -373,6 +373,7 @@ class Application:
         drop_state: Collection[str] = (),
         rename: Mapping[str, str] | None = None,
         from_window: int | None = None,
+        region: str | None = None,
     ) -> Handle:
         """Run the application on Spark, in a thread of this process.
 
@@ -398,6 +399,7 @@ class Application:
                 single states: `{"operator.old": "operator.new"}`.
             from_window: Start again from this window, which the checkpoint keeps. Outputs take back what
                 came after it.
+            region: The region that `from_window` is of, where decoupled streams make several.
 
         Returns:
             The handle: metrics as tables, changes of what runs, `wait()`, `stop()`.
@@ -425,6 +427,7 @@ class Application:
             drop_state=drop_state,
             rename=rename,
             from_window=from_window,
+            region=region,
         )
         _RUNNING[self] = ref(handle)
         return handle

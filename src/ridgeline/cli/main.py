@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ridgeline.api.application import Application
     from ridgeline.engine.driver.checkpoint.planning import Planner
     from ridgeline.engine.driver.run.launch import Outcome
-    from ridgeline.regions.planning import Inside
+    from ridgeline.regions.planning import Scope
 
 _CHANGE = "Change a running application"
 
@@ -126,19 +126,19 @@ def run(context: typer.Context, settings: RunSettings) -> None:
     from ridgeline.cli.running.run_command import RunCommand
     from ridgeline.engine.driver.checkpoint.planning import Planner
     from ridgeline.engine.process.log_channel import open_channel
-    from ridgeline.regions.planning import resume_of
+    from ridgeline.regions.planning import WHOLE, resume_of
 
     settings = settings.beside(configuration(context).run.conf, context.args)
     application = load_configured(context, settings.written)
 
-    def planner_of(planned: Application, inside: Inside = lambda _: True) -> Planner:
+    def planner_of(planned: Application, scope: Scope = WHOLE) -> Planner:
         configured = replace(application, app=planned)
         given = options.properties(settings.written.properties or ())
         return Planner(
             configured.plan,
-            {name: value for name, value in given.items() if inside(name)},
+            {name: value for name, value in given.items() if name in scope},
             known=lambda: configured.resolve().properties,
-            resume=resume_of(settings.resume, inside),
+            resume=resume_of(settings.resume, scope),
         )
 
     planner = planner_of(application.app)

@@ -6,12 +6,13 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import ChangeError, did_you_mean, listed
 from ridgeline.engine.driver.run.changes import APPLIED, QUEUED, REFUSED, WITHDRAWN, Asked, Changes, refused
 from ridgeline.plan.edits import AddOperator, AddSink, AddStream, Edit, RenameOperator, SetAttribute
+from ridgeline.plan.execution import Plan
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.regions.sums import state_of
 from ridgeline.regions.view import IDS
@@ -183,12 +184,27 @@ class JoinedChanges:
         return [asked.row() for asked in self.all()]
 
 
-def region_of(regions: Sequence[RegionRun], edits: Sequence[Edit]) -> RegionRun:
+class HasPlan(Protocol):
+    """A region, planned or running."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def plan(self) -> Plan:
+        """Its plan."""
+
+
+AnyRegion = TypeVar("AnyRegion", bound=HasPlan)
+
+
+def region_of(regions: Sequence[AnyRegion], edits: Sequence[Edit]) -> AnyRegion:
     """The one region that has all that edits name. Raises ChangeError that says which names are where."""
     added = {edit.name for edit in edits if isinstance(edit, AddOperator)}
     added |= {edit.new for edit in edits if isinstance(edit, RenameOperator)}
     streams = {edit.name for edit in edits if isinstance(edit, AddStream)}
-    homes: dict[str, list[RegionRun]] = {}
+    homes: dict[str, list[AnyRegion]] = {}
     for name, is_stream in chain.from_iterable(map(_names, edits)):
         if name in (streams if is_stream else added):
             continue
@@ -241,13 +257,13 @@ def _others(edit: Any) -> Iterator[tuple[str, bool]]:
         yield name, False
 
 
-def _operators(region: RegionRun) -> set[str]:
+def _operators(region: HasPlan) -> set[str]:
     """The names of operators and modules of a region."""
     logical = region.plan.logical
     return {one.name for one in logical.operators} | {one.name for one in logical.modules}
 
 
-def _streams(region: RegionRun) -> set[str]:
+def _streams(region: HasPlan) -> set[str]:
     return {stream.name for stream in region.plan.logical.streams}
 
 

@@ -20,10 +20,27 @@ from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.region import QueueEdge, Region, renamed
 from ridgeline.plan.regional import QueueEnds, RegionPlans
 
-Inside = Callable[[str], bool]
-"""Whether a name is of an operator in a region: `operator`, or `operator.property`."""
-MakePlanner = Callable[[Application, Inside], Planner]
-"""Makes the planner of one region, with the options that are of its operators."""
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What options are of: one region, by its name, or the whole application.
+
+    `elsewhere`: the operators of other regions. `names`: those of all regions.
+    """
+
+    name: str = ""
+    elsewhere: frozenset[str] = frozenset()
+    names: tuple[str, ...] = ()
+
+    def __contains__(self, option: str) -> bool:
+        """Whether `operator` or `operator.property` is of an operator here; also of one that changes add."""
+        parts = option.split(".")
+        return not any(".".join(parts[:length]) in self.elsewhere for length in range(len(parts), 0, -1))
+
+
+WHOLE = Scope()
+MakePlanner = Callable[[Application, Scope], Planner]
+"""Makes the planner of one region, with the options that are of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +52,11 @@ class PlannedRegion:
     folder: str
     planner: Planner
     plan: Plan
+
+    @property
+    def name(self) -> str:
+        """The name of the region."""
+        return self.region.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +146,33 @@ def plan_regions(
         number = numbers.get(region.name)
         if number is None:
             number, free = free, free + 1
-        elsewhere = {name for other in regions if other is not region for name in other.every_operator}
-        planner = make_planner(made.application(region), partial(_is_inside, elsewhere))
+        others = frozenset(name for other in regions if other is not region for name in other.every_operator)
+        scope = Scope(region.name, others, tuple(one.name for one in regions))
+        planner = make_planner(made.application(region), scope)
         folder = f"{root}/regions/{number}"
         plan = planner.first(folder, logical.application)
         found.append(PlannedRegion(region, number, folder, planner, plan))
     return found
 
 
-def resume_of(resume: ResumeOptions, inside: Inside) -> ResumeOptions:
-    """The options of a run that continues another one, as far as they are of a region's operators."""
+def resume_of(resume: ResumeOptions, scope: Scope) -> ResumeOptions:
+    """The options of a run that continues another one, as far as they are of a region.
+
+    Raises CheckpointError for a window of which it is not clear which region it is of.
+    """
     own = dict(resume)
     if dropped := resume.get("drop_state"):
-        own["drop_state"] = [name for name in dropped if inside(name)]
+        own["drop_state"] = [name for name in dropped if name in scope]
     if renamed := resume.get("rename"):
-        own["rename"] = {old: new for old, new in renamed.items() if inside(new)}
+        own["rename"] = {old: new for old, new in renamed.items() if new in scope}
+    region = resume.get("region")
+    if scope.names and resume.get("from_window") is not None:
+        if region not in scope.names:
+            given = "windows are of regions" if region is None else f"there is no region `{region}`"
+            msg = f"{given}, and one is started again: give `--region` with {listed(list(scope.names))}"
+            raise CheckpointError(msg)
+        if region != scope.name:
+            own["from_window"] = None
     return cast("ResumeOptions", own)
 
 
@@ -150,9 +184,3 @@ def path_of(root: str, edge: QueueEdge) -> str:
 def _writer(root: str, application: str, edges: Sequence[QueueEdge]) -> Any:
     readers = [edge.reader for edge in edges]
     return queue_writer(path_of(root, edges[0]), edges[0].keep, readers, application)
-
-
-def _is_inside(elsewhere: Collection[str], name: str) -> bool:
-    """A name that is of no operator of another region: also one that changes have added."""
-    parts = name.split(".")
-    return not any(".".join(parts[:length]) in elsewhere for length in range(len(parts), 0, -1))

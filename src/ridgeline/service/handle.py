@@ -26,7 +26,7 @@ from ridgeline.engine.spark.submitted import chosen_master
 from ridgeline.observe.metric_tables import MetricTables
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
-from ridgeline.regions.planning import Inside, resume_of
+from ridgeline.regions.planning import WHOLE, Scope, resume_of
 from ridgeline.service.advising import advice_answer
 from ridgeline.service.change_client import ChangeClient
 from ridgeline.service.keys import keys_answer
@@ -67,14 +67,14 @@ def start(
     given = dict(properties or {})
     resume = cast("ResumeOptions", taken(ResumeOptions, options))
 
-    def planner_of(planned: Application, inside: Inside = lambda _: True) -> Planner:
-        own = {name: value for name, value in given.items() if inside(name)}
+    def planner_of(planned: Application, scope: Scope = WHOLE) -> Planner:
+        own = {name: value for name, value in given.items() if name in scope}
         return Planner(
             lambda values, kept, edits: plan_application(
                 planned, {**values, **own}, attributes or {}, edits=edits, kept=kept
             ),
             own,
-            resume=resume_of(resume, inside),
+            resume=resume_of(resume, scope),
         )
 
     planner = planner_of(app)

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from ridgeline.api.application import Application
 from ridgeline.api.clock import Clock, SystemClock
@@ -15,7 +15,9 @@ from ridgeline.engine.driver.run.launch import Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage, MemoryStorage
 from ridgeline.operators._queue_pair import is_read
+from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
+from ridgeline.regions.joined_changes import region_of
 from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.planning import (
     MakePlanner,
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from ridgeline.observe.watch import Watch
 
 _POLL_SECONDS = 0.001
+Edits: TypeAlias = dict[int, tuple[Edit, ...]]
+"""Edits by the window of their region that is to begin with them."""
 
 
 class Steps(Protocol):
@@ -108,18 +112,21 @@ class LocalRegionsRun(LocalRun):
             self.events += run.events
 
 
-def run_regions(
+def run_regions(  # noqa: PLR0913  as `run_local`
     app: Application,
     whole: Plan,
     make_planner: MakePlanner,
     storage: DriverStorage,
     clock: Clock,
-    run_of: Callable[[PlannedRegion, DriverStorage], Steps],
+    run_of: Callable[[PlannedRegion, DriverStorage, Edits], Steps],
+    edits: Edits,
     windows: int | None,
     *,
     capture: bool,
 ) -> LocalRegionsRun:
     """Run all regions until their ends. `windows` are of those that read no queue; others read what comes.
+
+    The window of `edits` is one of the region that has what they name.
 
     Raises what a region does; then all end.
     """
@@ -130,13 +137,19 @@ def run_regions(
         planned = plan_regions(app, whole, make_planner, root, kept)
         keep(storage, planned, kept)
         storages = _storages(storage, planned)
+        divided: dict[str, Edits] = {one.name: {} for one in planned}
+        for window, some in edits.items():
+            divided[region_of(planned, some).name][window] = some
+        name = whole.logical.application
         found = [
-            _Region(one, run_of(one, part), whole.logical.application, windows, capture=capture)
+            _Region(
+                one, run_of(one, part, divided[one.name]), whole.logical.application, windows, capture=capture
+            )
             for one, part in zip(planned, storages, strict=True)
         ]
         for region in found:
             stack.callback(region.close)
-        _run(found, clock, partial(_has_read, root, whole.logical.application))
+        _run(found, clock, partial(_has_read, root, name))
         result = LocalRegionsRun(whole, clock)
         result.end({one.name: one.result for one in found}, _joined(found, planned))
         return result

@@ -40,7 +40,7 @@ from ridgeline.plan.edits import Edit
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
 from ridgeline.policies.deciding import Deciders
-from ridgeline.regions.planning import Inside, PlannedRegion, resume_of
+from ridgeline.regions.planning import WHOLE, PlannedRegion, Scope, resume_of
 from ridgeline.stram.changes import EditPlan
 from ridgeline.testing.captured import tap
 from ridgeline.testing.clock import SteppingClock
@@ -114,37 +114,39 @@ def run_local(  # noqa: PLR0913  a test may replace any of its surroundings
     )
     given = dict(properties or {})
 
-    def planner_of(planned: Application, inside: Inside = lambda _: True) -> Planner:
-        own = {name: value for name, value in given.items() if inside(name)}
-        lists = {name: tuples for name, tuples in (inputs or {}).items() if inside(name)}
+    def planner_of(planned: Application, scope: Scope = WHOLE) -> Planner:
+        own = {name: value for name, value in given.items() if name in scope}
+        lists = {name: tuples for name, tuples in (inputs or {}).items() if name in scope}
         by_lists = _by_lists(app.name, lists) if lists else None
         return Planner(
             lambda values, kept, edits: _planned(
                 planned, {**values, **own}, attributes or {}, by_lists, kept, edits, capture=capture
             ),
             own,
-            resume=resume_of(resume, inside),
+            resume=resume_of(resume, scope),
         )
 
     shown = console or Console()
 
-    def run_of(planned: Planned | PlannedRegion, storage: DriverStorage) -> InProcessRun:
+    def run_of(
+        planned: Planned | PlannedRegion, storage: DriverStorage, edits: dict[int, tuple[Edit, ...]]
+    ) -> InProcessRun:
         planner, plan = planned.planner, planned.plan
         _refuse_spark_sources(plan)
         say = partial(_say, shown)
         injector = (
             None
             if faults is None
-            else FaultInjector(faults, plan, say, changes=bool(changes or plan.logical.region))
+            else FaultInjector(faults, plan, say, changes=bool(edits or plan.logical.region))
         )
-        edits = dict(changes or {})
         return InProcessRun(planner, storage, clock, shown, injector, container_clock, interleave, edits)
 
+    edits = {window: tuple(some) for window, some in (changes or {}).items()}
     planner = planner_of(app)
     plan = planner.first(storage, app.name)
     if plan.logical.regions:
-        return run_regions(app, plan, planner_of, storage, clock, run_of, windows, capture=capture)
-    return _finished(run_of(Planned(planner, plan), storage).steps(app.name, windows, capture=capture))
+        return run_regions(app, plan, planner_of, storage, clock, run_of, edits, windows, capture=capture)
+    return _finished(run_of(Planned(planner, plan), storage, edits).steps(app.name, windows, capture=capture))
 
 
 class Planned(NamedTuple):
@@ -176,9 +178,9 @@ class InProcessRun:
         injector: FaultInjector | None,
         container_clock: ContainerClock | None,
         interleave: int | None,
-        changes: Mapping[int, Iterable[Edit]],
+        edits: dict[int, tuple[Edit, ...]],
     ) -> None:
-        self._edits = {window: tuple(edits) for window, edits in changes.items()}
+        self._edits = edits
         self._planner = planner
         self._storage = storage
         self._clock = clock

@@ -59,3 +59,11 @@ class ResumeOptions(TypedDict, total=False):
             minimum=0,
         ),
     ]
+    region: Annotated[
+        str | None,
+        Option(
+            metavar="NAME",
+            help="The region that `--from-window` is of, where decoupled streams make several.",
+            panel=_PANEL,
+        ),
+    ]
