@@ -23,7 +23,7 @@ from ridgeline.plan.regional import QueueEnds, RegionPlans
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What options are of: one region, by its name, or the whole application.
+    """The owner of options: one region, by its name, or the whole application.
 
     `elsewhere`: the operators of other regions. `names`: those of all regions.
     """
