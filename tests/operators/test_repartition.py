@@ -583,7 +583,12 @@ def test_values_carried_by_partitions_become_one_group(tmp_path: Path) -> None:
     )
 
 
-INPUTS = {"FileReplayInput", "RandomEventGenerator", "SparkInput"}  # what they hold is the same in all
+INPUTS = {
+    "EventGenerator",
+    "FileReplayInput",
+    "RandomEventGenerator",
+    "SparkInput",
+}  # what they hold is the same in all
 ELSEWHERE = {"Delay", "LimitRate", "RoundRobinHashMap", "Sampler"}
 ALONE = {"SqlQuery"}  # has one partition only
 AT_BORDERS = {"FileOutput", "QueueOutput", "SparkOutput"}  # nothing is held between application windows

@@ -1,0 +1,174 @@
+"""Made-up records: the same in all partitions and attempts, of the right shape, and as many as are due."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ridgeline import Application, ValidationError
+from ridgeline.engine.files.storage import MemoryStorage
+from ridgeline.operators import EventGenerator, tumbling
+from ridgeline.operators import aggregate as agg
+from ridgeline.operators.generators import (
+    burst,
+    choice,
+    integers,
+    normal,
+    sequence,
+    sine,
+    steps,
+    times,
+    uniform,
+)
+from ridgeline.plan.edits import Repartition
+from ridgeline.testing import CollectorSink, run_local
+
+COLUMNS: dict[str, Any] = {
+    "id": sequence(1),
+    "dice": integers(1, 6),
+    "share": uniform(-1, 1),
+    "height": normal(170, 10),
+    "user": choice(["ann", "bob", "cyd"], [8, 1, 1]),
+    "time": times("2026-01-01", every="1s", late_by="5s"),
+}
+
+
+def generated(
+    windows: int | None = None, partitions: int = 1, width: str = "1s", run: Any = None, **options: Any
+) -> list[list[tuple[Any, ...]]]:
+    app = Application("generated", window=width)
+    given = {"columns": COLUMNS, **options}
+    app.read("events", EventGenerator(**given), partitions=partitions).write("sink", CollectorSink())
+    found = run_local(app, windows=windows, **(run or {}))
+    return [sorted(tuple(row.values()) for row in found.collected("sink", one)) for one in found.window_ids]
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+def test_records_are_the_same_for_any_number_of_partitions(partitions: int) -> None:
+    expected = generated(per_window=37, count=100, seed=3)
+    assert [len(window) for window in expected] == [37, 37, 26]
+    assert [row[0] for window in expected for row in window] == list(range(1, 101))
+    assert generated(per_window=37, count=100, seed=3, partitions=partitions) == expected
+
+
+def test_records_go_on_where_they_were_after_a_restart_and_a_repartition() -> None:
+    expected = generated(per_window=10, count=60)
+    changes = {2: [Repartition("events", 3)], 4: [Repartition("events", 2)]}
+    assert generated(per_window=10, count=60, run={"changes": changes}) == expected
+    storage, found = MemoryStorage(), []
+    for _ in range(6):
+        found += generated(1, per_window=10, count=60, run={"checkpoint": storage})
+    assert found == expected
+
+
+def test_values_are_distributed_as_was_said() -> None:
+    rows = [row for window in generated(per_window=20_000, count=20_000, seed=11) for row in window]
+    dice = Counter(row[1] for row in rows)
+    assert set(dice) == {1, 2, 3, 4, 5, 6}
+    assert all(3000 < count < 3700 for count in dice.values())
+    assert all(-1 <= row[2] < 1 for row in rows)
+    assert abs(statistics.fmean(row[2] for row in rows)) < 0.02
+    heights = [row[3] for row in rows]
+    assert statistics.fmean(heights) == pytest.approx(170, abs=0.4)
+    assert statistics.stdev(heights) == pytest.approx(10, abs=0.3)
+    assert 0.78 < sum(row[4] == "ann" for row in rows) / len(rows) < 0.82
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    late = [start + timedelta(seconds=row[0] - 1) - row[5] for row in rows]
+    assert timedelta(0) <= min(late) < max(late) <= timedelta(seconds=5)
+
+
+def test_columns_do_not_repeat_each_other_and_seeds_differ() -> None:
+    columns = {"a": integers(0, 10**9), "b": integers(0, 10**9)}
+    (one,) = generated(columns=columns, count=50)
+    (other,) = generated(columns=columns, count=50, seed=1)
+    assert all(a != b for a, b in one)
+    assert not {a for a, _ in one} & {a for a, _ in other}
+
+
+def test_none_is_late_within_the_lateness() -> None:
+    app = Application("generated", window="1s")
+    events = app.read(
+        "events", EventGenerator(COLUMNS, count=500, per_window=50, timestamp="time", lateness="5s")
+    )
+    minutes = events.window(tumbling("1m")).aggregate("minutes", n=agg.count())
+    minutes.write("sink", CollectorSink())
+    minutes.late.write("late", CollectorSink())
+    run = run_local(app)
+    assert sum(row["n"] for row in run.collected("sink")) == 500
+    assert run.collected("late") == []
+
+
+def counts(load: Any, windows: int, width: str = "1s", partitions: int = 2) -> list[int]:
+    return [
+        len(one) for one in generated(windows, partitions, width, columns={"n": sequence()}, per_second=load)
+    ]
+
+
+def test_as_many_records_as_are_due() -> None:
+    assert counts(10, 4) == [10, 10, 10, 10]
+    assert counts(2.5, 4) == [2, 3, 2, 3]
+    assert counts(steps({0: 10, "2s": 3}), 4) == [10, 10, 3, 3]
+    assert counts(burst(1, 100, every="3s", lasting="1s"), 6) == [100, 1, 1, 100, 1, 1]
+    rises = counts(sine(100, 100, period="4s"), 4)
+    assert rises == [163, 164, 36, 37]
+    assert sum(rises) == 400
+
+
+@given(
+    st.sampled_from([sine(10, 5, period=7), steps({0: 3, 5: 0, "10s": 8}), burst(1, 9, every=4, lasting=2)]),
+    st.lists(st.floats(0, 10_000), min_size=2, max_size=10),
+)
+def test_what_is_due_never_falls_and_is_the_sum_of_its_parts(load: Any, seconds: list[float]) -> None:
+    ordered = sorted(seconds)
+    due = [load.due(one) for one in ordered]
+    assert all(a <= b + 1e-6 for a, b in pairwise(due))
+    assert load.due(0) == 0
+    rate = max(getattr(load, "rates", ()) or (getattr(load, "peak", 15), 15))
+    for (begin, first), (end, last) in pairwise(zip(ordered, due, strict=True)):
+        assert last - first <= rate * (end - begin) + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [
+        ({"timestamp": "id"}, "must be a column of `times`"),
+        ({"timestamp": "at"}, "must be a column of `times`"),
+        ({"lateness": "5s"}, "needs `timestamp`"),
+        ({"per_second": 0}, "must be more than 0"),
+        ({"per_second": math.inf}, "must be more than 0"),
+        ({"columns": {}}, "at least 1"),
+    ],
+)
+def test_faults(options: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        generated(1, **options)
+    assert fault in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: integers(2, 1),
+        lambda: uniform(1, math.nan),
+        lambda: normal(0, -1),
+        lambda: choice([]),
+        lambda: choice(["a"], [0]),
+        lambda: choice(["a"], [1, 2]),
+        lambda: times("soon", every=1),
+        lambda: times("2026-01-01", every="often"),
+        lambda: sine(1, 2, period="1s"),
+        lambda: steps({1: 5}),
+        lambda: burst(1, 2, every="1s", lasting="2s"),
+    ],
+)
+def test_what_does_not_fit_is_refused(make: Any) -> None:
+    with pytest.raises(ValueError, match=r"got|Invalid isoformat|is not a duration"):
+        make()
