@@ -17,7 +17,7 @@ from ridgeline import (
     OutputPort,
 )
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.errors import ValidationError
+from ridgeline.api.errors import RidgelineError, ValidationError
 from ridgeline.operators import Filter, QueueInput, QueueOutput
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.planner import plan_application
@@ -282,3 +282,18 @@ def test_rule_over_regions_is_a_fault() -> None:
     app.add_affinity(AffinityRule("AFFINITY", ["fast", "slow"]))
     with pytest.raises(ValidationError, match="which are in several regions"):
         validate(app)
+
+
+def test_streams_as_values_are_decoupled() -> None:
+    app = Application("values")
+    numbers = app.read("numbers", ListInput(Number, [(1,)]))
+    numbers.write("fast", CollectorSink(Number))
+    queued = numbers.decouple("orders", keep="10m")
+    queued.filter("kept", positive).write("slow", CollectorSink(Number))
+    other = queued.write("other", CollectorSink(Number))
+    found = plans(app)
+    assert list(found) == ["numbers", "kept", "other"]
+    assert streams(found["numbers"]) == ["numbers.output -> fast.input, orders.input"]
+    assert found["other"].logical.operator("numbers_to_other").operator is not other
+    with pytest.raises(RidgelineError, match="has the queue `orders` already"):
+        numbers.decouple("again").write("more", CollectorSink(Number))

@@ -73,6 +73,8 @@ class AddedStream:
     """Those of the `sinks` that read it from a durable queue."""
     keep: float | str = KEEP
     """How long the queue keeps rows that were read."""
+    queue: str = ""
+    """The name of the operator that writes the queue; empty: after the stream."""
 
 
 @dataclass

@@ -170,6 +170,7 @@ class DraftStream:
     schema: Schema | None = None
     decoupled: list[End] = field(default_factory=list)
     keep: float | str = KEEP
+    queue: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from ridgeline.api import (
     Application,
@@ -36,7 +36,14 @@ def name_of(app: Application, part: Part) -> str:
     return names[0] if names else type(part).__name__
 
 
-def connect(app: Application, source: Source, sink: Sink) -> None:
+class Decoupling(NamedTuple):
+    """A durable queue between a stream and its readers. `queue`: the operator that writes it."""
+
+    queue: str
+    keep: float | str
+
+
+def connect(app: Application, source: Source, sink: Sink, decoupling: Decoupling | None = None) -> None:
     """Let a port read a source: one more sink of its stream, or a stream with the name `stream_name`."""
     if isinstance(source, InputProxy):
         source.connect(sink)
@@ -45,8 +52,18 @@ def connect(app: Application, source: Source, sink: Sink) -> None:
         if added.source is source:
             own = len(added.sinks) - len(added.persisted)
             added.sinks = (*added.sinks[:own], sink, *added.sinks[own:])
-            return
-    app.add_stream(stream_name(app, source), source, sink)
+            break
+    else:
+        app.add_stream(stream_name(app, source), source, sink)
+        added = app.streams[-1]
+    if decoupling is None:
+        return
+    if added.queue not in ("", decoupling.queue):
+        msg = f"stream `{added.name}` has the queue `{added.queue}` already, which all its readers share; "
+        msg += f'give `decouple("{added.queue}")`'
+        raise RidgelineError(msg)
+    added.decoupled = (*added.decoupled, sink)
+    added.queue, added.keep = decoupling
 
 
 def stream_name(app: Application, source: OutputPoint[Any] | OutputProxy[Any]) -> str:

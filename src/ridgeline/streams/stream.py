@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 from typing_extensions import TypeVar
 
 from ridgeline.api import Application, Module, Operator, OperatorAttributes, RidgelineError, SchemaType
+from ridgeline.api.application import KEEP
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.results import returned
 from ridgeline.operators import AsyncMap, ConsoleOutput, FlatMap, LimitRate, Map, Sampler, Union, WithTimes
 from ridgeline.streams.connecting import (
+    Decoupling,
     Sink,
     Source,
     add,
@@ -62,9 +64,10 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], Generic[T_co]):
         [Payment(account=1, cents=100)]
     """
 
-    def __init__(self, app: Application, point: Source) -> None:
+    def __init__(self, app: Application, point: Source, decoupling: Decoupling | None = None) -> None:
         self.app = app
         self.source = point
+        self._decoupling = decoupling
 
     def __repr__(self) -> str:
         return f"Stream({self.name})"
@@ -214,7 +217,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], Generic[T_co]):
         operator = Union(len(others) + 1)
         united = self._step(name, operator, "input_1", "output", attributes)
         for number, other in enumerate(others, 2):
-            connect(self.app, other.source, getattr(operator, f"input_{number}"))
+            other.lead(getattr(operator, f"input_{number}"))
         return united
 
     def process(
@@ -231,10 +234,22 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], Generic[T_co]):
         several. Raises RidgelineError if it is not clear which, TypeError for what is no operator.
         """
         add(self.app, name, operator, attributes)
-        connect(self.app, self.source, input_of(name, operator, port))
+        self.lead(input_of(name, operator, port))
         return streams_of(self.app, name, operator)
 
     # Keys and windows ---------------------------------------------------------------------------------------
+
+    def decouple(self, name: str, *, keep: float | str = KEEP) -> Stream[T_co]:
+        """Put a durable queue, `name`, between this stream and the steps that read the one returned.
+
+        They are in another region then: windows and commits are their own, and nothing before the queue waits
+        for them until it is full. `keep`: how long rows stay that were read. See docs/regions.md.
+        """
+        return Stream(self.app, self.source, Decoupling(name, keep))
+
+    def lead(self, sink: Sink) -> None:
+        """Let an input port read the stream."""
+        connect(self.app, self.source, sink, self._decoupling)
 
     def group_by(self, *columns: str) -> GroupedStream:
         """Give the tuples a key of one or several columns; the steps that need one follow.
@@ -262,7 +277,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], Generic[T_co]):
 
     def into(self, port: InputPoint[T_co]) -> None:
         """Lead the tuples to an input port of an operator that was added: one more reader of the stream."""
-        connect(self.app, self.source, port)
+        self.lead(port)
 
     @overload
     def write(self, name: str, **attributes: Unpack[OperatorAttributes]) -> ConsoleOutput: ...
@@ -277,7 +292,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], Generic[T_co]):
         """
         operator: Operator | Module = ConsoleOutput() if output is None else output
         add(self.app, name, operator, attributes)
-        connect(self.app, self.source, input_of(name, operator))
+        self.lead(input_of(name, operator))
         return operator
 
     def _step(
@@ -291,7 +306,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], Generic[T_co]):
         """Add an operator that reads this stream; return the stream of one of its output ports."""
         self.app.add_operator(name, operator, **attributes)
         sink: Sink = getattr(operator, input_port)
-        connect(self.app, self.source, sink)
+        self.lead(sink)
         return Stream(self.app, getattr(operator, output_port))
 
 

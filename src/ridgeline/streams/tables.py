@@ -19,7 +19,7 @@ from ridgeline.operators import (
     WindowJoin,
     WithinJoin,
 )
-from ridgeline.streams.connecting import Source, connect
+from ridgeline.streams.connecting import Source
 
 if TYPE_CHECKING:
     from ridgeline.streams.stream import Stream
@@ -134,7 +134,7 @@ class KeyedSteps(Generic[T_co]):
             suffix=suffix,
         )
         joined = self._step(name, join, "input", "output", attributes)
-        connect(self.app, table.changes.source, join.table)
+        table.changes.lead(join.table)
         return joined
 
     def join_within(
@@ -219,7 +219,7 @@ class KeyedSteps(Generic[T_co]):
             msg = f"{what}; give a stream, or use `join` for a table"
             raise RidgelineError(msg)
         joined = self._step(name, join, "left", "output", attributes)
-        connect(self.app, other.source, join.right)
+        other.lead(join.right)
         return joined
 
 

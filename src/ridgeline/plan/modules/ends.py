@@ -365,6 +365,7 @@ def _merged(streams: list[_Joined]) -> list[AddedStream]:
             tuple(fault for joined in (kept, *others) for fault in joined.stream.faults),
             tuple(point for joined in (kept, *others) for point in joined.stream.decoupled),
             kept.stream.keep,
+            kept.stream.queue,
         )
         gone.update(id(joined) for joined in others)
     return [joined.stream for joined in streams if id(joined) not in gone]

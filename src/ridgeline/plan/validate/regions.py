@@ -226,7 +226,7 @@ def _edges(
         stream = streams[name]
         assert stream.source is not None  # noqa: S101  as above
         plain = name.replace(".", "-")
-        writer = writers.setdefault(name, "") or _free(f"{plain}_queue", used)
+        writer = writers.setdefault(name, "") or _free(stream.queue or f"{plain}_queue", used)
         writers[name] = writer
         found.append(
             QueueEdge(

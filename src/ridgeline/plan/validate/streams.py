@@ -57,7 +57,7 @@ class _Reader:
         self.draft.streams.append(stream)
         for what, remedy in added.faults:
             self.faults.add(where, what, remedy)
-        stream.keep = self.keep(where, added)
+        stream.keep, stream.queue = self.keep(where, added), added.queue
         if not added.sinks:
             self.faults.add(
                 where, "the stream has no sinks", "name one or more input ports after its output port"
