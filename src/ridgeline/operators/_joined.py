@@ -80,10 +80,30 @@ def optional(fields: Sequence[pa.Field]) -> list[pa.Field]:
 
 
 def rows_of(batch: pa.RecordBatch, names: Sequence[str]) -> list[Row]:
-    """The values of these columns, a tuple for each row."""
+    """The values of these columns, a tuple for each row, as `arrays_of` takes them."""
     if not names:
         return [()] * len(batch)
-    return list(zip(*(to_python(batch.column(name)) for name in names), strict=True))
+    return list(zip(*(_values(batch.column(name)) for name in names), strict=True))
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """The values of a column; times as numbers, which take a tenth of the time."""
+    number = _number(column.type)
+    return to_python(column) if number is None else column.view(number).to_pylist()
+
+
+def _number(kind: pa.DataType) -> pa.DataType | None:
+    """The type of the numbers that times of a type are; None for other types."""
+    types = pa.types
+    if types.is_timestamp(kind) or types.is_duration(kind) or types.is_time64(kind) or types.is_date64(kind):
+        return pa.int64()
+    return pa.int32() if types.is_date32(kind) or types.is_time32(kind) else None
+
+
+def as_stored(value: Any, kind: pa.DataType) -> Any:
+    """A value of Python as it is in rows."""
+    number = _number(kind)
+    return value if number is None else pa.array([value], kind).view(number)[0].as_py()
 
 
 def arrays_of(rows: Sequence[Row | None], fields: Sequence[pa.Field]) -> list[pa.Array]:
@@ -91,10 +111,14 @@ def arrays_of(rows: Sequence[Row | None], fields: Sequence[pa.Field]) -> list[pa
     if not fields:
         return []
     nothing = (None,) * len(fields)
-    columns = (
-        zip(*(nothing if row is None else row for row in rows), strict=True) if rows else [()] * len(fields)
-    )
-    return [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
+    whole = [nothing if row is None else row for row in rows] if None in rows else rows
+    columns: Any = zip(*whole, strict=True) if rows else [()] * len(fields)
+    found = []
+    for values, field in zip(columns, fields, strict=True):
+        number = _number(field.type)
+        array = pa.array(values, number or field.type)
+        found.append(array if number is None else array.view(field.type))
+    return found
 
 
 def has_null(key: Any) -> bool:

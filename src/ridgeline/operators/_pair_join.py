@@ -19,6 +19,7 @@ from ridgeline.operators._joined import (
     On,
     Row,
     arrays_of,
+    as_stored,
     check_kinds,
     has_null,
     joined_schema,
@@ -94,6 +95,10 @@ class PairJoin(DividedOperator):
 
     def ends(self, times: Microseconds) -> Microseconds:
         """When no record can meet these any more, by the watermark."""
+        raise NotImplementedError
+
+    def slice_ends(self, begin: int) -> tuple[int, int]:
+        """The first and the last end that records in a slice of time may have."""
         raise NotImplementedError
 
     def is_late(self, times: Microseconds, watermark: int) -> npt.NDArray[np.bool_]:
@@ -316,24 +321,31 @@ class PairJoin(DividedOperator):
         watermark = self.context.watermark_microseconds
         if watermark < self.sweep_at:
             return
-        wants, first_end = self.wants_outer[self.how], _NEVER
+        wants, first_end, gone = self.wants_outer[self.how], _NEVER, 0
         over: list[tuple[int, bool, Row, Row]] = []
+        ends: dict[int, tuple[int, int]] = {}
         for state, wanted, is_left in ((self.held_left, wants[0], True), (self.held_right, wants[1], False)):
             for name, entries in list(state.items()):
-                times = np.fromiter(map(itemgetter(0), entries), np.int64, len(entries))
-                count = int(np.searchsorted(self.ends(times), watermark, side="right"))
+                first, last = ends.get(name[0]) or ends.setdefault(name[0], self.slice_ends(name[0]))
+                count = 0
+                if last <= watermark:
+                    count = len(entries)
+                elif first <= watermark:
+                    times = np.fromiter(map(itemgetter(0), entries), np.int64, len(entries))
+                    count = int(np.searchsorted(self.ends(times), watermark, side="right"))
+                if count < len(entries):
+                    first_end = min(first_end, first if not count else watermark + 1)
                 if count:
+                    gone += count
                     if wanted:
-                        over += [
-                            (time, is_left, name[1:], row) for time, met, row in entries[:count] if not met
-                        ]
-                    self.held_count -= count
+                        alone = [(time, row) for time, met, row in entries[:count] if not met]
+                        over += [(time, is_left, name[1:], row) for time, row in alone]
                     if count == len(entries):
                         del state[name]
                     else:
                         state[name] = entries[count:]
-                if count < len(entries):
-                    first_end = min(first_end, int(self.ends(times[count : count + 1])[0]))
+        if gone:
+            self.held_count -= gone
         self.sweep_at = _NEVER if first_end == _NEVER else max(first_end, watermark + self.pause)
         if over:
             self._emit_alone(sorted(over, key=itemgetter(0)))
@@ -347,6 +359,7 @@ class PairJoin(DividedOperator):
             _, is_left, _, row = over[0]
             width = len(row) if is_left else len(schema) - len(row)
             lefts: list[Row | None] = []
+            fields = list(schema)
             keys = [schema.get_field_index(name) for name in left_columns(self.on)]
             for _, is_left, key, row in over:
                 if is_left:
@@ -354,10 +367,9 @@ class PairJoin(DividedOperator):
                 else:
                     values: list[Any] = [None] * width
                     for place, value in zip(keys, key, strict=True):
-                        values[place] = value
+                        values[place] = as_stored(value, fields[place].type)
                     lefts.append(tuple(values))
             rights = [None if is_left else row for _, is_left, _, row in over]
-            fields = list(schema)
             columns = [*arrays_of(lefts, fields[:width]), *arrays_of(rights, fields[width:])]
         times = np.array([time for time, *_ in over], np.int64)
         self.output.emit_timed(pa.RecordBatch.from_arrays(columns, schema=schema), Times(times))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
@@ -114,7 +115,7 @@ class TableJoin(DividedOperator):
     broadcast: bool = Field(default=False, kw_only=True)
     suffix: str = Field(default="_right", kw_only=True)
 
-    latest = KeyedState(tuple)
+    latest = KeyedState(tuple, default=())
     """By key, the values of the table's other columns; with `versions` its versions, the oldest first."""
     whole = State(b"", moves="same")
     """With `broadcast`, the table as an Arrow stream."""
@@ -191,8 +192,10 @@ class TableJoin(DividedOperator):
             for code, row in last.items():
                 if row is None:
                     self.latest.pop(keys[code], None)
-                else:
-                    self.latest[keys[code]] = row
+            # a row without columns must differ from none
+            rest = [(keys[code], row or (True,)) for code, row in last.items() if row is not None]
+            if rest:
+                self.latest.put_many(*zip(*rest, strict=True))
             return
         times = self.record_times(batch, "keeps rows")
         for code, versions in _grouped(codes, zip(times.tolist(), new, strict=True)).items():
@@ -241,11 +244,11 @@ class TableJoin(DividedOperator):
 
     def _latest(self, codes: Index, keys: list[Any]) -> Found:
         """The latest row of each key."""
-        rows = [None if has_null(key) else self.latest.get(key) for key in keys]
-        held = [row for row in rows if row is not None]
-        places = np.full(len(keys), -1, np.int64)
-        places[[number for number, row in enumerate(rows) if row is not None]] = np.arange(len(held))
-        return Found(places[codes], held)
+        rows = self.latest.get_many(keys).tolist()
+        there = np.fromiter(map(bool, rows), np.bool_, len(rows))
+        there &= ~np.fromiter(map(has_null, keys), np.bool_, len(keys))
+        places = np.where(there, np.cumsum(there) - 1, -1)
+        return Found(places[codes], list(compress(rows, there.tolist())))
 
     def _versions(self, batch: pa.RecordBatch, codes: Index, keys: list[Any]) -> Found:
         """The row of each tuple's key at its time."""

@@ -78,6 +78,11 @@ class WindowJoin(PairJoin):
         """The end of each record's window."""
         return self.windows.ends(self.windows.last_starts(times))
 
+    def slice_ends(self, begin: int) -> tuple[int, int]:
+        """The end of the window."""
+        end = int(self.windows.ends(np.array([begin]))[0])
+        return end, end
+
     def is_late(self, times: Microseconds, watermark: int) -> npt.NDArray[np.bool_]:
         """Those whose window has ended."""
         return self.ends(times) <= watermark

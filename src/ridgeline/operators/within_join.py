@@ -100,6 +100,11 @@ class WithinJoin(PairJoin):
         """Once the watermark is more than `within` past them."""
         return times + self.width + 1
 
+    def slice_ends(self, begin: int) -> tuple[int, int]:
+        """Those of the first and the last time in it."""
+        first = begin * max(1, self.width)
+        return first + self.width + 1, first + max(1, self.width) + self.width
+
     def is_late(self, times: Microseconds, watermark: int) -> npt.NDArray[np.bool_]:
         """Those older than the watermark."""
         return times < watermark
