@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import BaseModel, Field
 
 import ridgeline.operators
 from ridgeline import (
@@ -38,6 +39,7 @@ from ridgeline.operators import (
     Filter,
     FilterRows,
     FlatMap,
+    Flatten,
     LatestByKey,
     LimitRate,
     Map,
@@ -54,6 +56,7 @@ from ridgeline.operators import (
     TopN,
     Transform,
     Union,
+    Validate,
     Windowed,
     WindowJoin,
     WithColumns,
@@ -77,6 +80,10 @@ class Record(NamedTuple):
     key: str
     value: int
     time: datetime
+
+
+class Positive(BaseModel):
+    value: int = Field(ge=-9)
 
 
 @dataclass(frozen=True)
@@ -168,6 +175,8 @@ CASES = {
         timed=True,
     ),
     "absent": Case(lambda: Detect(absence("2s"), "key"), "output", "input", timed=True),
+    "flattened": Case(Flatten, "output", "input", of_parts=True),
+    "validated": Case(lambda: Validate(Positive), "output", "input", of_parts=True),
     "sorted": Case(lambda: Sort("key"), "output", "input", timed=True),
     "tumbling": windowed(tumbling("4s")),
     "sliding": windowed(sliding("6s", "2s")),
@@ -183,6 +192,8 @@ CASES = {
     "global": windowed(global_window()),
 }
 ELSEWHERE = {
+    "Explode": "operators/test_shaping.py::test_explode_equals_polars",
+    "Parse": "operators/test_shaping.py::test_each_format",
     "ConsoleOutput": "operators/test_console_output.py::test_no_more_than_the_limit_a_window_and_partition",
     "EventGenerator": "operators/test_event_generator.py::test_records_are_the_same_for_any_number_of_"
     "partitions",
@@ -214,7 +225,9 @@ def test_each_operator_of_the_library_has_a_case() -> None:
     for name in ELSEWHERE:
         kind = getattr(ridgeline.operators, name)
         assert (
-            issubclass(kind, InputOperator) or not operator_type(kind).outputs or name == "RoundRobinHashMap"
+            issubclass(kind, InputOperator)
+            or not operator_type(kind).outputs
+            or name in ("Explode", "Parse", "RoundRobinHashMap")
         )
 
 

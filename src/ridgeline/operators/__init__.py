@@ -24,10 +24,12 @@ from ridgeline.operators.deduplicate import Deduplicate
 from ridgeline.operators.delay import Delay
 from ridgeline.operators.detect import Detect
 from ridgeline.operators.event_generator import EventGenerator
+from ridgeline.operators.explode import Explode
 from ridgeline.operators.file_output import FileOutput
 from ridgeline.operators.file_replay_input import FileReplayInput
 from ridgeline.operators.filter import Filter
 from ridgeline.operators.flat_map import FlatMap
+from ridgeline.operators.flatten import Flatten
 from ridgeline.operators.frames import (
     Branch,
     Cast,
@@ -43,6 +45,7 @@ from ridgeline.operators.frames import (
 from ridgeline.operators.latest_by_key import LatestByKey
 from ridgeline.operators.limit_rate import LimitRate
 from ridgeline.operators.map import Map
+from ridgeline.operators.parse import Parse
 from ridgeline.operators.patterns import (
     absence,
     burst,
@@ -69,6 +72,7 @@ from ridgeline.operators.sum_key_val import SumKeyVal, SumUnifier
 from ridgeline.operators.table_join import TableJoin
 from ridgeline.operators.top_n import TopN, TopNUnifier
 from ridgeline.operators.union import Union
+from ridgeline.operators.validate import Validate
 from ridgeline.operators.window_join import WindowJoin
 from ridgeline.operators.windowed import Windowed
 from ridgeline.operators.with_times import WithTimes
@@ -90,16 +94,19 @@ __all__ = [
     "Detect",
     "Drop",
     "EventGenerator",
+    "Explode",
     "Expression",
     "FileOutput",
     "FileReplayInput",
     "Filter",
     "FilterRows",
     "FlatMap",
+    "Flatten",
     "Global",
     "LatestByKey",
     "LimitRate",
     "Map",
+    "Parse",
     "QueueInput",
     "QueueOutput",
     "RandomEventGenerator",
@@ -128,6 +135,7 @@ __all__ = [
     "TopNUnifier",
     "Transform",
     "Union",
+    "Validate",
     "WindowJoin",
     "Windowed",
     "Windows",

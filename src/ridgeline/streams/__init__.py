@@ -1,9 +1,19 @@
 """Streams as values: the short way to write an application, on top of `add_operator` and `add_stream`."""
 
+from ridgeline.streams.checked import Checked
 from ridgeline.streams.grouped import Aggregated, GroupedStream, WindowedStream
 from ridgeline.streams.outputs import Outputs
 from ridgeline.streams.preview import Preview
 from ridgeline.streams.stream import Stream
 from ridgeline.streams.tables import StreamTable
 
-__all__ = ["Aggregated", "GroupedStream", "Outputs", "Preview", "Stream", "StreamTable", "WindowedStream"]
+__all__ = [
+    "Aggregated",
+    "Checked",
+    "GroupedStream",
+    "Outputs",
+    "Preview",
+    "Stream",
+    "StreamTable",
+    "WindowedStream",
+]

@@ -1,0 +1,154 @@
+"""Forms of a line of text that become texts by column: patterns, logs, pairs of key and value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from io import BytesIO
+from typing import Any, Literal
+
+import pyarrow as pa
+import pyarrow.csv
+
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.errors import did_you_mean
+from ridgeline.operators._replay_parsers import CsvParser, JsonParser
+
+LineFormat = Literal["json", "csv", "key_value", "regex", "common_log", "combined_log", "syslog"]
+Parser = Callable[[Sequence[str]], pa.RecordBatch]
+"""Makes a batch of lines; raises ValueError if one of them does not fit."""
+_COMMON = (
+    r'(?P<host>\S+) (?P<ident>\S+) (?P<user>\S+) \[(?P<time>[^\]]+)\] "(?P<method>[A-Z]+) (?P<path>\S+)'
+    r'(?: (?P<protocol>[^"]*))?" (?P<status>\d{3}) (?P<bytes>\d+|-)'
+)
+PATTERNS = {
+    "common_log": _COMMON,
+    "combined_log": _COMMON + r' "(?P<referer>(?:[^"\\]|\\.)*)" "(?P<agent>(?:[^"\\]|\\.)*)"',
+    "syslog": r"<(?P<priority>\d{1,3})>1 (?P<time>\S+) (?P<host>\S+) (?P<app>\S+) (?P<process>\S+) "
+    r"(?P<id>\S+) (?:-|\[(?P<data>(?:[^\]\\]|\\.)*)\])(?: (?P<message>.*))?",
+}
+"""Apache's common and combined log formats, and RFC 5424; `-` stands for null."""
+_PAIR = re.compile(r'([^\s=]+)=("(?:[^"\\]|\\.)*"|\S*)')
+_ESCAPED = re.compile(r"\\(.)")
+
+
+def pattern_of(format: LineFormat, pattern: str | None) -> re.Pattern[str] | None:
+    """The compiled pattern of a format. Raises ValueError for one that cannot be, or has no named groups."""
+    text = pattern if format == "regex" else PATTERNS.get(format)
+    if text is None:
+        return None
+    try:
+        compiled = re.compile(text)
+    except re.error as error:
+        msg = f"must be a regular expression; {error}"
+        raise ValueError(msg) from None
+    if not compiled.groupindex:
+        msg = "must have groups with the columns' names, such as `(?P<user>\\S+)`"
+        raise ValueError(msg)
+    return compiled
+
+
+def parser_of(format: LineFormat, schema: Schema, pattern: str | None, delimiter: str) -> Parser:
+    """The parser of a format."""
+    if format == "json":
+        return _json(schema)
+    if format == "csv":
+        return _csv(schema, delimiter)
+    compiled = pattern_of(format, pattern)
+    names, read_csv = schema.arrow.names, _texts(schema)
+    if compiled is None:
+        return lambda lines: read_csv([_pairs(line, names) for line in lines])
+    logs = format != "regex"
+    return lambda lines: read_csv([_groups(compiled, line, names, logs=logs) for line in lines])
+
+
+def format_faults(format: LineFormat, pattern: str | None, names: Sequence[str]) -> str | None:
+    """Why a format cannot give these columns; None if it can."""
+    try:
+        compiled = pattern_of(format, pattern)
+    except ValueError as error:
+        return str(error)
+    if format == "regex" and compiled is None:
+        return "must be given for the format regex"
+    groups = compiled.groupindex if compiled is not None else dict.fromkeys(names)
+    lacking = next((name for name in names if name not in groups), None)
+    return None if lacking is None else f"has no group `{lacking}`; {did_you_mean(lacking, groups)}"
+
+
+def _json(schema: Schema) -> Parser:
+    parser = JsonParser(schema)
+
+    def parse(lines: Sequence[str]) -> pa.RecordBatch:
+        # the end of a line within an object is a space; within a text JSON has none
+        text = "\n".join(line.replace("\n", " ").replace("\r", " ") for line in lines).encode()
+        return parser.parse(text, len(lines))
+
+    return parse
+
+
+def _csv(schema: Schema, delimiter: str) -> Parser:
+    parser = CsvParser(schema, delimiter, [""])
+    parser.read_header("", delimiter.join(schema.arrow.names).encode())
+
+    def parse(lines: Sequence[str]) -> pa.RecordBatch:
+        if any("\n" in line or "\r" in line or not line for line in lines):
+            msg = "a line is empty, or has the end of another in it"
+            raise ValueError(msg)
+        return parser.parse("\n".join(lines).encode(), len(lines))
+
+    return parse
+
+
+def _texts(schema: Schema) -> Callable[[Sequence[Sequence[str | None]]], pa.RecordBatch]:
+    """Reads rows of texts by the rules of CSV."""
+    parser, names = CsvParser(schema, ",", [""]), schema.arrow.names
+    parser.read_header("", ",".join(names).encode())
+    texts = pa.schema([(name, pa.string()) for name in names])
+    options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="needed")
+
+    def parse(rows: Sequence[Sequence[str | None]]) -> pa.RecordBatch:
+        columns: Any = zip(*rows, strict=True)
+        sink = BytesIO()
+        # an empty text is null where it can be, as in CSV
+        arrays = [pa.array([text or None for text in one], pa.string()) for one in columns]
+        batch = pa.RecordBatch.from_arrays(arrays, schema=texts)
+        pyarrow.csv.write_csv(pa.Table.from_batches([batch]), sink, options)
+        return parser.parse(sink.getvalue().removesuffix(b"\n"), len(rows))
+
+    return parse
+
+
+def _pairs(line: str, names: Sequence[str]) -> list[str | None]:
+    """The values of `name=value`, which may be quoted. Raises ValueError for a line without any."""
+    found = dict(_PAIR.findall(line))
+    if not found:
+        msg = "it has no pair such as `name=value`"
+        raise ValueError(msg)
+    return [_plain(found.get(name)) for name in names]
+
+
+def _plain(value: str | None) -> str | None:
+    if value is not None and value.startswith('"') and value.endswith('"') and len(value) > 1:
+        return _ESCAPED.sub(r"\1", value[1:-1])
+    return value
+
+
+def _groups(pattern: re.Pattern[str], line: str, names: Sequence[str], *, logs: bool) -> list[str | None]:
+    """The groups of a pattern. Raises ValueError for a line that it does not match."""
+    match = pattern.fullmatch(line)
+    if match is None:
+        msg = "it does not have the form of the format" if logs else "it does not match the pattern"
+        raise ValueError(msg)
+    if not logs:
+        return [match[name] for name in names]
+    return [_log_value(name, match[name]) for name in names]
+
+
+def _log_value(name: str, value: str | None) -> str | None:
+    """A field of a log; Apache's times as ISO 8601 has them."""
+    if value == "-":
+        return None
+    if name == "time" and value is not None and value[2:3] == "/":
+        return datetime.strptime(value, "%d/%b/%Y:%H:%M:%S %z").isoformat()
+    return value

@@ -1,0 +1,171 @@
+"""Parse a column of texts into columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+
+from ridgeline.api import InputPort, Operator, OutputPort, RidgelineError, Schema, SchemaError, SchemaType
+from ridgeline.api.columns.casting import is_bytes, is_text
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.errors import shorten
+from ridgeline.operators._divided import Columns, check_columns, columns_of
+from ridgeline.operators._joined import joined_schema
+from ridgeline.operators._line_formats import LineFormat, format_faults, parser_of
+
+
+class Parse(Operator):
+    """Parse a column of texts into columns, line by line; texts that do not fit go to an error port.
+
+    Input: a stream with the column `column` of text or bytes (UTF-8). Output: the columns of `schema`; before
+    them those of `keep`, which are taken over. Each output row has the time of its input row.
+
+    `format`:
+
+    - "json": an object each. Missing optional fields are null; fields that `schema` lacks are ignored.
+    - "csv": values in the order of `schema`, with this `delimiter`.
+    - "key_value": `user=ann cents=5 text="a b"`, in any order (logfmt).
+    - "regex": `pattern` must match the whole text; its named groups are the columns.
+    - "common_log", "combined_log": Apache's. Columns are host, ident, user, time, method, path, protocol,
+      status, bytes, and of the second referer and agent. `schema` chooses among them.
+    - "syslog": RFC 5424. Columns are priority, time, host, app, process, id, data, message.
+
+    Values follow the rules of files, see docs/values.md; an empty one is null where it can be. A text that
+    does not fit goes to the error port `bad`: all columns of the input, and the `reason`. If no stream reads
+    `bad`, it is an error, which names text and reason; with `on_error="SKIP"` the tuple becomes a dead
+    letter.
+
+    Partitions: round robin.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import Parse
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> Line = NamedTuple("Line", [("text", str)])
+        >>> Payment = NamedTuple("Payment", [("user", str), ("cents", int)])
+        >>> lines = [('{"user": "ann", "cents": 5}',), ('{"user": "bob", "cents": "many"}',)]
+        >>> app = Application("payments")
+        >>> source = app.add_operator("source", ListInput(Line, lines))
+        >>> parse = app.add_operator("parse", Parse("text", "json", schema=Payment))
+        >>> sink = app.add_operator("sink", CollectorSink(Payment))
+        >>> bad = app.add_operator("bad", CollectorSink())
+        >>> app.add_stream("lines", source.output, parse.input)
+        >>> app.add_stream("payments", parse.output, sink.input)
+        >>> app.add_stream("bad_lines", parse.bad, bad.input)
+        >>> run = run_local(app)
+        >>> run.collected("sink"), [row["text"] for row in run.collected("bad")]
+        ([Payment(user='ann', cents=5)], ['{"user": "bob", "cents": "many"}'])
+    """
+
+    input = InputPort(Any)
+    output = OutputPort(Any)
+    bad = OutputPort(Any, error=True, optional=True)
+
+    column: str
+    format: LineFormat = "json"
+    schema: SchemaType[Any] = Field(kw_only=True)
+    keep: Columns = Field(default=(), kw_only=True)
+    pattern: str | None = Field(default=None, kw_only=True)
+    delimiter: str = Field(default=",", min_length=1, max_length=1, kw_only=True)
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse a pattern that does not give the columns of `schema`."""
+        fault = format_faults(self.format, self.pattern, Schema(self.schema).arrow.names)
+        if fault is None:
+            return []
+        return [("pattern" if self.format == "regex" else "schema", self.pattern or self.format, fault)]
+
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """The columns that are kept, then those of `schema`. Raises SchemaError for what does not fit."""
+        if "input" not in inputs:
+            return None
+        check_columns(inputs["input"], [self.column, *columns_of(self.keep)], "`column` or `keep`")
+        given = inputs["input"].arrow
+        kind = given.field(self.column).type
+        if not (is_text(kind) or is_bytes(kind)):
+            msg = f"`{self.column}` is {kind}; only text and bytes can be parsed"
+            raise SchemaError(msg)
+        if port == "bad":
+            return joined_schema(list(given), [pa.field("reason", pa.string(), nullable=False)], "_2", "bad")
+        kept = columns_of(self.keep)
+        if not kept:
+            return self.schema
+        fields = [given.field(name) for name in kept]
+        return joined_schema(fields, list(Schema(self.schema).arrow), "", "output")
+
+    def setup(self, context: OperatorContext) -> None:
+        """Make the parser."""
+        self.kept = columns_of(self.keep)
+        self.parsed = Schema(self.schema)
+        self.parser = parser_of(self.format, self.parsed, self.pattern, self.delimiter)
+
+    @input.process_batch
+    def parse(self, batch: pa.RecordBatch) -> None:
+        """Emit the rows of the texts of a batch. Raises RidgelineError for bad ones that no stream reads."""
+        rows, lines, reasons = self._lines(batch.column(self.column))
+        found, bad = parsed(self.parser, rows, lines)
+        reasons |= bad
+        if reasons:
+            self._emit_bad(batch, reasons)
+        good = [row for row in range(len(batch)) if row not in reasons]
+        if not good:
+            return
+        table = pa.Table.from_batches(found).combine_chunks()
+        columns = [batch.column(name).take(pa.array(good)) for name in self.kept]
+        columns += [pa.concat_arrays(column.chunks) for column in table.columns]
+        schema = self.output.schema.arrow
+        self.output.emit_batch(pa.RecordBatch.from_arrays(columns, schema=schema), rows=np.array(good))
+
+    def _lines(self, column: pa.Array) -> tuple[list[int], list[str], dict[int, str]]:
+        """The rows with a text, the texts, and why the other rows have none."""
+        rows, lines, reasons = [], [], {}
+        for row, value in enumerate(column.to_pylist()):
+            try:
+                line = value.decode() if isinstance(value, bytes) else value
+            except UnicodeDecodeError as error:
+                reasons[row] = f"it is no UTF-8: {error}"
+                continue
+            if line is None or not line.strip():
+                reasons[row] = "it is null" if line is None else "it is empty"
+            else:
+                rows.append(row)
+                lines.append(line)
+        return rows, lines, reasons
+
+    def _emit_bad(self, batch: pa.RecordBatch, reasons: Mapping[int, str]) -> None:
+        """Emit the rows that do not fit, or raise RidgelineError for the first."""
+        rows = sorted(reasons)
+        if not self.bad.connected:
+            text = shorten(batch.column(self.column)[rows[0]].as_py())
+            remedy = "read the port `bad`, or leave such tuples out by the attribute `on_error=SKIP`"
+            msg = f"{text} is no {self.format} for {self.parsed.describe()}: {reasons[rows[0]]}; {remedy}"
+            raise RidgelineError(msg)
+        columns = [column.take(pa.array(rows)) for column in batch.columns]
+        columns.append(pa.array([reasons[row] for row in rows], pa.string()))
+        schema = self.bad.schema.arrow
+        self.bad.emit_batch(pa.RecordBatch.from_arrays(columns, schema=schema), rows=rows)
+
+
+def parsed(
+    parser: Callable[[Sequence[str]], pa.RecordBatch], rows: Sequence[int], lines: Sequence[str]
+) -> tuple[list[pa.RecordBatch], dict[int, str]]:
+    """The batches of the lines that fit, in order, and the reasons why others do not, by row.
+
+    Lines that do not fit are found by halving, so a few of them cost little.
+    """
+    if not lines:
+        return [], {}
+    try:
+        return [parser(lines)], {}
+    except (ValueError, pa.ArrowException, RidgelineError) as error:
+        if len(lines) == 1:
+            return [], {rows[0]: str(error)}
+    half = len(lines) // 2
+    first, bad = parsed(parser, rows[:half], lines[:half])
+    second, more = parsed(parser, rows[half:], lines[half:])
+    return [*first, *second], {**bad, **more}

@@ -1,0 +1,106 @@
+"""Check tuples by a pydantic model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from pydantic import BaseModel, ValidationError
+
+from ridgeline.api import InputPort, Operator, OutputPort, RidgelineError, Schema, SchemaError
+from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.operators._joined import joined_schema
+
+
+class Validate(Operator):
+    """Check each tuple by a pydantic model; those that it refuses go to an error port.
+
+    Input: any stream with columns. Output: the tuples that the model accepts, as they came: what the model
+    changes (defaults, conversions) is not taken over. Those that it refuses go to the error port `bad`: all
+    columns of the input, and the `reason`. If no stream reads `bad`, it is an error, which names tuple and
+    reason; with `on_error="SKIP"` the tuple becomes a dead letter.
+
+    `model`: a pydantic model. Its required fields must be columns; it gets all columns by name.
+
+    Partitions: round robin.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from pydantic import BaseModel, Field
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import Validate
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Payment(NamedTuple):
+        ...     user: str
+        ...     cents: int
+        >>> class Valid(BaseModel):
+        ...     user: str = Field(pattern="^[a-z]+$")
+        ...     cents: int = Field(gt=0)
+        >>> app = Application("payments")
+        >>> source = app.add_operator("source", ListInput(Payment, [("ann", 5), ("bob", -1), ("", 7)]))
+        >>> check = app.add_operator("check", Validate(Valid))
+        >>> sink = app.add_operator("sink", CollectorSink(Payment))
+        >>> bad = app.add_operator("bad", CollectorSink())
+        >>> app.add_stream("payments", source.output, check.input)
+        >>> app.add_stream("valid", check.output, sink.input)
+        >>> app.add_stream("refused", check.bad, bad.input)
+        >>> run = run_local(app)
+        >>> [payment.user for payment in run.collected("sink")]
+        ['ann']
+        >>> run.collected("bad")[0]["reason"]
+        'cents: Input should be greater than 0'
+    """
+
+    input = InputPort(Any)
+    output = OutputPort(Any)
+    bad = OutputPort(Any, error=True, optional=True)
+
+    model: type[BaseModel]
+
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """Those of the input, and the reason. Raises SchemaError for fields that the stream lacks."""
+        if "input" not in inputs:
+            return None
+        if inputs["input"].pickled:
+            msg = "tuples of `object` have no columns to check; give the port before it a schema"
+            raise SchemaError(msg)
+        given = inputs["input"].arrow
+        for name, field in self.model.model_fields.items():
+            key = field.alias or name
+            if field.is_required() and key not in given.names:
+                what = f"`{self.model.__name__}` needs the field `{key}`, which the stream lacks"
+                msg = f"{what}; {did_you_mean(key, given.names)}"
+                raise SchemaError(msg)
+        if port == "bad":
+            return joined_schema(list(given), [pa.field("reason", pa.string(), nullable=False)], "_2", "bad")
+        return None
+
+    @input.process_batch
+    def check(self, batch: pa.RecordBatch) -> None:
+        """Emit the tuples that the model accepts. Raises RidgelineError for others that no stream reads."""
+        validate, reasons = self.model.__pydantic_validator__.validate_python, {}
+        for row, values in enumerate(batch.to_pylist()):
+            try:
+                validate(values)
+            except ValidationError as error:
+                reasons[row] = _reason(error)
+                if not self.bad.connected:
+                    remedy = "read the port `bad`, or leave such tuples out by the attribute `on_error=SKIP`"
+                    msg = f"{shorten(values)} is no {self.model.__name__}: {reasons[row]}; {remedy}"
+                    raise RidgelineError(msg) from None
+        if not reasons:
+            self.output.emit_batch(batch)
+            return
+        rows = list(reasons)
+        columns = [column.take(pa.array(rows)) for column in batch.columns]
+        columns.append(pa.array(list(reasons.values()), pa.string()))
+        self.bad.emit_batch(pa.RecordBatch.from_arrays(columns, schema=self.bad.schema.arrow), rows=rows)
+        good = [row for row in range(len(batch)) if row not in reasons]
+        self.output.emit_batch(batch.take(pa.array(good, pa.int64())), rows=good)
+
+
+def _reason(error: ValidationError) -> str:
+    """The faults of a tuple in a line."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'model'}: {one['msg']}" for one in found)

@@ -1,0 +1,261 @@
+"""Parse, validate, explode, flatten: beside polars, re and json, with bad rows apart and over partitions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from ridgeline import Application, OperatorError, ValidationError
+from ridgeline.operators import Explode, Flatten, Parse, Validate
+from ridgeline.testing import CollectorSink, ListInput, run_local
+
+QUIET = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+
+
+class Line(NamedTuple):
+    number: int
+    text: str | None
+
+
+class Payment(NamedTuple):
+    user: str
+    cents: int
+    share: float | None
+    at: datetime | None
+
+
+AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+def run(
+    rows: Sequence[Any], operator: Any, schema: Any = Line, *, bad: bool = True, **attributes: Any
+) -> tuple[list[Any], list[Any]]:
+    app = Application("shaped", window="1s")
+    source = app.add_operator("source", ListInput(schema, list(rows)))
+    shape = app.add_operator("shape", operator, **attributes)
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("rows", source.output, shape.input)
+    app.add_stream("shaped", shape.output, sink.input)
+    if bad:
+        refused = app.add_operator("bad", CollectorSink())
+        app.add_stream("refused", shape.bad, refused.input)
+    found = run_local(app)
+    return found.collected("sink"), found.collected("bad") if bad else []
+
+
+GOOD = {
+    "json": '{"user": "ann", "cents": 5, "share": 0.5, "at": "2026-01-02T03:04:05Z", "more": [1]}',
+    "csv": "ann,5,0.5,2026-01-02T03:04:05Z",
+    "key_value": 'cents=5 at=2026-01-02T03:04:05Z more=x share=0.5 user="ann"',
+    "regex": "5 cents of ann, 0.5 at 2026-01-02T03:04:05Z",
+}
+EMPTY = {
+    "json": '{"user": "b, \\"b\\"", "cents": -1}',
+    "csv": '"b, ""b""",-1,,',
+    "key_value": 'user="b, \\"b\\"" cents=-1',
+    "regex": '-1 cents of b, "b",  at ',
+}
+PATTERN = r"(?P<cents>\S+) cents of (?P<user>.+), (?P<share>\S*) at (?P<at>\S*)"
+BAD = ["", "  ", None, "{", "a,b", "x=1", "null", "[1]", "ann,five,0.5,", "user=ann cents=5.5", "99 cents"]
+
+
+@pytest.mark.parametrize("format", GOOD)
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_each_format(format: Any, partitions: int) -> None:
+    texts = [GOOD[format], *BAD, EMPTY[format], "{}", GOOD[format]]
+    operator = Parse("text", format, schema=Payment, keep="number", pattern=PATTERN)
+    found, bad = run(list(enumerate(texts)), operator, partitions=partitions)
+    rows = sorted(tuple(row.values()) for row in found)
+    full, empty = ("ann", 5, 0.5, AT), ('b, "b"', -1, None, None)
+    assert rows == [(0, *full), (len(BAD) + 1, *empty), (len(BAD) + 3, *full)]
+    assert sorted(row["number"] for row in bad) == [*range(1, len(BAD) + 1), len(BAD) + 2]
+    assert all(row["reason"] and row["text"] == texts[row["number"]] for row in bad)
+
+
+VALUES = st.fixed_dictionaries(
+    {
+        "user": st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=9),
+        "cents": st.integers(-9, 2**40),
+    }
+)
+TEXTS = st.one_of(VALUES.map(json.dumps), st.text(max_size=9), st.just("{"), st.none())
+
+
+class Short(NamedTuple):
+    user: str
+    cents: int
+
+
+def read(text: str | None) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text or "")
+    except ValueError:
+        return None
+    fits = isinstance(found, dict) and isinstance(found.get("user"), str) and type(found.get("cents")) is int
+    return found if fits else None
+
+
+@QUIET
+@given(st.lists(TEXTS, max_size=20))
+def test_json_equals_pythons(texts: list[str | None]) -> None:
+    found, bad = run(list(enumerate(texts)), Parse("text", schema=Short, keep=("number",)))
+    expected = [
+        (number, one["user"], one["cents"]) for number, text in enumerate(texts) if (one := read(text))
+    ]
+    assert [tuple(row.values()) for row in found] == expected
+    assert len(found) + len(bad) == len(texts)
+
+
+class Hit(NamedTuple):
+    host: str
+    user: str | None
+    time: datetime
+    path: str
+    status: int
+    bytes: int | None
+
+
+class Browsed(NamedTuple):
+    path: str
+    referer: str | None
+    agent: str
+
+
+class Logged(NamedTuple):
+    priority: int
+    time: datetime
+    host: str
+    app: str
+    message: str | None
+
+
+def test_logs_in_common_formats() -> None:
+    common = '127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif HTTP/1.0" 200 2326'
+    none = '::1 - - [10/Oct/2000:13:55:36 +0000] "HEAD /" 304 -'
+    found, bad = run([(0, common), (1, none), (2, "no log")], Parse("text", "common_log", schema=Hit))
+    at = datetime(2000, 10, 10, 13, 55, 36, tzinfo=timezone(timedelta(hours=-7)))
+    assert found == [
+        Hit("127.0.0.1", "frank", at, "/apache_pb.gif", 200, 2326)._asdict(),
+        Hit("::1", None, datetime(2000, 10, 10, 13, 55, 36, tzinfo=UTC), "/", 304, None)._asdict(),
+    ]
+    assert [row["number"] for row in bad] == [2]
+    combined = f'{common} "-" "Mozilla/4.08 [en] (Win98; I ;Nav) \\"x\\""'
+    found, _ = run([(0, combined)], Parse("text", "combined_log", schema=Browsed))
+    assert [row["referer"] for row in found] == [None]
+    assert found[0]["agent"].startswith("Mozilla/4.08 [en]")
+    syslog = '<34>1 2003-10-11T22:14:15.003Z mymachine su - ID47 - "su root" failed'
+    found, _ = run([(0, syslog)], Parse("text", "syslog", schema=Logged))
+    assert found[0] == {
+        "priority": 34,
+        "time": datetime(2003, 10, 11, 22, 14, 15, 3000, tzinfo=UTC),
+        "host": "mymachine",
+        "app": "su",
+        "message": '"su root" failed',
+    }
+
+
+def test_bytes_that_are_no_text_are_bad() -> None:
+    schema = pa.schema([("raw", pa.binary())])
+    found, bad = run([(b'{"user": "a", "cents": 1}',), (b"\xff",)], Parse("raw", schema=Short), schema)
+    assert [row["user"] for row in found] == ["a"]
+    assert "UTF-8" in bad[0]["reason"]
+
+
+def test_what_no_stream_reads_is_an_error_or_a_dead_letter() -> None:
+    rows = [(0, '{"user": "a", "cents": 1}'), (1, "nothing"), (2, '{"user": "b", "cents": 2}')]
+    with pytest.raises(OperatorError, match=r"'nothing' is no json for Short.*read the port `bad`"):
+        run(rows, Parse("text", schema=Short), bad=False)
+    found, _ = run(rows, Parse("text", schema=Short), bad=False, on_error="SKIP")
+    assert [row["user"] for row in found] == ["a", "b"]
+
+
+class Checked(BaseModel):
+    number: int = Field(ge=0)
+    text: str | None = Field(max_length=3)
+    other: int = 5
+
+
+@QUIET
+@given(st.lists(st.tuples(st.integers(-2, 5), st.one_of(st.none(), st.text("ab", max_size=6))), max_size=20))
+def test_a_model_accepts_or_refuses(rows: list[tuple[int, str | None]]) -> None:
+    found, bad = run(rows, Validate(Checked))
+    good = [row for row in rows if row[0] >= 0 and len(row[1] or "") <= 3]
+    assert [tuple(row.values()) for row in found] == good
+    refused = [row for row in rows if row not in good]
+    assert [(row["number"], row["text"]) for row in bad] == refused
+    assert all("number: Input should" in row["reason"] for row in bad if row["number"] < 0)
+
+
+LISTS = pa.schema([("id", pa.int64()), ("items", pa.list_(pa.int64()))])
+
+
+@QUIET
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3),
+            st.one_of(st.none(), st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=4)),
+        ),
+        max_size=12,
+    ),
+    st.booleans(),
+)
+def test_explode_equals_polars(rows: list[tuple[int, Any]], keep_empty: bool) -> None:
+    found, _ = run(rows, Explode("items", keep_empty), LISTS, bad=False)
+    divided, _ = run(rows, Explode("items", keep_empty), LISTS, bad=False, partitions=3)
+    assert sorted(map(repr, divided)) == sorted(map(repr, found))
+    frame = pl.DataFrame(rows, schema={"id": pl.Int64, "items": pl.List(pl.Int64)}, orient="row")
+    if not keep_empty:
+        frame = frame.filter(pl.col("items").list.len() > 0)
+    assert [tuple(row.values()) for row in found] == frame.explode(
+        "items", empty_as_null=True, keep_nulls=True
+    ).rows()
+
+
+def test_flatten_equals_polars() -> None:
+    inner = pa.struct([("a", pa.int64()), ("deep", pa.struct([("b", pa.string())]))])
+    schema = pa.schema([("id", pa.int64()), ("one", inner), ("two", inner)])
+    value = {"a": 1, "deep": {"b": "x"}}
+    rows = [(1, value, None), (2, {"a": None, "deep": None}, value), (3, None, None)]
+    found, _ = run(rows, Flatten(), schema, bad=False)
+    assert list(found[0]) == ["id", "one_a", "one_deep_b", "two_a", "two_deep_b"]
+    assert [tuple(row.values()) for row in found] == [
+        (1, 1, "x", None, None),
+        (2, None, None, 1, "x"),
+        (3, None, None, None, None),
+    ]
+    found, _ = run(rows, Flatten("one", separator="."), schema, bad=False)
+    assert list(found[0]) == ["id", "one.a", "one.deep.b", "two"]
+
+
+NESTED = pa.schema([("a", pa.struct([("b", pa.int64())])), ("a_b", pa.int64())])
+
+
+@pytest.mark.parametrize(
+    ("make", "schema", "what"),
+    [
+        (lambda: Parse("txt", schema=Short), Line, "`txt`"),
+        (lambda: Parse("number", schema=Short), Line, "only text and bytes"),
+        (lambda: Parse("text", schema=Short, keep="texts"), Line, "`texts`"),
+        (lambda: Parse("text", "regex", schema=Short), Line, "must be given"),
+        (lambda: Parse("text", "regex", schema=Short, pattern="("), Line, "regular expression"),
+        (lambda: Parse("text", "regex", schema=Short, pattern="(?P<user>.)"), Line, "no group `cents`"),
+        (lambda: Parse("text", "common_log", schema=Short), Line, "no group `cents`"),
+        (lambda: Validate(Checked), Short, "`number`"),
+        (lambda: Explode("text"), Line, "no list"),
+        (Flatten, NESTED, "`a_b` would be there twice"),
+    ],
+)
+def test_what_does_not_fit_is_a_fault(make: Any, schema: Any, what: str) -> None:
+    operator = make()
+    with pytest.raises(ValidationError, match=what):
+        run([], operator, schema, bad=isinstance(operator, (Parse, Validate)))
