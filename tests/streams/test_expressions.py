@@ -316,6 +316,12 @@ def test_nulls_are_derived() -> None:
     assert stream.filter("or", "b > 0 or a > 0").schema.field("b").nullable
 
 
+def test_fields_of_a_class_are_null_only_if_they_are_optional() -> None:
+    app = Application("nulls")
+    made = orders(app).with_columns("made", twice="cents * 2", who="upper(customer)").schema
+    assert [field.name for field in made if field.nullable] == ["customer", "who"]
+
+
 def test_expressions_of_random_shape_are_null_only_where_they_may_be() -> None:
     chance = random.Random(4)
     columns = pl.DataFrame(

@@ -123,7 +123,7 @@ class ExpressionSteps(Generic[T_co]):
         matching = self._step(name, operator, "input", "matching", attributes)
         return matching, self.app.stream(operator.others)
 
-    def branch(self, name: str, /, **named: Any) -> Outputs:
+    def branch(self, name: str, /, **named: Callable[[T_co], bool] | Any) -> Outputs:
         """Divide by several predicates: `parts = orders.branch("size", large="cents > 1000")`.
 
         Each tuple goes to the first whose predicate is true: `parts.large`. The others go to `parts.rest`.

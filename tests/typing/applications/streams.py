@@ -1,6 +1,8 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import polars as pl
+
 from ridgeline import Application, InputPort, Operator, OutputPort, Stream
 from ridgeline.testing import CollectorSink, ListInput
 
@@ -42,6 +44,25 @@ words.into(keep.words)
 both = kept.union("both", app.stream(keep.kept))
 anything: Any = both.process("again", Keep())
 
+long, rest = words.split("by_length", "length > 3")
+longest: Stream[Word] = long.filter("longest", pl.col("length") > 9).filter(
+    "named", lambda word: word.word != ""
+)
+records: Stream[dict[str, Any]] = rest.with_columns("more", double="length * 2", partitions=2)
+sizes: list[Any] = (
+    records.select("sizes", "double").drop("none", "double").cast("cast", {"a": int}).preview().rows
+)
+by_size = words.branch("by_size", long="length > 5", short=lambda word: word.length < 3)
+by_size.long.write("long_words")
+
+
+async def look_up(word: Word) -> Line:
+    return Line(word.word)
+
+
+looked_up: Stream[Line] = words.enrich("look_up", look_up, concurrency=4, timeout="1s")
+timed: Stream[Word] = words.with_times("time", lateness="5s").sample("some", 0.5).limit_rate("few", 10)
+
 lines.map("wrong_function", shorter)  # error: takes words
 words.filter("wrong_field", lambda word: word.size > 2)  # error: no such field
 words.filter("wrong_result", lambda word: word.length, partition=2)  # error: no such attribute
@@ -49,3 +70,11 @@ lines.into(keep.words)  # error: a stream of lines at a port of words
 words.union("mixed", lines)  # error: lines among words
 numbers: Stream[int] = words.map("numbers", shorter)  # error: these are words
 app.stream(keep.words)  # error: an input port
+words.enrich("no_async", shorter)  # error: no `async def`
+words.enrich("wrong_async", look_up, concurrent=4)  # error: no such argument
+looked_up.enrich("not_lines", look_up)  # error: takes words
+words.filter("wrong_predicate", 5)  # error: no expression
+rest.split("wrong_split", lambda word: word.size)  # error: no such field
+words.transform("no_frames", shorter)  # error: takes frames
+words.rename("wrong_rename", "word")  # error: a mapping
+records.filter("wrong_record", lambda record: record.word == "")  # error: records are dictionaries

@@ -156,6 +156,8 @@ def main() -> None:
     """Serve forks until Spark closes the pipe."""
     if os.environ.get("PYTHONSAFEPATH") == "ridgeline":  # by us (`session.py`): not for what operators start
         del os.environ["PYTHONSAFEPATH"]
+    # partitions run in parallel: threads of polars would wait for each other
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
     mark_output()
     open_worker_channel()
     preload(os.environ.get("RIDGELINE_PRELOAD", ""))

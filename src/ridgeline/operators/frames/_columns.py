@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ridgeline.api.columns.nulls import is_optional
+from ridgeline.api.columns.nulls import is_optional, optional_columns
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.struct_types import to_arrow
 from ridgeline.api.errors import SchemaError, did_you_mean
@@ -191,11 +191,14 @@ class Plan:
 
 
 def columns_of(schema: Schema) -> pa.Schema:
-    """The columns of a stream. Raises SchemaError for a stream of `object`."""
+    """The columns of a stream, null only where its type says so. Raises SchemaError for one of `object`."""
     if schema.pickled:
         msg = "expressions need columns, and a stream of `object` has none; `map` it to a type with fields"
         raise SchemaError(msg)
-    return schema.arrow
+    if isinstance(schema.type, pa.Schema):
+        return schema.arrow
+    optional = optional_columns(schema)
+    return pa.schema([field.with_nullable(field.name in optional) for field in schema.arrow])
 
 
 def compute(
