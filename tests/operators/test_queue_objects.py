@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from ridgeline import RidgelineError
 from ridgeline.api.support.files import resolve, use_s3
 from ridgeline.operators import _queue_objects
-from ridgeline.operators._queue_objects import ObjectLogReader, folder_of
+from ridgeline.operators._queue_files import Entry, Part
+from ridgeline.operators._queue_objects import ObjectFolder, ObjectLogReader, folder_of
 from ridgeline.testing import Faults, SteppingClock, run_local
 from support.operators.queues import orders, read_all, reader, writer
 
@@ -63,7 +64,7 @@ def test_every_tuple_once_and_in_the_order_of_its_key(tmp_path, path, written_by
     assert sorted(read_all(path, tmp_path / "reader", read_by)) == sorted(rows)
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
 def test_stops_kills_and_other_partitions_on_both_sides(tmp_path, path, seed):
     random = Random(seed)
@@ -207,3 +208,31 @@ def test_a_reader_registers(tmp_path, path):
 def test_no_queue_there(path):
     with pytest.raises(RidgelineError, match=r"there is no queue in .*; start the application that writes"):
         run_local(reader(path))
+
+
+def part(number):
+    return Part(0, f"p0-{number}.segment", 0, 10, 1, 0)
+
+
+def test_where_objects_are_written_in_pieces_a_reader_waits_for_the_whole(tmp_path, small_bundles):
+    """As on HDFS, where a file is seen while it is written: those of a folder are the same."""
+    folder = ObjectFolder(str(tmp_path))
+    folder.make()
+    entries = [Entry(number, number, 0.0, number, (part(number),), end=False) for number in range(30)]
+    log, found = folder.log_reader(0), []
+    folder.put("log/000000000000.entry", b"[0,0,0.0,0,[[0,")
+
+    assert log.read() == []
+    writing = folder.log_writer()
+    assert writing.next == 0
+    for entry in entries:
+        writing.append([entry], 2**30, 3600.0)
+    again = ObjectFolder(str(tmp_path)).log_writer()
+    while len(found) < len(entries):
+        found += log.read()
+    folder.close(wait=True)
+
+    assert found == [entry._replace(marks=None) for entry in entries]
+    assert (again.next, again.total) == (30, 29)
+    assert [int(name[:12]) for name in folder.names("log") if name.endswith(".jsonl")] == [0, 8, 16]
+    assert not list(tmp_path.glob("*.tmp"))

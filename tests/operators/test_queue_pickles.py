@@ -135,15 +135,16 @@ def plain():
     return by_partition(run_local(log_of(app, app.add_operator("source", Rows()).output)).collected("sink"))
 
 
-@pytest.mark.parametrize("written_by", [1, 2, 3, 5])
-@pytest.mark.parametrize("read_by", [1, 2, 3, 5])
+@pytest.mark.parametrize(
+    ("written_by", "read_by"), [(1, 1), (1, 3), (2, 2), (2, 5), (3, 1), (3, 5), (5, 2), (5, 3)]
+)
 def test_control_tuples_come_once_before_or_after_their_windows_rows(tmp_path, plain, written_by, read_by):
     run_local(writer(tmp_path, written_by))
 
     assert by_partition(run_local(reader(tmp_path, read_by)).collected("sink")) == plain
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=ROOM)
+@settings(max_examples=6, deadline=None, suppress_health_check=ROOM)
 @given(seed=st.integers(0, 2**32))
 def test_stops_faults_and_repartition_of_both_sides(tmp_path, plain, seed):
     random = Random(seed)

@@ -236,6 +236,7 @@ class QueueEnumerator(Enumerator):
             with contextlib.suppress(OSError):
                 if self._name in self._folder.readers_known():  # else it has another name now
                     self._register()
+            self._folder.close()
 
     def _watch(self) -> None:
         """Look for entries of another process, and register the position."""

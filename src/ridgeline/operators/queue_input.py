@@ -167,6 +167,7 @@ class QueueInput(PushInput, Emits[T]):
     def teardown(self) -> None:
         """Close the files."""
         self._place.segments.close()
+        self._place.folder.close()
 
     def emit_tuples(self) -> None:
         """Emit this partition's share of the entries that the window reads.
