@@ -74,7 +74,7 @@ def wrong_type(chance: random.Random, step: str) -> Made:
     steps: list[Made] = [
         (lambda s: s.with_columns(step, new=pl.col(number) + pl.col(text)), [text]),
         (lambda s: s.with_columns(step, new=f"{number} * {text}"), ["new"]),
-        (lambda s: s.filter(step, f"{number} > 'much'"), ["string"]),
+        (lambda s: s.filter(step, f"{number} > 'much'"), ["string", number]),
         (lambda s: s.filter(step, text), ["String"]),
         (lambda s: s.filter(step, pl.col(number).str.len_chars() > 2), [number]),
         (lambda s: s.select(step, new=pl.col(text).dt.year()), ["new", "year"]),

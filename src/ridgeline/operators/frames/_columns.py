@@ -157,7 +157,10 @@ class Plan:
             raise
         except BaseException as error:  # noqa: BLE001  of polars
             refuse_other(error)
-            msg = f"{first_line(error)}; {_remedy(error)}"
+            text, roots = first_line(error), expression.meta.root_names()
+            if roots and not any(name in text for name in roots):
+                text = f"`{expression}`: {text}"
+            msg = f"{text}; {_remedy(error)}"
             raise SchemaError(msg) from None
         if across:
             msg = f"`{expression}` {_ACROSS}"

@@ -1,0 +1,82 @@
+"""The example of clicks: sessions and top pages equal those of a plain loop."""
+
+import importlib.util
+import json
+import shutil
+from collections import Counter
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from ridgeline.testing import run_local
+from support.paths import ROOT
+
+EXAMPLES = ROOT / "examples"
+GAP = timedelta(minutes=30)
+
+
+def clicks() -> list[dict[str, Any]]:
+    """The clicks but those of the health check, by time."""
+    found = []
+    for file in sorted(EXAMPLES.glob("clicks-*.jsonl")):
+        for line in file.read_text().splitlines():
+            if line.endswith("}"):
+                row = json.loads(line)
+                found.append({**row, "time": datetime.fromisoformat(row["time"])})
+    return sorted((row for row in found if row["page"] != "/health"), key=lambda row: row["time"])
+
+
+def sessions(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    """User, clicks, first and last page, country of each session."""
+    home = {"ann": "ch", "bob": "no", "cyd": "de"}
+    spans: dict[str, list[list[dict[str, Any]]]] = {}
+    for row in rows:
+        own = spans.setdefault(row["user"], [])
+        if own and row["time"] - own[-1][-1]["time"] < GAP:
+            own[-1].append(row)
+        else:
+            own.append([row])
+    return [
+        (user, len(span), span[0]["page"], span[-1]["page"], home.get(user))
+        for user, own in spans.items()
+        for span in own
+    ]
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_results_are_those_of_a_plain_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int
+) -> None:
+    for file in (*EXAMPLES.glob("clicks-*.jsonl"), EXAMPLES / "users.csv"):
+        shutil.copy(file, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    spec = importlib.util.spec_from_file_location("clicks_example", EXAMPLES / "clicks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    attributes = {f"{name}.partitions": str(partitions) for name in ("pages", "sessions", "home")}
+    run_local(module.app, attributes=attributes)
+    table = pq.read_table(tmp_path / "out" / "sessions")
+    columns = ("user", "clicks", "entry", "exit", "country")
+    found = list(zip(*(table.column(name).to_pylist() for name in columns), strict=True))
+    assert sorted(found, key=repr) == sorted(sessions(clicks()), key=repr)
+    minutes: dict[str, Counter[str]] = {}
+    for row in clicks():
+        minutes.setdefault(row["time"].strftime("%H:%M"), Counter())[row["page"]] += 1
+    lines = [
+        line
+        for file in (tmp_path / "out" / "pages").glob("*.jsonl")
+        for line in file.read_text().splitlines()
+    ]
+    top = {row["window_start"][11:16]: row["pages"] for row in map(json.loads, lines)}
+    assert {minute: {one["value"]: one["count"] for one in pages} for minute, pages in top.items()} == minutes
+    broken = [
+        line
+        for file in (tmp_path / "out" / "broken").glob("*.jsonl")
+        for line in file.read_text().splitlines()
+    ]
+    assert len(broken) == 2
