@@ -25,9 +25,10 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.operators import Expression, FilterRows, Select, WithColumns
 from ridgeline.operators.frames._expressions import reads_other_rows, tree
 from ridgeline.operators.frames._nulls import never_null, sure_after
+from ridgeline.plan.edits import SetProperty
 from ridgeline.plan.spec.writer import operator_spec
 from ridgeline.plan.validation import find_faults, validate
-from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
 
 
 class Order(NamedTuple):
@@ -525,6 +526,39 @@ def test_texts_can_be_set_from_outside() -> None:
     )
     with pytest.raises(ValidationError, match=r"there is no column `cent`; did you mean `cents`"):
         validate(app, {"dear.predicate": "cent > 70"})
+
+
+def test_texts_change_while_the_application_runs() -> None:
+    app = Application("live", window="1s")
+    numbers = pa.schema([("v", pa.int64())])
+    items = [item for n in range(9) for item in ({"v": n}, {"v": 100 - n}, END_WINDOW)]
+    stream = (
+        app.read("in", ListInput(numbers, items)).filter("some", "v > 50").with_columns("more", w="v + 1")
+    )
+    stream.write("sink", CollectorSink())
+    changes = {
+        3: [SetProperty("some", "predicate", "v < 50")],
+        5: [SetProperty("some", "predicate", "vv < 50")],
+        6: [SetProperty("more", "named", {"w": "v * 10"})],
+    }
+    run = run_local(app, changes=changes)
+    found = [row["w"] for window in run.window_ids for row in run.collected("sink", window)]
+    assert found == [101, 100, 99, 4, 5, 6, 60, 70, 80]
+    assert [asked.state for asked in run.changes] == ["APPLIED", "REFUSED", "APPLIED"]
+    assert "there is no column `vv`; did you mean `v`?" in run.changes[1].reason
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_windows_that_run_again_give_the_same(name: str) -> None:
+    make, expected = STEPS[name]
+    app = Application("orders")
+    items = [*ORDERS[:9], END_WINDOW, *ORDERS[9:30], ABORT, END_WINDOW, *ORDERS[30:]]
+    make(orders(app, items)).write("sink", CollectorSink())
+    run = run_local(app)
+    assert run.retries
+    found = run.collected("sink")
+    got = [tuple(row.values()) if isinstance(row, dict) else tuple(row) for row in found]
+    assert got == expected(frame()).rows()
 
 
 def test_python_functions_within_expressions_are_kept() -> None:

@@ -14,7 +14,14 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.struct_types import to_arrow
 from ridgeline.api.errors import SchemaError, did_you_mean
 from ridgeline.api.support.results import returned
-from ridgeline.operators.frames._expressions import first_line, reads_other_rows, refuse_other, resolved, tree
+from ridgeline.operators.frames._expressions import (
+    first_line,
+    imported,
+    reads_other_rows,
+    refuse_other,
+    resolved,
+    tree,
+)
 from ridgeline.operators.frames._nulls import never_null
 from ridgeline.operators.frames._types import array_of, frame_of, readable, type_of
 
@@ -208,9 +215,8 @@ def compute(
     batch: pa.RecordBatch, needed: Sequence[str], expressions: Sequence[pl.Expr]
 ) -> dict[str, pa.Array]:
     """The columns that expressions make of a batch, a value for each row."""
-    # a frame without columns does not know its rows: one column more does no harm
-    names = list(needed) or batch.schema.names[:1]
-    made = frame_of(batch.select(names)).select(expressions)
+    # constants need no columns, and make one row
+    made = frame_of(batch.select(needed)).select(expressions) if needed else imported().select(expressions)
     arrays = {name: array_of(made[name]) for name in made.columns}
     if made.height != len(batch):  # constants only
         rows = pa.array(np.zeros(len(batch), np.int64))
