@@ -14,7 +14,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, OperatorError, ValidationError
-from ridgeline.operators import Deduplicate
+from ridgeline.operators import (
+    AsOfJoin,
+    Deduplicate,
+    Detect,
+    LatestByKey,
+    Sort,
+    TableJoin,
+    WithinJoin,
+    absence,
+)
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
@@ -176,6 +185,33 @@ def test_times_are_those_of_the_rows() -> None:
 def test_what_does_not_fit_is_refused(make: Any, what: str) -> None:
     with pytest.raises(ValidationError, match=what):
         run(events([[(1, "a", 1.0, 0)]]), make())
+
+
+LISTS = pa.schema([("id", pa.int64()), ("many", pa.list_(pa.int64()))])
+
+
+@pytest.mark.parametrize(
+    ("make", "ports"),
+    [
+        (lambda: Deduplicate("many"), ["input"]),
+        (lambda: LatestByKey(("id", "many")), ["input"]),
+        (lambda: TableJoin("many"), ["input", "table"]),
+        (lambda: TableJoin("many", broadcast=True), ["input", "table"]),
+        (lambda: WithinJoin("many", "1s"), ["left", "right"]),
+        (lambda: AsOfJoin("many"), ["left", "right"]),
+        (lambda: Detect(absence("1s"), "many"), ["input"]),
+        (lambda: Sort("many"), ["input"]),
+    ],
+)
+def test_lists_are_no_keys(make: Any, ports: list[str]) -> None:
+    app = Application("lists")
+    source = app.add_operator("source", ListInput(LISTS, [(1, [1])]))
+    operator = app.add_operator("keyed", make())
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("rows", source.output, *(getattr(operator, port) for port in ports))
+    app.add_stream("keyed", operator.output, sink.input)
+    with pytest.raises(ValidationError, match=r"`many` is list.*, whose values cannot be keys"):
+        run_local(app)
 
 
 def test_without_times_the_remedy_is_in_the_error() -> None:

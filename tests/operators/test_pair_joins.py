@@ -136,8 +136,9 @@ def test_within_equals_duckdb(views: Any, orders: Any, how: Any, on: Any, within
     unit = {"0s": 0, "400ms": 400, "1s": 1000, "5s": 5000, "1h": 3_600_000}[within]
     meets = f"abs(epoch_us(a.time) - epoch_us(b.time)) <= {unit * 1000}"
     expected = counted(by_duckdb(views, orders, on, how, meets))
-    for partitions in (1, 2, 3, 5):
-        run = run_local(application(views, orders, WithinJoin(on, within, how=how), partitions))
+    for partitions, count in ((1, 1), (2, 1), (3, 1), (5, 1), (1, 4), (2, 3)):
+        app = application(views, orders, WithinJoin(on, within, how=how), partitions)
+        run = run_local(app, attributes={"join.application_window_count": count})
         assert counted(rows(run)) == expected
         assert not rows(run, "late_left")
         assert not rows(run, "late_right")
@@ -206,8 +207,9 @@ def test_as_of_equals_polars(views: Any, orders: Any, how: Any, within: float | 
     views, orders = timed(View, views), timed(Order, orders)
     tolerance = None if within is None else timedelta(seconds=within)
     expected = counted(by_asof(views, orders, how, tolerance))
-    for partitions in (1, 2, 3, 5):
-        run = run_local(application(views, orders, AsOfJoin(ONE, within, how=how), partitions))
+    for partitions, count in ((1, 1), (2, 1), (3, 1), (5, 1), (1, 4), (2, 3)):
+        app = application(views, orders, AsOfJoin(ONE, within, how=how), partitions)
+        run = run_local(app, attributes={"join.application_window_count": count})
         assert counted(rows(run)) == expected
         assert not rows(run, "late_left")
         assert not rows(run, "late_right")

@@ -82,6 +82,13 @@ class DividedOperator(Operator):
         """The states that are declared otherwise for these key columns of ports."""
         return {}
 
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """None: that of the first input. Raises SchemaError for columns that cannot be keys."""
+        for entry, names in self.keys_of(vars(self)).items():
+            if entry in inputs:
+                check_keys(inputs[entry], names)
+        return None
+
     def key_faults(self, *names: str) -> list[tuple[str, object, str]]:
         """Refuse keys that were changed after the operator was made. `names`: of the properties."""
         keys = {port: columns for port, columns in self.keys_of(vars(self)).items() if columns}
@@ -131,6 +138,15 @@ def check_columns(schema: Schema, names: Sequence[str], what: str) -> None:
         if name not in schema.arrow.names:
             hint = did_you_mean(name, schema.arrow.names)
             msg = f"{what} names `{name}`, which the stream {schema.arrow.names} does not have; {hint}"
+            raise SchemaError(msg)
+
+
+def check_keys(schema: Schema, names: Sequence[str]) -> None:
+    """Raise SchemaError for a column whose values cannot be keys: lists, maps and structs."""
+    for name in names if not schema.pickled else ():
+        if name in schema.arrow.names and pa.types.is_nested(schema.arrow.field(name).type):
+            kind = schema.arrow.field(name).type
+            msg = f"the key column `{name}` is {kind}, whose values cannot be keys; take other columns"
             raise SchemaError(msg)
 
 

@@ -122,6 +122,7 @@ class PairJoin(DividedOperator):
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The columns of both sides. Raises SchemaError for what a stream does not have."""
+        super().derived_schema(port, inputs)
         if not {"left", "right"} <= inputs.keys():
             return None
         if port.startswith("late_"):

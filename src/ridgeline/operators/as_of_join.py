@@ -125,6 +125,7 @@ class AsOfJoin(DividedOperator):
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The columns of both sides. Raises SchemaError for what a stream does not have."""
+        super().derived_schema(port, inputs)
         if not {"left", "right"} <= inputs.keys():
             return None
         if port.startswith("late_"):
@@ -179,8 +180,11 @@ class AsOfJoin(DividedOperator):
         return found
 
     def _keep(self, key: Any, entries: tuple[Entry, ...]) -> None:
-        """Keep the records of `right` of a key that may still count: those since the watermark, and one."""
-        watermark = self.context.watermark_microseconds
+        """Keep the records of `right` of a key that may still count: those since the watermark, and one.
+
+        In an application window records of `left` that the watermark has passed may still wait.
+        """
+        watermark = min(self.context.watermark_microseconds, self.due)
         entries = entries[max(0, bisect_right(entries, watermark, key=_TIME) - 1) :]
         if self.oldest is not None:
             entries = entries[bisect_right(entries, watermark - self.oldest - 1, key=_TIME) :]
@@ -206,7 +210,7 @@ class AsOfJoin(DividedOperator):
     def _emit_due(self, watermark: int) -> None:
         """Emit the records of `left` that the watermark has passed, in the order of their times."""
         over: list[tuple[int, Row, Row | None]] = []
-        self.due = _NEVER
+        self.due, passed = _NEVER, dict[Any, tuple[Entry, ...]]()
         for key, entries in list(self.waiting.items()):
             count = bisect_right(entries, watermark - 1, key=_TIME)
             if count:
@@ -221,9 +225,11 @@ class AsOfJoin(DividedOperator):
                 else:
                     self.waiting[key] = entries[count:]
                 if known:
-                    self._keep(key, known)
+                    passed[key] = known
             if count < len(entries):
                 self.due = min(self.due, entries[count][0])
+        for key, known in passed.items():
+            self._keep(key, known)
         if over:
             over.sort(key=_TIME)
             schema = self.output.schema.arrow

@@ -90,6 +90,7 @@ class Detect(DividedOperator):
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The key's columns, what was found, and since when. Raises SchemaError for what does not fit."""
+        super().derived_schema(port, inputs)
         if port != "output" or "input" not in inputs:
             return None
         names = columns_of(self.key)

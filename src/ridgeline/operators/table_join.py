@@ -17,7 +17,7 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.partitioner import StickyPartitioner
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.times import LATEST
-from ridgeline.operators._divided import DividedOperator, check_columns, row_keys
+from ridgeline.operators._divided import DividedOperator, check_columns, check_keys, row_keys
 from ridgeline.operators._joined import (
     On,
     Row,
@@ -152,6 +152,7 @@ class TableJoin(DividedOperator):
         """The columns of both sides. Raises SchemaError for what a stream does not have."""
         if port != "output" or not {"input", "table"} <= inputs.keys():
             return None
+        check_keys(inputs["input"], left_columns(self.on))
         check_columns(inputs["input"], left_columns(self.on), "`on`")
         check_columns(inputs["table"], right_columns(self.on), "`on`")
         mine = inputs["input"].arrow
