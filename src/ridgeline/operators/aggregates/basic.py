@@ -47,6 +47,9 @@ class _Count(Rules, kinds=("count",)):
     def of_nothing(self) -> Any:
         return 0
 
+    def results(self, parts: list[Part]) -> list[Any]:
+        return [part or 0 for part in parts]
+
 
 class _Sum(Rules, kinds=("sum",)):
     def field(self, columns: pa.Schema) -> pa.Field:
@@ -75,6 +78,9 @@ class _Sum(Rules, kinds=("sum",)):
 
     def result(self, part: Part) -> Any:
         return rounded(part)
+
+    def results(self, parts: list[Part]) -> list[Any]:
+        return list(map(self.result, parts)) if None not in parts else super().results(parts)
 
 
 class _Mean(_Sum, kinds=("mean",)):
@@ -124,6 +130,9 @@ class _Extreme(Rules, kinds=("min", "max")):
 
     def merge(self, one: Part, other: Part) -> Part:
         return beyond(one, other, highest=self.highest)
+
+    def results(self, parts: list[Part]) -> list[Any]:
+        return parts
 
 
 class _End(Rules, kinds=("first", "last")):
