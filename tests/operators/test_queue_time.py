@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, RidgelineError, State
 from ridgeline.api.times import NO_TIME
 from ridgeline.operators import QueueInput, QueueOutput, Windowed, aggregate, tumbling
+from ridgeline.operators._queue_files import Entry, LogWriter, QueueFolder
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, SteppingClock, run_local
 from support.paths import SUPPORT
@@ -411,3 +412,27 @@ def test_a_queue_of_a_later_format_is_refused(tmp_path):
             RidgelineError, match="has files of format 3, this version reads 2; use the version"
         ):
             run_local(app)
+
+
+def test_who_begins_in_the_middle_of_the_log_knows_the_watermarks(tmp_path):
+    folder = QueueFolder(str(tmp_path))
+    folder.make()
+    marks = ((5, False), (7, True))
+    entries = [
+        Entry(number, number, 0.0, 0, (), False, marks if number == 0 else None) for number in range(5)
+    ]
+    LogWriter(folder).append(entries[:3], 2**30, 0.0)  # a file each
+    LogWriter(folder).append(entries[3:], 2**30, 0.0)
+
+    for first in range(5):
+        assert folder.log_reader(first).read()[0].marks == marks
+
+
+def test_a_reader_of_what_comes_next_knows_the_watermarks(tmp_path):
+    rows = clicks(300)
+    run_local(written(tmp_path / "queue", rows, 2), checkpoint=tmp_path / "writer", windows=20)
+    app = read(tmp_path / "queue", 2, begin="latest")
+    run = run_local(app, checkpoint=tmp_path / "reader", windows=1)
+    seen = {row["operator"]: row["watermark"] for row in run.watch.watermarks()["operators"]}
+
+    assert seen["window"] is not None
