@@ -306,6 +306,22 @@ def test_what_is_no_expression_is_refused_with_the_attribute_that_may_be_meant()
     assert "is no expression; give `pl.col(...)`" in str(find_faults(app)[0])
 
 
+def test_columns_may_have_names_that_are_words_of_sql() -> None:
+    names = ["user", "order", "group", "offset", "end"]
+    columns = pa.schema([(name, pa.int64()) for name in names] + [("text", pa.string())])
+    app = Application("words")
+    stream = app.read("in", ListInput(columns, [{**dict.fromkeys(names, 2), "text": "order"}]))
+    found = stream.filter("some", "user > 1 and text = 'order' and order + \"group\" = 4 and text <> 'user'")
+    found = found.select(
+        "sums", "offset + end as order", "coalesce(user, 0) as user", group="cast(group as double)"
+    )
+    found.write("sink", CollectorSink())
+    assert run_local(app).collected("sink") == [{"order": 4, "user": 2, "group": 2.0}]
+    app = Application("words")
+    app.read("in", ListInput(columns, [])).filter("step", "user > > 1").write("sink")
+    assert "'user > > 1' is no SQL expression" in str(find_faults(app)[0])
+
+
 def test_nulls_are_derived() -> None:
     app = Application("nulls")
     stream = app.read("in", ListInput(SOLID, []))

@@ -80,6 +80,13 @@ def test_in_a_notebook() -> None:
     assert len(run_local(app).collected("out")) == 25
 
 
+def test_a_queue_between_regions_is_passed_over() -> None:
+    app = Application("numbers")
+    apart = numbers(app).decouple("queue").filter("odd", "value % 2 = 1")
+    apart.write("console")
+    assert [row.value for row in apart.preview(2).rows] == [1, 3]
+
+
 def test_an_input_that_never_ends_is_left() -> None:
     app = Application("endless")
     assert [row.value for row in app.read("in", Endless()).preview(5, windows=7).rows] == [0, 1, 2, 3, 4]

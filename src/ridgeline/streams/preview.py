@@ -104,7 +104,7 @@ def leading_to(app: Application, source: Source) -> Application:
     found.operators = [one for one in app.operators if _among(one.operator, needed)]
     found.modules = [one for one in app.modules if _among(one.module, needed)]
     found.streams, found.policies, found.promises, found.affinity = [], [], [], []
-    found.dead_letter_port = None
+    found.dead_letter_port, found.regions = None, []
     found.attributes_set = [one for one in app.attributes_set if _among(_owner(one.target), needed)]
     for added in app.streams:
         if not _among(owner_of(added.source), needed):
@@ -113,7 +113,9 @@ def leading_to(app: Application, source: Source) -> Application:
         if not sinks:  # the port may have to be connected
             probe = found.add_operator(new_name(found, "unread"), Unread())
             sinks = (probe.input,)
-        found.streams.append(replace(added, sinks=sinks, locality=None, persisted=(), faults=()))
+        found.streams.append(
+            replace(added, sinks=sinks, locality=None, persisted=(), faults=(), decoupled=())
+        )
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,6 +23,13 @@ _ACROSS = frozenset(
     {"Agg", "Over", "Rolling", "Len", "Sort", "SortBy", "Slice", "Filter", "Explode", "Gather", "Window"}
 )
 """Nodes of expressions that read or make other rows than the one they are for."""
+
+
+_WORDS = re.compile(
+    r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | \bas\s+\w+ | \w+\s*\( | (?<![.\w])(?P<word>[^\W\d]\w*)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Texts, quoted names, names after `as` and of functions; and words that may be columns."""
 
 
 @dataclass(frozen=True)
@@ -124,14 +132,30 @@ def resolved(value: Any, columns: Container[str]) -> pl.Expr:
     polars = imported()
     if isinstance(value, Expression):
         return value.read()
+    if not isinstance(value, str):
+        msg = f"{shorten(value)} is no expression; give `pl.col(...)`, or SQL text"
+        raise SchemaError(msg)
     if value in columns:
         return polars.col(value)
-    try:
-        return polars.sql_expr(value)
-    except BaseException as error:  # noqa: BLE001  of polars
-        refuse_other(error)
-        msg = f"{shorten(value)} is no SQL expression: {first_line(error)}; correct it, or give `pl.col(...)`"
-        raise SchemaError(msg) from None
+    failure: BaseException | None = None
+    for text in dict.fromkeys((value, _quoted(value, columns))):
+        try:
+            return polars.sql_expr(text)
+        except BaseException as error:  # noqa: BLE001  of polars
+            refuse_other(error)
+            failure = failure or error
+    msg = f"{shorten(value)} is no SQL expression: {first_line(failure)}; correct it, or give `pl.col(...)`"
+    raise SchemaError(msg) from None
+
+
+def _quoted(text: str, columns: Container[str]) -> str:
+    """SQL text with the columns in quotation marks, as words such as `user` and `order` need them."""
+
+    def quote(found: re.Match[str]) -> str:
+        word = found["word"]
+        return f'"{word}"' if word is not None and word in columns else found[0]
+
+    return _WORDS.sub(quote, text)
 
 
 def refuse_other(error: BaseException) -> None:
@@ -140,7 +164,7 @@ def refuse_other(error: BaseException) -> None:
         raise error
 
 
-def first_line(error: BaseException) -> str:
+def first_line(error: BaseException | None) -> str:
     """The text of an error of polars, without its plans and hints."""
     return str(error).partition("\n")[0].strip()
 
