@@ -22,11 +22,14 @@ from ridgeline import (
     ValidationError,
 )
 from ridgeline.api.columns.schema import Schema
-from ridgeline.operators import Expression, FilterRows, Select, WithColumns
+from ridgeline.operators import EventGenerator, Expression, FilterRows, Select, WithColumns, generators
 from ridgeline.operators.frames._expressions import reads_other_rows, tree
 from ridgeline.operators.frames._nulls import never_null, sure_after
 from ridgeline.plan.edits import SetProperty
-from ridgeline.plan.spec.writer import operator_spec
+from ridgeline.plan.planner import plan_application
+from ridgeline.plan.show.text import describe
+from ridgeline.plan.spec.writer import operator_spec, specification_of
+from ridgeline.plan.specification import read_specification
 from ridgeline.plan.validation import find_faults, validate
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
 
@@ -532,6 +535,25 @@ def test_expressions_are_data_in_specifications() -> None:
     copy = Application("again")
     copy.read("orders", ListInput(Order, ORDERS)).process("expr", again).write("sink", CollectorSink())
     assert run_local(copy).collected("sink")[0]["euros"] == ORDERS[0].cents / 100
+
+
+def test_an_application_is_written_as_a_specification_and_read_again() -> None:
+    app = Application("orders", window="1s")
+    columns = {
+        "page": generators.choice(["a/b", "c"]),
+        "value": generators.integers(0, 9),
+        "at": generators.times("2026-01-01", every="10ms"),
+    }
+    source = app.read("orders", EventGenerator(columns, count=50, seed=3))
+    shops, others = source.split("shops", pl.col("page").str.starts_with("a"))
+    parts = shops.union("both", others).branch("parts", long="value > 5", short=pl.col("value") < 2)
+    typed = parts.long.cast("typed", {"value": float, "page": "varchar"}).rename("named", {"page": "p"})
+    typed.with_times("timed", "at", lateness="1s").drop("less", "at").limit_rate("few", 10).write("out")
+    parts.short.select("some", "page", n="length(page)").sample("sampled", 0.5).write("out2")
+    document = specification_of(app)
+    again = read_specification(json.loads(json.dumps(document)), "orders")
+    assert specification_of(again) == document
+    assert describe(plan_application(again)) == describe(plan_application(app))
 
 
 def test_texts_can_be_set_from_outside() -> None:

@@ -111,6 +111,7 @@ def _with_inputs(count: int) -> type[Union[Any]]:
         "__doc__": Union.__doc__,
         "take": take,
         "_ports": count,
+        "_undivided": Union,
     }
     for number in range(1, count + 1):
         body[f"input_{number}"] = InputPort[Any](Any)

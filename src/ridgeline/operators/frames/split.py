@@ -196,6 +196,7 @@ def _with_outputs(names: tuple[str, ...]) -> type[Branch[Any]]:
         "__qualname__": Branch.__qualname__,
         "__doc__": Branch.__doc__,
         "_names": names,
+        "_undivided": Branch,
         **{name: OutputPort[Any](Any) for name in names},
     }
     return type("Branch", (Branch,), body)
