@@ -80,7 +80,7 @@ def _of_table(panel: str, *, operators: bool = False) -> tuple[Query, ...]:
     )
 
 
-_QUEUE = ("stream", "reader")
+_QUEUE = ("operator", "stream")
 ROWS: dict[str, tuple[Panel, ...]] = {
     "Verdict": (
         Panel("Verdict", "stat", 4, (Query("verdict", legend="{{verdict}}"),), height=6),

@@ -9,7 +9,7 @@ from ridgeline.measure.metrics import BY_NAME, GROUPS, METRICS
 
 LABELS = set(
     "container host id level master operator partition port position promise reason stage state".split()  # noqa: SIM905
-) | {"user", "verdict", "version", "what"}
+) | {"stream", "user", "verdict", "version", "what"}
 UNITS = {"seconds", "bytes", "records", "windows", "tasks"}
 OTHER_UNITS = ("milli", "micro", "nano", "_ms", "minutes", "hours", "kilo", "mega", "percent")
 every = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)

@@ -60,6 +60,7 @@ def test_rows_are_those_that_users_expect():
         "Record age",
         "Watermarks",
         "Backlog",
+        "Queues",
         "Checkpoints",
         "Hosts",
     ]

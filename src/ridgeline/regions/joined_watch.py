@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -86,6 +86,17 @@ class JoinedWatch:
                 path = queue_path(edge, writer)
                 logs[edge.writer] = QueueLog(path) if path else None
             self.meters.append(QueueMeter(edge, writer, reader, logs[edge.writer]))
+
+    def replay(self, events: Mapping[str, Iterable[RunEvent]]) -> None:
+        """Take in how far readers of queues were in runs that have ended, and read their queues.
+
+        `events`: of each region, those that its `watch` has had before this was made.
+        """
+        for meter in self.meters:
+            for event in events[meter.edge.reader_region]:
+                meter.observe(event)
+            if meter.log is not None:
+                meter.log.read()
 
     # Regions ------------------------------------------------------------------------------------------------
 

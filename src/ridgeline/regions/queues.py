@@ -168,9 +168,9 @@ class QueueMeter:
         self._pending: dict[int, int] = {}
         self._windows: dict[int, ReadWindow] = {}
         self._rows = 0
-        reader.watch.subscribe(self._observe)
+        reader.watch.subscribe(self.observe)
 
-    def _observe(self, event: RunEvent) -> None:
+    def observe(self, event: RunEvent) -> None:
         """Take in how far the reader is, in the thread of its region."""
         if isinstance(event, SourceProgress):
             count = self._partitions.get(event.operator)
@@ -265,7 +265,8 @@ def waiting(meter: QueueMeter, now: float) -> Waiting:
     tuples, bytes_ = max(0, total - before), max(0, size - bytes_before)
     oldest = log.entry(max(position, log.position_of(before))) if tuples else None
     seconds = 0.0 if oldest is None else max(0.0, now - oldest.time)
-    (written, bytes_written), read = log.rates(now), meter.read_per_second(now)
+    written, bytes_written = log.rates(now) if meter.writer.state == "RUNNING" else (0.0, 0.0)
+    read = meter.read_per_second(now)
     full = meter.is_full
     full_at = now if full else None
     share = 1.0 - read / written if written > 0 else 0.0

@@ -143,7 +143,9 @@ def _old(views: Sequence[RegionView], ages: RecordAgesAnswer, path: CriticalPath
     if found:
         more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
         yield f"p99 of the age of results: {', '.join(found[:_SHOWN])}{more}"
-    elif path["windowLatencyMs"] is not None and len(path.get("windows", ())) > 1:
+    elif path["windowLatencyMs"] is not None and path.get("region") in {
+        view.name for view in views if state_of(view.region) not in _OVER
+    }:
         yield f"results take {span(path['windowLatencyMs'] / 1000)} to {path['path'][-1]['operator']}"
 
 

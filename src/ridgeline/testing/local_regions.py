@@ -232,4 +232,6 @@ def _joined(regions: Sequence[_Region], planned: Sequence[PlannedRegion]) -> Any
         state = region.result.watch.info()["state"]
         run.outcome = Outcome(len(ids), ids[-1] if ids else -1, state == "FINISHED", one.folder)
         runs.append(run)
-    return JoinedWatch(runs)
+    joined = JoinedWatch(runs)
+    joined.replay({region.name: region.result.events for region in regions})
+    return joined

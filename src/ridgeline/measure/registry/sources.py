@@ -23,7 +23,7 @@ def _queues(scrape: Scrape) -> Sequence[QueueAnswer]:
 
 def _ends(row: QueueAnswer) -> Labels:
     """The labels of a queue."""
-    return row["stream"], row["reader"]
+    return row["reader"], row["stream"]
 
 
 def _catch_up(scrape: Scrape) -> Labelled:
@@ -115,7 +115,7 @@ SOURCES = (
     ),
 )
 
-_QUEUE = ("stream", "reader")
+_QUEUE = ("operator", "stream")
 QUEUES = (
     ScrapedMetric(
         "queue_backlog_records",

@@ -39,7 +39,9 @@ class _Schemas(GenerateJsonSchema):
 _DESCRIPTION = (
     "Figures of a running application. POST asks it to change, or to record tuples. Paths and field names "
     "follow Apache Apex's STRAM where it has them. Numbers are JSON numbers, times of day are seconds since "
-    "1970, unknown is null."
+    "1970, unknown is null. Where decoupled streams divide the application into regions, ids of operators, "
+    "containers, changes and decisions are those of their region, plus its number times 1,000,000; "
+    "windows are of a region, which `region` names."
 )
 _BRACES = re.compile(r"\{(\w+)(?::\w+)?\}")
 

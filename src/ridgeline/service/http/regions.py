@@ -41,14 +41,6 @@ def region_endpoints(base: str) -> tuple[Endpoint, ...]:
             RegionsAnswer,
             tag="regions",
         ),
-        Endpoint(
-            f"{base}/regions/{{name}}",
-            lambda call: _row(call.watch, call["name"]),
-            "A region.",
-            RegionAnswer,
-            (_NAME,),
-            tag="regions",
-        ),
         acting(f"{base}/regions/{{name}}/stop", _stop, "End a region after the windows under way."),
         acting(
             f"{base}/regions/{{name}}/start",

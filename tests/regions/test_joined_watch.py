@@ -1,0 +1,329 @@
+"""The figures of several regions, joined: against what their events and the files of queues say."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from ridgeline import Application, InputPort, Operator, OutputPort
+from ridgeline.engine.driver.run.launch import Outcome
+from ridgeline.measure.events import (
+    ApplicationEnded,
+    ApplicationPlanned,
+    OperatorWindow,
+    SourceProgress,
+    WindowCommitted,
+)
+from ridgeline.observe.watch import Watch
+from ridgeline.operators import QueueInput, QueueOutput
+from ridgeline.plan.region import PortRef, QueueEdge, Region
+from ridgeline.regions.joined_watch import JoinedWatch, RegionNeededError
+from ridgeline.regions.region_run import RegionRun
+from ridgeline.regions.view import IDS
+from ridgeline.service.export.readings import Readings
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, SteppingClock, run_local
+
+START = 1_700_000_000.0
+EDGE = QueueEdge(
+    "orders",
+    PortRef("divide", "passed"),
+    "orders_queue",
+    "shop",
+    "orders_to_mail",
+    "mail",
+    (PortRef("sink", "input"),),
+    "1h",
+)
+
+
+class Order(NamedTuple):
+    customer: int
+    number: int
+
+
+class PassOn(Operator):
+    orders = InputPort(Order, key="customer")
+    passed = OutputPort(Order)
+
+    @orders.process
+    def on(self, order):
+        self.passed.emit(order)
+
+
+def in_windows(count, a_window=20):
+    rows = [Order(number % 7, number) for number in range(count)]
+    found = []
+    for start in range(0, count, a_window):
+        found += [*rows[start : start + a_window], END_WINDOW]
+    return found
+
+
+def shop(path, windows=10, partitions=3, **properties):
+    app = Application("shop")
+    source = app.add_operator("source", ListInput(Order, in_windows(20 * windows)))
+    divide = app.add_operator("divide", PassOn(), partitions=partitions)
+    queue = app.add_operator("orders_queue", QueueOutput(path=path, **properties))
+    app.add_stream("all", source.output, divide.orders)
+    app.add_stream("orders", divide.passed, queue.input)
+    return app
+
+
+def mail(path, partitions=2):
+    app = Application("shop")
+    orders = app.add_operator(
+        "orders_to_mail", QueueInput(path=path, schema=Order, when_missing="wait"), partitions=partitions
+    )
+    sink = app.add_operator("sink", CollectorSink(Order))
+    app.add_stream("orders", orders.output, sink.input)
+    return app
+
+
+class Half:
+    """A region that has run several times on its checkpoint: all events of these runs, and their figures."""
+
+    def __init__(self, clock):
+        self.watch = Watch(clock.wall)
+        self.events = []
+        self.windows_committed = 0
+
+    def add(self, run):
+        self.plan = run.plan
+        self.events += run.events
+        self.windows_committed += run.windows_committed
+        for event in run.events:
+            self.watch.observe(event)
+
+    def region(self, name, number, *, reads=(), writes=(), ended=True, error=None):
+        """It as a region of an application."""
+        names = [one.name for one in self.plan.logical.operators]
+        operators = tuple(name for name in names if name not in {EDGE.writer, EDGE.reader})
+
+        def launch(_):
+            raise AssertionError
+
+        region = Region(name, operators, reads=reads, writes=writes)
+        made = RegionRun(region, number, self.plan, self.watch, launch)
+        made.outcome = Outcome(self.windows_committed, self.windows_committed - 1, ended, "")
+        made.error = error
+        return made
+
+
+@pytest.fixture
+def halves(tmp_path):
+    """Both halves of an application on a stepping clock.
+
+    The writer writes four windows, then two, then four; the reader reads after the first and the second time.
+    """
+    path, clock = str(tmp_path / "queue"), SteppingClock()
+    first, second = Half(clock), Half(clock)
+    for count in (4, 2, None):
+        first.add(run_local(shop(path), checkpoint=tmp_path / "shop", clock=clock, windows=count))
+        if count is not None:
+            second.add(run_local(mail(path), checkpoint=tmp_path / "mail", clock=clock, windows=1))
+    return first, second, Path(path), clock
+
+
+def joined(halves, **options):
+    first, second, _, clock = halves
+    writer = first.region("shop", 0, writes=(EDGE,))
+    reader = second.region("mail", 4, reads=(EDGE,), ended=False, **options)
+    watch = JoinedWatch([writer, reader], clock.wall)
+    watch.replay({"shop": first.events, "mail": second.events})
+    return watch
+
+
+def entries(path):
+    """The lines of a queue's log: number, window, time, total, parts."""
+    lines = [
+        line for file in sorted((path / "log").glob("*.jsonl")) for line in file.read_text().splitlines()
+    ]
+    return [json.loads(line) for line in lines]
+
+
+def read_rows(run):
+    """The rows that a reader has read by the end of each window, by its events."""
+    partitions = next(e for e in run.events if isinstance(e, ApplicationPlanned)).topology.partitions_of(
+        EDGE.reader
+    )
+    ids = {node.id for node in partitions}
+    found = {}
+    for event in run.events:
+        if isinstance(event, SourceProgress) and event.operator in ids:
+            found[event.window_id] = found.get(event.window_id, 0.0) + event.consumed
+    return found
+
+
+def test_ids_are_unique_and_lists_have_all_regions_in_order(halves):
+    first, second, _, _ = halves
+    watch = joined(halves)
+    own = [(row["operator"], row["id"]) for row in first.watch.operators()]
+    shifted = [(row["operator"], 4 * IDS + row["id"]) for row in second.watch.operators()]
+    assert [(row["operator"], row["id"]) for row in watch.operators()] == own + shifted
+    assert len({row["id"] for row in watch.operators()}) == len(own + shifted)
+    for row in watch.operators():
+        assert watch.operator(row["id"])["operator"] == row["operator"]
+        assert watch.container(row["container"])["operators"][str(row["id"])] == row["operator"]
+    assert {row["region"] for row in watch.operators()} == {"shop", "mail"}
+    with pytest.raises(KeyError, match=r"ids of the regions begin at 0 .shop., 4,000,000 .mail."):
+        watch.operator(9 * IDS)
+    with pytest.raises(KeyError, match="there is no operator"):
+        watch.operator(4 * IDS + 999)
+
+
+def test_queue_joins_partitions_of_both_ends(halves):
+    watch = joined(halves)
+    titles = {row["id"]: row["operator"] for row in watch.operators()}
+    queue = [row for row in watch.streams() if row.get("kind") == "queue"]
+    pairs = {
+        titles[row["source"]["operatorId"]]: [titles[sink["operatorId"]] for sink in row["sinks"]]
+        for row in queue
+    }
+    assert pairs == {
+        "orders_queue[0]": ["orders_to_mail[0]"],
+        "orders_queue[1]": ["orders_to_mail[1]"],
+        "orders_queue[2]": ["orders_to_mail[0]"],
+    }
+    assert {row["logicalName"] for row in queue} == {"orders"}
+    writers = [one for one in watch.topology.operators if one.name == "orders_queue"]
+    assert all(len(watch.topology.downstream[one.id]) == 1 for one in writers)
+
+
+def test_backlog_is_what_the_files_say(halves):
+    _, second, path, clock = halves
+    watch, log = joined(halves), entries(path)
+    read = max(read_rows(second).values())
+    total = log[-1][3]
+    assert total == 200
+    waiting = [entry for entry in log if entry[3] > read]
+    (row,) = watch.progress()["queues"]
+    assert read == 120
+    assert row["backlogRecords"] == total - read
+    assert row["backlogBytes"] == sum(part[3] for entry in waiting for part in entry[4])
+    now = clock.wall()
+    assert 0 <= row["backlogSeconds"] <= now - waiting[0][2]
+    assert row["backlogSeconds"] > (now - waiting[0][2]) / 2
+    (sink,) = watch.progress()["sinks"]
+    assert (sink["operator"], sink["region"]) == ("sink", "mail")
+    assert sink["backlogRecords"] == total - read
+
+
+def test_critical_path_goes_through_the_queue(halves):
+    first, second, path, _ = halves
+    watch, rows = joined(halves), read_rows(second)
+    window = max(rows)
+    before = rows.get(window - 1, 0.0)
+    oldest = next(entry for entry in entries(path) if entry[3] > before)
+    began = next(e.began for e in second.events if isinstance(e, WindowCommitted) and e.window_id == window)
+    wait = 1000 * (began - oldest[2])
+    found = watch.critical_path()
+    own = second.watch.critical_path(window)
+    writers = first.watch.critical_path(oldest[1])
+    steps = [row["operator"] for row in found["path"]]
+    assert steps == [
+        *(row["operator"] for row in writers["path"]),
+        "waits in queue orders",
+        *(row["operator"] for row in own["path"]),
+    ]
+    queue = next(row for row in found["path"] if row.get("kind") == "queue")
+    assert queue["latencyMs"] == pytest.approx(wait)
+    assert wait > 0
+    assert found["windows"] == {"shop": oldest[1], "mail": window}
+    assert found["latencyMs"] == pytest.approx(writers["latencyMs"] + wait + own["latencyMs"])
+    assert found["windowLatencyMs"] == pytest.approx(
+        writers["windowLatencyMs"] + wait + own["windowLatencyMs"]
+    )
+    assert sum(step["ms"] for step in found["blame"]) == pytest.approx(found["windowLatencyMs"])
+
+
+def test_sums_are_those_of_the_events(halves):
+    first, second, _, _ = halves
+    watch = joined(halves)
+    events = [*first.events, *second.events]
+    committed = [e for e in events if isinstance(e, WindowCommitted)]
+    operators = [e for e in events if isinstance(e, OperatorWindow)]
+    info = watch.info()
+    assert info["stats"]["windowsCommitted"] == len(committed) == watch.run()["windows"]
+    assert info["stats"]["totalTuplesProcessed"] == sum(sum(e.tuples_in.values()) for e in operators)
+    assert info["stats"]["totalTuplesEmitted"] == sum(sum(e.tuples_out.values()) for e in operators)
+    assert info["startTime"] == min(e.at for e in events if isinstance(e, ApplicationPlanned))
+    assert info["startTime"] + info["elapsedTime"] == pytest.approx(
+        max(e.at for e in events if isinstance(e, ApplicationEnded))
+    )
+    windows = watch.windows()
+    assert [row["committedAt"] for row in windows] == sorted(row["committedAt"] for row in windows)
+    assert len(windows) == len(committed)
+    assert watch.windows(3) == windows[-3:]
+
+
+def test_windows_need_a_region(halves):
+    _, second, _, _ = halves
+    watch = joined(halves)
+    with pytest.raises(RegionNeededError, match=r"window 0 may be one of each region.*`shop`, `mail`"):
+        watch.latency(0)
+    with pytest.raises(RegionNeededError):
+        watch.window(0)
+    with pytest.raises(RegionNeededError):
+        watch.critical_path(0)
+    own = watch.of("mail").latency(0)
+    assert [row["latencyMs"] for row in own["operators"]] == [
+        row["latencyMs"] for row in second.watch.latency(0)["operators"]
+    ]
+    with pytest.raises(KeyError, match="did you mean `mail`"):
+        watch.of("mial")
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "text"),
+    [
+        (None, "STOPPED", "region mail is stopped, queue orders keeps"),
+        (ValueError("the disk is gone"), "FAILED", "region mail has failed (the disk is gone), queue orders"),
+    ],
+)
+def test_verdict_names_the_region_that_does_not_run(halves, error, state, text):
+    watch = joined(halves, error=error)
+    answer = watch.region_answers()
+    (shop_row, mail_row) = answer["regions"]
+    assert (shop_row["state"], mail_row["state"]) == ("FINISHED", state)
+    (row,) = mail_row["reads"]
+    assert shop_row["writes"] == [row]
+    assert text in answer["sentence"]
+    assert f"keeps {row['backlogRecords']:,} tuples for it" in answer["sentence"]
+    assert "and has room for" not in answer["sentence"]  # nothing is written any more
+    assert watch.info()["state"] == state
+    assert answer["sentence"] == watch.progress()["sentence"]
+
+
+def test_subscribers_get_one_end(halves):
+    first, second, _, _ = halves
+    watch, got = joined(halves), []
+    end = watch.subscribe(got.append)
+    first.watch.observe(ApplicationEnded(START, "finished"))
+    assert got == []
+    second.watch.observe(ApplicationEnded(START, "stopped"))
+    assert got == [ApplicationEnded(START, "stopped")]
+    end()
+    second.watch.observe(ApplicationEnded(START, "stopped"))
+    assert len(got) == 1
+
+
+def test_metrics_have_the_label_region(halves):
+    first, second, _, _ = halves
+    _, read = Readings(joined(halves)).read()
+    values = {metric.name: (metric, samples) for metric, samples in read}
+    for metric, samples in values.values():
+        assert metric.all_labels[:2] == ("application", "region")
+        assert all(len(labels) == len(metric.all_labels) for labels, _ in samples)
+    _, samples = values["windows_committed_total"]
+    assert dict(samples) == {
+        ("shop", "shop"): first.windows_committed,
+        ("shop", "mail"): second.windows_committed,
+    }
+    _, waiting = values["queue_backlog_records"]
+    assert waiting == [(("shop", "mail", "orders_to_mail", "orders"), 200 - max(read_rows(second).values()))]
+
+
+def test_one_region_has_no_label(halves):
+    first, *_ = halves
+    _, read = Readings(first.watch).read()
+    assert all("region" not in metric.all_labels for metric, _ in read)
