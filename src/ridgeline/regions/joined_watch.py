@@ -84,7 +84,8 @@ class JoinedWatch:
             writer, reader = by_name[edge.writer_region], by_name[edge.reader_region]
             if edge.writer not in logs:
                 path = queue_path(edge, writer)
-                logs[edge.writer] = QueueLog(path) if path else None
+                readers = [one.reader for one in writer.region.writes if one.writer == edge.writer]
+                logs[edge.writer] = QueueLog(path, readers) if path else None
             self.meters.append(QueueMeter(edge, writer, reader, logs[edge.writer]))
 
     def replay(self, events: Mapping[str, Iterable[RunEvent]]) -> None:

@@ -99,8 +99,9 @@ def _of(meter: QueueMeter, window_id: int) -> tuple[int, int, float] | None:
     read, log = meter.window(window_id), meter.log
     if read is None or log is None or read.rows <= read.before:
         return None
-    log.read()
-    entry = log.entry(log.position_of(read.before))
+    with log.lock:
+        log.read()
+        entry = log.entry(log.position_of(read.before))
     if entry is None:
         return None
     return window_id, entry.window, 1000 * max(0.0, read.began - entry.time)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import logging
+import math
 import threading
 from array import array
 from bisect import bisect_right
-from pathlib import Path
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.measure.events import ApplicationPlanned, RunEvent, SourceProgress, WindowCommitted
-from ridgeline.operators._queue_files import LogReader, LostError, QueueFolder
+from ridgeline.operators._queue_files import LogReader, LostError
+from ridgeline.operators._queue_objects import folder_of
 from ridgeline.operators._window_output import safe_name
 from ridgeline.plan.region import QueueEdge
 from ridgeline.regions.region_run import RegionRun
 
+_log = logging.getLogger(__name__)
+_CLOCK = SystemClock()
 RATE_SECONDS = 10.0
 """Rates are over so long."""
 _KEPT = 4096
@@ -35,15 +42,19 @@ class Place(NamedTuple):
 
 
 class QueueLog:
-    """Follows the log of a queue: when its entries were written, and how large they are. Thread-safe.
+    """Follows the log of a queue: when its entries were written, and how large they are.
 
-    It reads what was appended since the last question, and keeps at most a million entries.
+    It reads what was appended since the last question, and keeps at most a million entries. `lock` is to be
+    held from `read` to the last question about what was read.
     """
 
-    def __init__(self, path: str) -> None:
-        self._folder = QueueFolder(path)
-        self._lock = threading.Lock()
+    def __init__(self, path: str, readers: Collection[str]) -> None:
+        """`readers`: the operators that read it."""
+        self.folder = folder_of(path)
+        self.lock = threading.RLock()
+        self._read_by: dict[str, int] = dict.fromkeys(readers, 0)
         self._reader: LogReader | None = None
+        self._looked = -math.inf
         self._clear(0)
 
     def _clear(self, first: int) -> None:
@@ -56,15 +67,19 @@ class QueueLog:
 
     def read(self) -> None:
         """Take in what was appended. A queue that is not there yet is empty."""
-        with self._lock:
+        with self.lock:
+            now = _CLOCK.monotonic()
+            if now - self._looked < self.folder.look_seconds:
+                return
+            self._looked = now
             try:
                 self._read()
-            except (OSError, ValueError):  # it is being written for the first time, or is on its way
-                return
+            except (OSError, ValueError, RidgelineError):
+                _log.warning("queue `%s` cannot be read for its figures", self.folder.path, exc_info=True)
 
     def _read(self) -> None:
         """Take in what was appended; the caller holds the lock. Raises OSError, ValueError."""
-        firsts = self._folder.logs()
+        firsts = self.folder.logs()
         if not firsts:
             return
         if self._reader is None:
@@ -82,19 +97,19 @@ class QueueLog:
                     self._totals.append(entry.total)
                     self._sizes.append(size)
         except LostError:
-            self._begin(self._folder.logs()[0])
+            self._begin(self.folder.logs()[0])
         self._forget(len(self._times) - _MOST_KEPT)
 
     def _begin(self, first: int) -> None:
-        self._reader = LogReader(self._folder, first)
+        self._reader = self.folder.log_reader(first)
         self._clear(first)
 
-    def forget(self, position: int) -> None:
-        """All readers have read the entries before this one."""
-        with self._lock:
-            count = min(position - self.first, len(self._times)) - _KEPT
-            if count >= _KEPT:
-                self._forget(count)
+    def passed(self, reader: str, position: int) -> None:
+        """A reader has read the entries before this one; those that all have read need not be kept."""
+        self._read_by[reader] = position
+        count = min(min(self._read_by.values()) - self.first, len(self._times)) - _KEPT
+        if count >= _KEPT:
+            self._forget(count)
 
     def _forget(self, count: int) -> None:
         if count <= 0:
@@ -168,6 +183,8 @@ class QueueMeter:
         self._pending: dict[int, int] = {}
         self._windows: dict[int, ReadWindow] = {}
         self._rows = 0
+        self._position = 0
+        self._looked = -math.inf
         reader.watch.subscribe(self.observe)
 
     def observe(self, event: RunEvent) -> None:
@@ -220,15 +237,20 @@ class QueueMeter:
 
     def _registered(self) -> int:
         """The position that the reader has written into the queue's folder; 0 without."""
+        log, now = self.log, _CLOCK.monotonic()
+        if log is None or now - self._looked < log.folder.readers_look_seconds:
+            return self._position
+        self._looked = now
         found: list[tuple[float, int]] = []
         try:
-            for path in Path(self._path, "readers").glob("*.json"):
-                if path.stem.rpartition("-")[0] == self._name:
-                    said = json.loads(path.read_text("utf-8"))
+            for name in log.folder.readers_known():
+                if name.rpartition("-")[0] == self._name:
+                    said = json.loads(log.folder.registered(name))
                     found.append((float(said["seen"]), int(said["next"])))
-        except (OSError, ValueError, LookupError, TypeError):
-            return 0
-        return max(found, default=(0.0, 0))[1]
+        except (OSError, ValueError, LookupError, TypeError, RidgelineError):
+            return self._position  # it is being replaced, or out of reach for a moment
+        self._position = max(found, default=(0.0, 0))[1]
+        return self._position
 
 
 def queue_path(edge: QueueEdge, writer: RegionRun) -> str:
@@ -256,11 +278,17 @@ _NOTHING = Waiting(0, 0, 0.0, 0.0, 0.0, full=False, full_at=None)
 
 def waiting(meter: QueueMeter, now: float) -> Waiting:
     """The backlog of a reader, and when the queue will have no room."""
-    log = meter.log
-    if log is None:
+    if meter.log is None:
         return _NOTHING
+    with meter.log.lock:
+        return _waiting(meter, meter.log, now)
+
+
+def _waiting(meter: QueueMeter, log: QueueLog, now: float) -> Waiting:
+    """The backlog of a reader; the caller holds the lock of its log."""
     log.read()
     position, end = meter.position(), log.end
+    log.passed(meter.edge.reader, position)
     (before, bytes_before), (total, size) = log.sums(position), log.sums(end)
     tuples, bytes_ = max(0, total - before), max(0, size - bytes_before)
     oldest = log.entry(max(position, log.position_of(before))) if tuples else None
