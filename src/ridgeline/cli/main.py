@@ -34,8 +34,10 @@ from ridgeline.cli.settings import RunSettings
 
 if TYPE_CHECKING:
     from ridgeline.api.application import Application
+    from ridgeline.cli.configuration import Configured
     from ridgeline.engine.driver.checkpoint.planning import Planner
     from ridgeline.engine.driver.run.launch import Outcome
+    from ridgeline.plan.execution import Plan
     from ridgeline.regions.planning import Scope
 
 _CHANGE = "Change a running application"
@@ -215,7 +217,24 @@ def plan(
 
         write_plan(made.logical, spec)
         return
-    write(json.dumps(to_dict(made), indent=2) if as_json else describe(made, unfold=unfold))
+    parts = _region_plans(configured, made, checkpoint) if made.logical.regions else ()
+    write(json.dumps(to_dict(made, parts), indent=2) if as_json else describe(made, parts, unfold=unfold))
+
+
+def _region_plans(configured: Configured, whole: Plan, checkpoint: str | None) -> list[Plan]:
+    """The plans of an application's regions, as they would run on a checkpoint."""
+    from ridgeline.api.support.files import is_local, local_path
+    from ridgeline.engine.driver.checkpoint.planning import Planner
+    from ridgeline.engine.files.storage import LocalStorage
+    from ridgeline.regions.planning import plan_regions, read_kept
+
+    def planner_of(planned: Application, _scope: Scope) -> Planner:
+        return Planner(replace(configured, app=planned).plan, {})
+
+    root = "CHECKPOINT" if checkpoint is None else local_path(checkpoint) if is_local(checkpoint) else ""
+    kept = read_kept(LocalStorage(root)) if checkpoint is not None and root else []
+    planned = plan_regions(configured.app, whole, planner_of, root or str(checkpoint), kept)
+    return [one.plan for one in planned]
 
 
 def validate(context: typer.Context, written: Written) -> None:

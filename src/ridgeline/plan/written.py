@@ -140,9 +140,14 @@ def _with_properties(
         if isinstance(locality, Mapping):
             locality = {moved(key): value for key, value in locality.items()}
         sinks = tuple(map(moved, one.sinks))
-        return replace(one, source=moved(one.source), sinks=sinks, locality=locality)
+        apart = tuple(map(moved, one.decoupled))
+        return replace(one, source=moved(one.source), sinks=sinks, locality=locality, decoupled=apart)
 
     app.streams = list(map(moved_stream, app.streams))
+    app.regions = [
+        replace(one, operators=tuple(new if part is old else part for part in one.operators))
+        for one in app.regions
+    ]
     app.attributes_set = [
         replace(one, target=new if one.target is old else moved(one.target)) for one in app.attributes_set
     ]

@@ -109,6 +109,25 @@ class PlanPair:
         if any(rule not in rules for rule in wanted) or any(rule not in wanted for rule in rules):
             what = "affinity rules cannot be changed while it runs"
             self.fault("affinity", what, "leave them as they are, or start it anew")
+        self._check_regions()
+
+    def _check_regions(self) -> None:
+        """Note where other streams are decoupled, and what regions have of their own."""
+        remedy = "leave it as it is, or stop it and start it anew"
+        for name, after in self.streams_after.items():
+            before = self.streams_before.get(name)
+            if before is None:
+                continue
+            for sink in set(after.sinks) & set(before.sinks):
+                if (sink in after.decoupled) != (sink in before.decoupled):
+                    now = "decoupled" if sink in before.decoupled else "not decoupled"
+                    what = f"stream `{name}` is {now} at `{sink}`: regions cannot be changed while they run"
+                    self.fault(f"streams.{name}", what, remedy)
+        own = {one.name: (one.window, dict(one.attributes)) for one in self.old.regions}
+        for region in self.new.regions:
+            if own.get(region.name, (region.window, region.attributes)) != (region.window, region.attributes):
+                what = f"window and attributes of region `{region.name}` cannot be changed while it runs"
+                self.fault(f"regions.{region.name}", what, remedy)
 
 
 def sinks_of(stream: LogicalStream) -> dict[str, str | None]:

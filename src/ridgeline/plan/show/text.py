@@ -10,7 +10,7 @@ from ridgeline.api.partitioner import PartitionKeys
 from ridgeline.plan.execution import ExecutionPlan, Plan
 from ridgeline.plan.logical import LogicalModule, LogicalOperator, LogicalPlan, LogicalStream
 from ridgeline.plan.physical import PhysicalPlan, PhysicalStream, RoundRobin
-from ridgeline.plan.region import PortRef
+from ridgeline.plan.region import PortRef, Region
 from ridgeline.plan.show.notes import find_notes
 from ridgeline.plan.show.to_json import (
     own_values,
@@ -23,8 +23,11 @@ from ridgeline.plan.shown_properties import shown_properties
 _SHOWN = 4
 
 
-def describe(plan: Plan, *, unfold: bool = False) -> str:
+def describe(plan: Plan, regions: Sequence[Plan] = (), *, unfold: bool = False) -> str:
     r"""Format the logical, the physical and the execution plan, and the notes on them.
+
+    `regions`: of an application of several, the plan of each: they are formatted in place of the physical and
+    the execution plan of the whole, which does not run.
 
     In the logical plan a module is one operator; with `unfold` it is what it is made of.
 
@@ -63,15 +66,15 @@ def describe(plan: Plan, *, unfold: bool = False) -> str:
             if part
         )
     ]
-    lines += [
-        "",
-        *_describe_logical(logical, unfold=unfold),
-        "",
-        *_describe_physical(plan.physical),
-        "",
-        *_describe_execution(plan.physical, plan.execution),
-    ]
-    notes = find_notes(logical, plan.physical)
+    lines += ["", *_describe_logical(logical, unfold=unfold)]
+    if regions:
+        lines += ["", *_describe_regions([one.logical for one in regions], logical.regions)]
+    for part in regions or [plan]:
+        if regions:
+            lines += ["", f"region {part.logical.region}:"]
+        physical = _describe_physical(part.physical)
+        lines += ["", *physical, "", *_describe_execution(part.physical, part.execution)]
+    notes = [note for part in regions or [plan] for note in find_notes(part.logical, part.physical)]
     if notes:
         lines += ["", "notes:", *(f"  {note}" for note in notes)]
     return "\n".join(lines)
@@ -99,6 +102,36 @@ def _describe_logical(logical: LogicalPlan, *, unfold: bool) -> list[str]:
         *_aligned(("operator", "class", "attributes", "properties"), operators),
         "",
         *_aligned(("stream", "from, to", "locality", "schema"), streams),
+    ]
+
+
+def _describe_regions(plans: Sequence[LogicalPlan], regions: Sequence[Region]) -> list[str]:
+    """The lines about the regions of an application, and the queues between them."""
+    rows = [
+        (
+            region.name,
+            f"{logical.window_seconds:g} s" if logical.window_seconds else "none",
+            ", ".join(region.operators),
+            _settings(dict(region.attributes)),
+        )
+        for logical, region in zip(plans, regions, strict=True)
+    ]
+    edges = [edge for region in regions for edge in region.reads]
+    queues = [
+        (
+            edge.stream,
+            f"{edge.writer_region} -> {edge.reader_region}",
+            edge.writer,
+            edge.reader,
+            f"{edge.keep:g} s" if isinstance(edge.keep, int | float) else edge.keep,
+        )
+        for edge in edges
+    ]
+    return [
+        f"regions: {len(rows)}, {_count(queues, 'queue')} between them",
+        *_aligned(("region", "window", "operators", "attributes"), rows),
+        "",
+        *_aligned(("queue", "regions", "writer", "reader", "keep"), queues),
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ridgeline.api.attributes import APPLICATION_ATTRIBUTES, ATTRIBUTES, OPERATOR_ATTRIBUTES
@@ -14,12 +14,15 @@ from ridgeline.plan.build.port_attributes import inherited_by_port, inherited_by
 from ridgeline.plan.execution import ExecutionPlan, Plan
 from ridgeline.plan.logical import LogicalOperator, LogicalPlan, locality_name, module_of
 from ridgeline.plan.physical import PhysicalOperator, PhysicalPlan, PhysicalStream, RoundRobin
+from ridgeline.plan.region import QueueEdge, Region
 from ridgeline.plan.show.notes import find_notes
 from ridgeline.plan.shown_properties import plain, shown_properties
 
 
-def to_dict(plan: Plan) -> dict[str, object]:
+def to_dict(plan: Plan, regions: Sequence[Plan] = ()) -> dict[str, object]:
     """Convert all three plans, and the notes on them, to plain values.
+
+    `regions`: of an application of several, the plan of each. The physical plan of the whole does not run.
 
     Properties and attributes without a JSON form appear as their shortened `repr`. Secrets are masked.
 
@@ -35,6 +38,41 @@ def to_dict(plan: Plan) -> dict[str, object]:
         >>> to_dict(plan_application(app))["execution"]
         {'stages': [{'index': 0, 'containers': [{'id': 0, 'operators': [1, 2]}]}]}
     """
+    found = _whole(plan)
+    if regions:
+        pairs = zip(plan.logical.regions, regions, strict=True)
+        found["regions"] = [_region(region, one) for region, one in pairs]
+    return found
+
+
+def _region(region: Region, plan: Plan) -> dict[str, object]:
+    """A region with its queues and its plans as plain values."""
+    return {
+        "name": region.name,
+        "operators": list(region.operators),
+        "attributes": {name: plain(value) for name, value in region.attributes.items()},
+        "reads": [_queue(edge) for edge in region.reads],
+        "writes": [_queue(edge) for edge in region.writes],
+        **_whole(plan),
+    }
+
+
+def _queue(edge: QueueEdge) -> dict[str, object]:
+    """A queue, as one of its readers has it."""
+    return {
+        "stream": edge.stream,
+        "source": str(edge.source),
+        "writer": edge.writer,
+        "writer_region": edge.writer_region,
+        "reader": edge.reader,
+        "reader_region": edge.reader_region,
+        "sinks": [str(sink) for sink in edge.sinks],
+        "keep": edge.keep,
+    }
+
+
+def _whole(plan: Plan) -> dict[str, object]:
+    """The three plans of an application, or of a region, and the notes on them."""
     return {
         "application": plan.logical.application,
         "version": plan.version,
@@ -59,6 +97,7 @@ def _logical(logical: LogicalPlan) -> dict[str, object]:
                 "source": str(stream.source),
                 "sinks": [str(sink) for sink in stream.sinks],
                 "persisted": [str(sink) for sink in stream.persisted],
+                **({"decoupled": [str(sink) for sink in stream.decoupled]} if stream.decoupled else {}),
                 "locality": locality_name(stream.locality),
                 "localities": [locality_name(locality) for locality in stream.localities],
                 "schema": stream.schema.describe(),

@@ -100,6 +100,7 @@ class SinkSpec(_Section):
         default=None, description="Where its operator runs, if not as the stream says."
     )
     persist: Persist | None = Field(default=None, description="What writes down what this sink gets.")
+    decoupled: bool = Field(default=False, description="True: it reads the stream from a durable queue.")
 
 
 def _is_one(value: object) -> str:
@@ -119,11 +120,29 @@ class StreamSpec(_Section):
     persist: Persist | None = Field(
         default=None, description="What writes the stream down: an output operator, or `operator.port`."
     )
+    decoupled: bool = Field(
+        default=False, description="True: all sinks read the stream from a durable queue, in another region."
+    )
+    keep: float | int | str | None = Field(
+        default=None, description='How long its queue keeps rows that were read: `"1h"`, the default.'
+    )
 
     def sinks(self) -> list[SinkSpec]:
         """All sinks in one form."""
         given = self.to if isinstance(self.to, list) else [self.to]
         return [SinkSpec(port=sink) if isinstance(sink, str) else sink for sink in given]
+
+
+class RegionSpec(_Section):
+    """A region, which decoupled streams make: operators that it is known by, and settings of its own."""
+
+    operators: list[str] = Field(description="Names of operators or modules in it; one is enough.")
+    window: int | float | str | None = Field(
+        default=None, description="Width of its windows, if not as the application says."
+    )
+    attributes: Values = Field(
+        default={}, description="Attributes of the application that have another value there."
+    )
 
 
 class AffinitySpec(_Section):
@@ -158,6 +177,9 @@ class Specification(_Section):
     dead_letters: Persist | None = Field(
         default=None,
         description="What takes the tuples that operators leave out: an output operator, or `operator.port`.",
+    )
+    regions: dict[str, RegionSpec] = Field(
+        default={}, description="Names and windows of the regions that decoupled streams make."
     )
     affinity: list[AffinitySpec] = Field(
         default=[], description="Which operators run together, and which apart."
@@ -216,7 +238,7 @@ def _named(faults: list[Fault], path: str) -> bool:
 
 
 _KEYS = {field.alias or name for name, field in Specification.model_fields.items()}
-_NAMED = {"operators", "modules", "streams"} & _KEYS
+_NAMED = {"operators", "modules", "streams", "regions"} & _KEYS
 
 
 def _fault(problem: Any, document: Mapping[str, object]) -> Fault:
@@ -257,6 +279,7 @@ def _keys_at(path: list[str]) -> list[str]:
         return sorted(_KEYS)
     sections = {"operators": OperatorSpec.model_fields, "streams": StreamSpec.model_fields}
     sections["modules"] = ModuleSpec.model_fields
+    sections["regions"] = RegionSpec.model_fields
     sections["affinity"] = AffinitySpec.model_fields
     sections["policies"] = DeciderSpec.model_fields
     sections["promises"] = PromiseSpec.model_fields
@@ -282,6 +305,7 @@ _HELP = {
             OperatorSpec,
             SinkSpec,
             StreamSpec,
+            RegionSpec,
             Specification,
         )
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ridgeline.api.affinity import AffinityRule
-from ridgeline.api.application import AddedAttributes, Application
+from ridgeline.api.application import KEEP, AddedAttributes, Application
 from ridgeline.api.errors import Fault, described, did_you_mean
 from ridgeline.api.module import Module
 from ridgeline.api.operator import Operator, operator_type
@@ -20,6 +20,7 @@ from ridgeline.plan.spec.model import (
     ModuleSpec,
     OperatorSpec,
     PersistSpec,
+    RegionSpec,
     Specification,
     StreamSpec,
     check_document,
@@ -76,6 +77,8 @@ class Reader:
             self._add_module(name, module)
         for name, stream in self.specification.streams.items():
             self._add_stream(name, stream)
+        for name, region in self.specification.regions.items():
+            self._add_region(name, region)
         if (output := self._persist("dead_letters", self.specification.dead_letters)) is not None:
             with self._adding():
                 self.application.dead_letters(output)
@@ -222,7 +225,31 @@ class Reader:
                 self._fault(f"{where}.persist", what, "give it for one of them")
             with self._adding():
                 given_persist = persist or by_sink or None
-                self.application.add_stream(name, source, *sinks, locality=locality, persist=given_persist)
+                apart = [point for point, sink in zip(sinks, given.sinks(), strict=True) if sink.decoupled]
+                keep = KEEP if given.keep is None else given.keep
+                self.application.add_stream(
+                    name,
+                    source,
+                    *sinks,
+                    locality=locality,
+                    persist=given_persist,
+                    decoupled=given.decoupled or apart,
+                    keep=keep,
+                )
+
+    def _add_region(self, name: str, given: RegionSpec) -> None:
+        """Name a region, or faults."""
+        where = f"regions.{name}"
+        attributes = self._values(f"{where}.attributes", given.attributes)
+        operators = []
+        for owner in given.operators:
+            if owner in self.made:
+                operators.append(self.made[owner])
+            elif owner not in self._spoilt:
+                hint = did_you_mean(owner, {*self.made, *self._spoilt})
+                self._fault(f"{where}.operators", f"there is no operator `{owner}`", hint)
+        if operators or not given.operators:
+            self.application.set_region(name, *operators, window=given.window, **attributes)
 
     @contextlib.contextmanager
     def _adding(self) -> Iterator[None]:

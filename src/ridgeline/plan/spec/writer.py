@@ -8,7 +8,7 @@ from typing import Any, cast
 from pydantic.fields import FieldInfo
 
 from ridgeline.api.affinity import AffinityRule
-from ridgeline.api.application import AddedModule, AddedOperator, AddedStream, Application
+from ridgeline.api.application import KEEP, AddedModule, AddedOperator, AddedRegion, AddedStream, Application
 from ridgeline.api.errors import Fault, ValidationError
 from ridgeline.api.operator import REQUIRED, Operator, operator_type
 from ridgeline.api.partitioner import Partitioner
@@ -89,6 +89,8 @@ class _Writer:
         found["streams"] = {added.name: self._stream(added) for added in app.streams}
         if app.dead_letter_port is not None:
             found["dead_letters"] = self._end(app.dead_letter_port)
+        if app.regions:
+            found["regions"] = {added.name: self._region(added) for added in app.regions}
         if app.affinity:
             found["affinity"] = [self._rule(rule) for rule in app.affinity]
         if app.policies:
@@ -177,14 +179,30 @@ class _Writer:
             return None
 
     def _stream(self, added: AddedStream) -> Document:
+        """A stream: its ends, and what each sink has of its own."""
         own = added.locality if isinstance(added.locality, Mapping) else {}
-        sinks = [
-            {"port": self._end(sink), "locality": _name(own[sink])} if sink in own else self._end(sink)
-            for sink in added.sinks
-        ]
+        every = len(added.decoupled) == len(added.sinks)
+        sinks = []
+        for sink in added.sinks:
+            values: Document = {"locality": _name(own[sink])} if sink in own else {}
+            if not every and any(sink is one for one in added.decoupled):
+                values["decoupled"] = True
+            sinks.append({"port": self._end(sink), **values} if values else self._end(sink))
         found: Document = {"from": self._end(added.source), "to": sinks}
+        if added.decoupled and every:
+            found["decoupled"] = True
+        if added.decoupled and added.keep != KEEP:
+            found["keep"] = added.keep
         if added.locality is not None and not own:
             found["locality"] = _name(added.locality)
+        return found
+
+    def _region(self, added: AddedRegion) -> Document:
+        found: Document = {"operators": [self._names[id(one)] for one in added.operators]}
+        if added.window is not None:
+            found["window"] = added.window
+        if added.attributes:
+            found["attributes"] = self._attributes("", added.attributes)
         return found
 
     def _rule(self, rule: AffinityRule) -> Document:

@@ -12,6 +12,7 @@ from ridgeline.api.application import KEEP, AddedRegion, Application
 from ridgeline.api.columns.dead_letter import NAME
 from ridgeline.api.errors import listed, shorten
 from ridgeline.api.module import Module
+from ridgeline.api.support.attribute import Scope
 from ridgeline.api.support.duration import FORMS, parse_duration
 from ridgeline.api.support.loops import DelayHead, DelayTail
 from ridgeline.plan.draft import Draft, DraftStream, End, Faults
@@ -19,6 +20,7 @@ from ridgeline.plan.graphs import find_cycles, topological_order
 from ridgeline.plan.logical import module_of
 from ridgeline.plan.region import PortRef, QueueEdge, Region
 from ridgeline.plan.validate.application import check_name
+from ridgeline.plan.validate.attributes import check_attributes
 from ridgeline.plan.validate.graph import ordered
 
 Cut = tuple[DraftStream, End]
@@ -146,6 +148,7 @@ def _given(
     for position, added in enumerate(app.regions, 1):
         where = check_name(faults, "region", added.name, position)
         _check_window(faults, where, added)
+        check_attributes(faults, where, Scope.APPLICATION, added.attributes, {})
         indices = _operators_of(draft, faults, where, added)
         homes = {groups.of(index) for index in indices}
         if len(homes) > 1:
