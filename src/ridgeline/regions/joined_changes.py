@@ -225,7 +225,7 @@ def region_of(regions: Sequence[AnyRegion], edits: Sequence[Edit]) -> AnyRegion:
         raise ChangeError(msg)
     shared = [one for one in regions if all(one in here for here in homes.values())]
     if not shared:
-        where = "; ".join(f"{name} is in region `{here[0].name}`" for name, here in homes.items())
+        where = ", ".join(f"{name} is in region `{here[0].name}`" for name, here in homes.items())
         msg = f"the change is of several regions ({where}); {_HELD}"
         raise ChangeError(msg)
     return shared[0]
