@@ -76,7 +76,10 @@ def forget_operators(draft: Draft, app: Application, gone: Mapping[str, Operator
             if isinstance(locality, Mapping):
                 locality = {key: value for key, value in locality.items() if not is_gone(key)} or None
             persisted = tuple(point for point in stream.persisted if not is_gone(point))
-            streams.append(replace(stream, sinks=sinks, locality=locality, persisted=persisted))
+            apart = tuple(point for point in stream.decoupled if not is_gone(point))
+            streams.append(
+                replace(stream, sinks=sinks, locality=locality, persisted=persisted, decoupled=apart)
+            )
     app.streams = streams
     app.attributes_set = [
         given
@@ -85,6 +88,11 @@ def forget_operators(draft: Draft, app: Application, gone: Mapping[str, Operator
     ]
     if app.dead_letter_port is not None and is_gone(app.dead_letter_port):
         app.dead_letter_port = None
+    app.regions = [
+        replace(one, operators=left)
+        for one in app.regions
+        if (left := tuple(part for part in one.operators if id(part) not in identities))
+    ]
     names = [str(added.name) for added in app.operators]
     app.affinity = _rules_without(app.affinity, "", gone, names)
     for module in draft.modules:
@@ -161,7 +169,10 @@ class _Mover:
             localities = {self.moved(key): value for key, value in locality.items()}
             locality = {key: value for key, value in localities.items() if key is not None} or None
         persisted = tuple(point for point in map(self.moved, stream.persisted) if point is not None)
-        return replace(stream, source=source, sinks=left, locality=locality, persisted=persisted)
+        apart = tuple(point for point in map(self.moved, stream.decoupled) if point is not None)
+        return replace(
+            stream, source=source, sinks=left, locality=locality, persisted=persisted, decoupled=apart
+        )
 
 
 def put_in_place(draft: Draft, app: Application, old: Operator, new: Operator) -> list[tuple[str, str]]:
@@ -184,6 +195,10 @@ def put_in_place(draft: Draft, app: Application, old: Operator, new: Operator) -
         if app.dead_letter_port is None:
             mover.lost.append(("dead_letters", port.name))
     app.affinity = [_rule_with(rule, old, new) for rule in app.affinity]
+    app.regions = [
+        replace(one, operators=tuple(new if part is old else part for part in one.operators))
+        for one in app.regions
+    ]
     for module in draft.modules:
         for name, inner in module.ends.items():
             module.ends[name] = [end for end in map(mover.moved, inner) if end is not None]

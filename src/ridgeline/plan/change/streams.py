@@ -165,7 +165,10 @@ def _remove_sink(editor: Editor, edit: RemoveSink) -> None:
     if isinstance(locality, Mapping):
         locality = {key: value for key, value in locality.items() if key not in points} or None
     persisted = tuple(point for point in stream.persisted if point not in points)
-    editor.put_stream(stream, replace(stream, sinks=left, locality=locality, persisted=persisted))
+    apart = tuple(point for point in stream.decoupled if point not in points)
+    editor.put_stream(
+        stream, replace(stream, sinks=left, locality=locality, persisted=persisted, decoupled=apart)
+    )
 
 
 def _sinks_removed(pair: PlanPair) -> Iterator[Edit]:
