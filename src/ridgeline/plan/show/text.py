@@ -26,8 +26,8 @@ _SHOWN = 4
 def describe(plan: Plan, regions: Sequence[Plan] = (), *, unfold: bool = False) -> str:
     r"""Format the logical, the physical and the execution plan, and the notes on them.
 
-    `regions`: of an application of several, the plan of each: they are formatted in place of the physical and
-    the execution plan of the whole, which does not run.
+    `regions`: the plans of an application of several. They are formatted in place of the physical and the
+    execution plan of the whole, which does not run.
 
     In the logical plan a module is one operator; with `unfold` it is what it is made of.
 
