@@ -24,6 +24,7 @@ _NAMES = (
     "held_keys",
     "windowed",
     "aggregates",
+    "joins",
     "start",
     "restart",
     "recovery",
