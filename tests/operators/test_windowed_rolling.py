@@ -21,6 +21,7 @@ from ridgeline.operators import (
     sliding,
     tumbling,
 )
+from ridgeline.operators.windowed import Silence
 from ridgeline.testing import ABORT, END_WINDOW, CollectorSink, ListInput, run_local
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -291,6 +292,39 @@ def test_records_for_what_the_clock_has_closed_are_late() -> None:
         ("a", 0, 0), ("a", 10, 2), ("a", 90, 0), ("b", 0, 0), ("b", 70, 4), ("b", 90, 0), ("c", 0, 3),
     ]  # fmt: skip
     assert [one.number for one in run.collected("late")] == [1]
+
+
+@pytest.mark.parametrize("how", [rolling(20), rolling(count=3)])
+def test_what_the_clock_closes_takes_no_record_from_later_windows(how: Any) -> None:
+    """`b` was closed far before `a`, whose records are newer: its own go on from there."""
+    items = [
+        reading(10, "c"), reading(80, "b"), reading(600), END_WINDOW, *QUIET,
+        reading(90, "b"), reading(25, "c"), END_WINDOW, *QUIET, *QUIET,
+        reading(95, "b"), END_WINDOW,
+    ]  # fmt: skip
+    values = {"at": aggregate.window_end(), "n": aggregate.count()}
+    run = windowed(items, how, lateness=600, values=values, close_after=3)
+    found = [(row["device"], (row["at"] - START).total_seconds(), row["n"]) for row in run.collected("sink")]
+    assert sorted(found) == [
+        ("a", 600, 1),
+        ("b", 80, 1),
+        ("b", 90, 2),
+        ("b", 95, 3),
+        ("c", 10, 1),
+        ("c", 25, 2),
+    ]
+    assert run.collected("late") == []
+
+
+def test_a_silence_is_over_in_one_window_and_in_all_attempts_at_it() -> None:
+    silence, second = Silence(3), 1_000_000
+    assert [silence.is_over(5, now * second) for now in (10, 12, 13, 13, 14, 60)] == [
+        False, False, True, True, False, False,
+    ]  # fmt: skip
+    silence.broken = True
+    assert [silence.is_over(5, now * second) for now in (61, 63, 64)] == [False, False, True]
+    assert [silence.is_over(6, now * second) for now in (65, 68, 69)] == [False, True, False]
+    assert not silence.is_over(6, 2 * second)  # the clock was set back
 
 
 def test_as_long_as_records_come_the_clock_closes_nothing() -> None:

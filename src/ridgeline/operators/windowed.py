@@ -48,6 +48,7 @@ from ridgeline.operators.windows.rolling import RollingCountWindows, RollingTime
 from ridgeline.operators.windows.sessions import UNENDING, SessionWindows
 
 _LAST = LATEST - 366 * 86_400_000_000
+_FAR = 2 * LATEST
 
 
 class Windowed(Operator):
@@ -314,7 +315,7 @@ class Windowed(Operator):
             for key in [key for key, end in self.shut.items() if end <= closed]:
                 del self.shut[key]
         if silence.is_over(self.context.watermark_microseconds, self.context.window_time_microseconds):
-            found = self.kind.flush()
+            found = self.kind.flush(closed)
             for one in found:
                 end = self.kind.over_after(one)
                 if end > max(closed, self.shut.get(one.key, EARLIEST)):
@@ -368,12 +369,19 @@ class Silence:
         self.watermark: int | None = None
         self.broken = False
         self.since = 0
+        self.over_at = _FAR
 
     def is_over(self, watermark: int, now: int) -> bool:
-        """Whether nothing came for so long; called once a window. `now`: microseconds since 1970."""
+        """Whether nothing came for so long; called once a window. `now`: microseconds since 1970.
+
+        True in one window of a silence only, in all attempts at it.
+        """
         if self.broken or watermark != self.watermark or now < self.since:
-            self.broken, self.watermark, self.since = False, watermark, now
-        return now - self.since >= self.microseconds
+            self.broken, self.watermark, self.since, self.over_at = False, watermark, now, _FAR
+        if now - self.since < self.microseconds or now > self.over_at:
+            return False
+        self.over_at = now
+        return True
 
 
 @cache

@@ -95,7 +95,7 @@ class CountedWindows(WindowKind):
         self.operator.due = NEVER
         return found
 
-    def flush(self) -> list[Result]:
+    def flush(self, closed: int) -> list[Result]:
         """All of them."""
         return self.close(_END)
 

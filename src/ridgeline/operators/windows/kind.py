@@ -66,8 +66,8 @@ class WindowKind:
         """When the last window ends that a state has by this name."""
         raise NotImplementedError
 
-    def flush(self) -> list[Result]:
-        """Forget all open windows; returns them."""
+    def flush(self, closed: int) -> list[Result]:
+        """Forget all open windows; returns them. `closed`: windows that end by then are over anyway."""
         return self.close(max((self.last_end(*one) for one in self.operator.open.items()), default=0))
 
     def over_after(self, result: Result) -> int:

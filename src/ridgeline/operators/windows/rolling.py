@@ -61,9 +61,13 @@ class RollingWindows(WindowKind):
 
     def close(self, closed: int) -> list[Result]:
         """The windows of records before `closed`."""
+        return self._close(closed, closed)
+
+    def _close(self, before: int, closed: int) -> list[Result]:
+        """The windows of records before a time. Records are kept for those from `closed` on."""
         waiting, found, due = self.operator.waiting, list[Result](), NEVER
         for key, (times, parts) in list(waiting.items()):
-            number = bisect_left(times, closed)
+            number = bisect_left(times, before)
             if number:
                 known, bounds = self._known(key, times[0]), list[tuple[int, int]]()
                 all_times = (*known[0], *times[:number])
@@ -98,9 +102,9 @@ class RollingWindows(WindowKind):
         """Results of what waits are those of records."""
         return 0
 
-    def flush(self) -> list[Result]:
-        """The windows of all records that wait."""
-        return self.close(max((times[-1] + 1 for times, _ in self.operator.waiting.values()), default=0))
+    def flush(self, closed: int) -> list[Result]:
+        """The windows of all records that wait. Other keys may need records from before `closed` on."""
+        return self._close(NEVER, closed)
 
     def over_after(self, result: Result) -> int:
         """Records of this time and before."""
