@@ -12,6 +12,7 @@ import json
 import threading
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias
 
 from rich.text import Text
@@ -21,6 +22,7 @@ from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.control import Control
 from ridgeline.api.times import EARLIEST, Mark
 from ridgeline.operators._queue_files import FORMAT, Entry, Part, QueueFolder, check_format
+from ridgeline.operators._queue_names import remember
 from ridgeline.operators._queue_objects import folder_of
 from ridgeline.operators._window_output import write_failure
 
@@ -147,6 +149,8 @@ class QueuePublisher(Publisher):
             self._description = self._folder.description
             check_format(self._description, self._settings.path)
             context.check_owner()
+            with suppress(OSError):  # a home that cannot be written to: it is found by its path only
+                remember(context.application, context.operator, self._settings.path)
             continues = state is not None and state["path"] == self._settings.path
             self._log = self._folder.log_writer(_unsynced(state) if continues else None)
             if not continues:
