@@ -197,8 +197,13 @@ _NOT_DECLARED = (
 )
 
 
-def _stored_names(cls: type) -> set[str]:
+_STORED: weakref.WeakKeyDictionary[type, frozenset[str]] = weakref.WeakKeyDictionary()
+
+
+def _stored_names(cls: type) -> frozenset[str]:
     """Attributes that methods of an operator class assign."""
+    if (known := _STORED.get(cls)) is not None:
+        return known
     functions = [
         value
         for base in cls.__mro__
@@ -206,12 +211,14 @@ def _stored_names(cls: type) -> set[str]:
         for value in vars(base).values()
         if inspect.isfunction(value)
     ]
-    return {
+    names = frozenset(
         str(step.argval)
         for function in functions
         for step in dis.get_instructions(function)
         if step.opname == "STORE_ATTR"
-    }
+    )
+    _STORED[cls] = names
+    return names
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(Field,))
