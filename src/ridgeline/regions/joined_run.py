@@ -110,6 +110,11 @@ class JoinedRun:
         self._whole = whole
 
     @property
+    def next_window(self) -> int:
+        """The greatest of all regions: 0 if none has committed a window."""
+        return max((one.run.next_window for one in self.regions if one.run is not None), default=0)
+
+    @property
     def plan(self) -> Plan:
         """The plans of the next windows of all regions, joined."""
         return joined_plan(self.regions, self._whole)
