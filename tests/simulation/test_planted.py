@@ -10,15 +10,21 @@ from ridgeline.engine.driver.checkpoint import retention, state_moves
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.checkpoint.journal import Journal
 from ridgeline.engine.driver.checkpoint.planning import Planner
+from ridgeline.engine.driver.inputs import Inputs
 from ridgeline.engine.driver.run import live_plan
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.driver.slots import executor as slot_executor
 from ridgeline.engine.slot.slot import Slot
 from ridgeline.operators._file_publisher import FilePublisher
+from ridgeline.operators._queue_enumerator import QueueEnumerator
+from ridgeline.operators._queue_files import LogWriter
+from ridgeline.operators._queue_publisher import QueuePublisher
 from ridgeline.stram.master import Master
 from ridgeline.stram.patience import Patience
 from ridgeline.stram.slot_attempts import SlotAttempts
 from ridgeline.stram.windows import InFlightWindow, InFlightWindows
+from support.simulation import queue_files
+from support.simulation.region_world import RegionCase
 from support.simulation.search import as_test, failure, first_failing, shrunk
 from support.simulation.world import Case, Fault, simulate
 
@@ -300,6 +306,76 @@ BUGS_OF_CHANGES = (
     held_states_survive_a_change,
     taken_back_and_kept,
 )
+
+
+def offset_not_in_the_commit(patch):
+    """A reader of a queue begins anew with each driver."""
+    opened = Inputs.open
+    patch.setattr(Inputs, "open", lambda self, _offsets: opened(self, {}))
+
+
+def entries_before_the_commit(patch):
+    """Readers of a queue see windows that are not committed yet."""
+    stage = QueuePublisher.stage
+
+    def early(self, window_id, values):
+        state = stage(self, window_id, values)
+        self._append(self._staged)
+        return state
+
+    patch.setattr(QueuePublisher, "stage", early)
+
+
+def rows_synced_after_the_report(patch):
+    """A container reports rows of a queue that a power cut can still take."""
+    patch.setattr(queue_files, "sync_rows", lambda number: None)
+
+
+def entries_not_in_the_commit(patch):
+    """A window is committed without its entries, which a driver that dies then has not appended."""
+    stage = QueuePublisher.stage
+    patch.setattr(
+        QueuePublisher, "stage", lambda self, *given: {**stage(self, *given), "entries": [], "next": 0}
+    )
+    patch.setattr(QueuePublisher, "_resume", lambda self, state: self._begin())
+
+
+def segments_of_living_containers_dropped(patch):
+    """A segment goes with the last entry that names it, though its partition appends to it."""
+
+    def drop(self, first):
+        dropped = self.files.pop(first)
+        self._folder.log_file(first).unlink(missing_ok=True)
+        self._folder.remove_segments(dropped.segments - self.segments)
+
+    patch.setattr(LogWriter, "drop", drop)
+
+
+def readers_before_the_log_is_mended(patch):
+    """After a power cut a reader reads what its writer has not mended yet."""
+    patch.setattr(QueueEnumerator, "_is_of_application", lambda self: False)
+
+
+BUGS_OF_REGIONS = {
+    offset_not_in_the_commit: ("kill driver",),
+    entries_before_the_commit: ("kill driver", "kill slot"),
+    rows_synced_after_the_report: ("power",),
+    entries_not_in_the_commit: ("kill driver",),
+    segments_of_living_containers_dropped: ("kill slot",),
+    readers_before_the_log_is_mended: ("power",),
+}
+
+
+@pytest.mark.parametrize("plant", BUGS_OF_REGIONS, ids=[bug.__name__ for bug in BUGS_OF_REGIONS])
+def test_a_planted_bug_of_regions_is_found(plant, monkeypatch):
+    plant(monkeypatch)
+    assert first_failing(range(SEEDS), BUGS_OF_REGIONS[plant], of=short) is not None
+
+
+def short(seed, kinds):
+    """Rows of every other case stay for a short time only."""
+    case = RegionCase.of(seed, kinds)
+    return replace(case, keep=0.5, roll_entries=1) if seed % 2 else case
 
 
 @pytest.mark.parametrize("plant", BUGS_OF_CHANGES)

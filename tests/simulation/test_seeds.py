@@ -3,6 +3,7 @@
 import pytest
 
 from support.simulation.__main__ import run_many, run_seeds
+from support.simulation.region_world import RegionCase
 from support.simulation.search import failure, report
 from support.simulation.world import Case, simulate
 
@@ -14,6 +15,8 @@ QUICK_SPECULATING = 40
 MANY_SPECULATING = 300
 QUICK_REWINDING = 40
 MANY_REWINDING = 500
+QUICK_REGIONS = 60
+MANY_REGIONS = 1_500
 
 
 def test_no_seed_breaks_an_invariant():
@@ -60,6 +63,24 @@ def test_no_seed_of_many_with_rewinds_breaks_an_invariant():
     assert not failed, report(Case.rewinding(failed[0][0]))
 
 
+def test_no_seed_of_several_regions_breaks_an_invariant():
+    failed = run_seeds(0, QUICK_REGIONS, regions=True)
+    assert not failed, report(RegionCase.of(failed[0][0]))
+
+
+@pytest.mark.slow
+def test_no_seed_of_many_of_several_regions_breaks_an_invariant():
+    failed = run_many(QUICK_REGIONS, MANY_REGIONS, regions=True)
+    assert not failed, report(RegionCase.of(failed[0][0]))
+
+
+def test_regions_are_killed_changed_and_held_back_by_full_queues():
+    worlds = [simulate(RegionCase.of(seed)) for seed in range(40)]
+    assert sum(world.held for world in worlds) > 5
+    assert sum(part.ledger.plans.applied for world in worlds for part in world.parts) > 3
+    assert sum(part._count - 1 for world in worlds for part in world.parts) > 20
+
+
 def test_runs_are_rewound():
     assert sum(simulate(Case.rewinding(seed)).ledger.rewinds for seed in range(20)) > 5
 
@@ -76,7 +97,8 @@ def test_changes_are_made_and_taken_back():
 
 
 def test_a_seed_replays_to_the_same_step():
-    for case in [*map(Case.of, range(5)), *map(Case.changing, range(5)), *map(Case.rewinding, range(5))]:
+    others = [*map(Case.changing, range(5)), *map(Case.rewinding, range(5)), *map(RegionCase.of, range(5))]
+    for case in [*map(Case.of, range(5)), *others]:
         logs = [], []
         for log in logs:
             simulate(case, log.append)

@@ -10,6 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 from support.simulation.process import ViolationError
+from support.simulation.region_world import RegionCase
 from support.simulation.search import as_test, failure, report, shrunk
 from support.simulation.world import Case, simulate
 
@@ -18,16 +19,22 @@ _SHOWN = 10
 
 
 def run_seeds(
-    begin: int, end: int, *, changing: bool = False, speculating: bool = False, rewinding: bool = False
+    begin: int,
+    end: int,
+    *,
+    changing: bool = False,
+    speculating: bool = False,
+    rewinding: bool = False,
+    regions: bool = False,
 ) -> list[tuple[int, str]]:
     """The seeds that fail, and what they violate. Does not look again at what was there before.
 
     `changing`: somebody asks for changes of the plan. `speculating`: there is a spare slot. `rewinding`:
-    somebody rewinds the run.
+    somebody rewinds the run. `regions`: the application has several.
     """
     _freeze()
     try:
-        of = case_of(changing=changing, speculating=speculating, rewinding=rewinding)
+        of = case_of(changing=changing, speculating=speculating, rewinding=rewinding, regions=regions)
         return _run_piece(of, begin, end)
     finally:
         gc.enable()
@@ -41,8 +48,12 @@ def _freeze() -> None:
     gc.disable()
 
 
-def case_of(*, changing: bool, speculating: bool = False, rewinding: bool = False) -> Callable[[int], Case]:
+def case_of(
+    *, changing: bool, speculating: bool = False, rewinding: bool = False, regions: bool = False
+) -> Callable[[int], Case]:
     """What makes the case of a seed."""
+    if regions:
+        return RegionCase.of
     if rewinding:
         return Case.rewinding
     if speculating:
@@ -64,9 +75,10 @@ def run_many(
     changing: bool = False,
     speculating: bool = False,
     rewinding: bool = False,
+    regions: bool = False,
 ) -> list[tuple[int, str]]:
     """As `run_seeds`, in several processes."""
-    of = case_of(changing=changing, speculating=speculating, rewinding=rewinding)
+    of = case_of(changing=changing, speculating=speculating, rewinding=rewinding, regions=regions)
     return _run_all(begin, end, processes, of)
 
 
@@ -86,10 +98,13 @@ def main() -> int:
     parser.add_argument("--changes", action="store_true", help="with changes of the plan")
     parser.add_argument("--speculation", action="store_true", help="with a spare slot")
     parser.add_argument("--rewinds", action="store_true", help="with rewinds of the run")
+    parser.add_argument("--regions", action="store_true", help="of several regions with queues between them")
     parser.add_argument("--processes", type=int, default=2)
     given = parser.parse_args()
     first, _, end = given.seeds.partition(":")
-    of = case_of(changing=given.changes, speculating=given.speculation, rewinding=given.rewinds)
+    of = case_of(
+        changing=given.changes, speculating=given.speculation, rewinding=given.rewinds, regions=given.regions
+    )
     if end:
         return _many(int(first), int(end), given.processes, of)
     case = of(int(first))

@@ -179,4 +179,6 @@ def value_of(cells: Mapping[str, Any]) -> Any:
     if "waiting" in cells:
         return len(cells["waiting"])
     single = next((cells[name] for name in ("position", "seen") if name in cells), None)
-    return dict(cells["sums"].items()) if single is None else single.get()
+    if single is not None:
+        return single.get()
+    return dict(cells["sums"].items()) if "sums" in cells else None

@@ -21,7 +21,6 @@ from ridgeline.engine.process.plan_distribution import PlanFile
 from ridgeline.engine.process.plan_files import FOLDER
 from ridgeline.engine.state import state_files
 from ridgeline.operators import _file_publisher
-from ridgeline.plan.container_spec import container_specs
 from ridgeline.plan.execution import Plan
 from ridgeline.stram import speculation
 from support.simulation import ether
@@ -200,7 +199,7 @@ def _distribute(contents: SlotContents, plan: Plan, placement: Sequence[object])
     name = PLAN
     if plan is not world.layout.plan:
         name = f"{PLAN}-{contents.run_id}-{contents.epoch}-{plan.version}"
-        world.specs[name] = {spec.id: spec for spec in container_specs(plan)}
+        world.specs[name] = world.specs_of(plan)
     contents.storage.create(name, b"plan")
     return [PlanFile(name)] * len(placement)
 
@@ -231,9 +230,13 @@ def _patches(segment_bytes: int) -> Iterator[tuple[Any, str, object]]:
 
 
 @contextmanager
-def simulated_platform(segment_bytes: int) -> Iterator[None]:
-    """Replace what neither disk nor network of a simulation can, and let files of the journal be small."""
-    patches = [(where, name, getattr(where, name), value) for where, name, value in _patches(segment_bytes)]
+def simulated_platform(segment_bytes: int, more: Sequence[tuple[Any, str, object]] = ()) -> Iterator[None]:
+    """Replace what neither disk nor network of a simulation can, and let files of the journal be small.
+
+    `more`: what else is replaced.
+    """
+    given = (*_patches(segment_bytes), *more)
+    patches = [(where, name, getattr(where, name), value) for where, name, value in given]
     for where, name, _, value in patches:
         setattr(where, name, value)
     try:

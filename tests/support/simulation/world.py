@@ -27,7 +27,8 @@ from typing import NamedTuple, NoReturn
 from ridgeline import Application
 from ridgeline.api.errors import CheckpointError, FencedError, OperatorError, RidgelineError, StateError
 from ridgeline.engine.exchange.network import Peer
-from ridgeline.plan.container_spec import ContainerSpec
+from ridgeline.plan.container_spec import ContainerSpec, container_specs
+from ridgeline.plan.execution import Plan
 from support.simulation.changing import CHANGE, changes_of
 from support.simulation.disk import Disk, File
 from support.simulation.driver import CommitThread, DriverProcess, SlotProcess
@@ -202,6 +203,10 @@ class Case:
         )
         return case._with_files() if seed % FILES == 0 or seed % REAL_FILES == 0 else case
 
+    def world(self, log: Callable[[str], None] | None = None) -> World:
+        """Where it is simulated."""
+        return World(self, log)
+
     def _with_files(self) -> Case:
         """The same with an output that writes files, which readers may take away."""
         luck = random.Random(f"files of {self.seed}")
@@ -275,6 +280,10 @@ class World:
     def application(self) -> Application:
         """The application, as its file says."""
         return application(*self._shape)
+
+    def specs_of(self, plan: Plan) -> Mapping[int, ContainerSpec]:
+        """The containers of a plan."""
+        return {spec.id: spec for spec in container_specs(plan)}
 
     # Time ---------------------------------------------------------------------------------------------------
 
@@ -704,7 +713,7 @@ class World:
 
 def simulate(case: Case, log: Callable[[str], None] | None = None) -> World:
     """Run a case. Raises ViolationError."""
-    world = World(case, log)
+    world = case.world(log)
     try:
         world.run()
     except ViolationError:
