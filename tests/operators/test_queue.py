@@ -158,6 +158,23 @@ def test_a_power_cut_that_breaks_what_the_log_had_not_synced(tmp_path, monkeypat
     assert sorted(read_all(tmp_path / "queue", tmp_path / "reader")) == sorted(rows)
 
 
+def test_a_power_cut_that_takes_files_of_the_log_but_the_last(tmp_path, monkeypatch):
+    """Names that were not synced may be gone, though later ones are there."""
+    monkeypatch.setattr(_queue_files, "ROLL_ENTRIES", 2)
+    monkeypatch.setattr(_queue_publisher, "_SYNC_SECONDS", 1e9)
+    rows = orders(8)
+    app = writer(tmp_path / "queue", rows)
+    run_local(app, checkpoint=tmp_path / "writer", windows=7)
+    logs = sorted((tmp_path / "queue/log").iterdir())
+    for log in logs[:-1]:
+        log.unlink()
+    logs[-1].write_bytes(b"")
+
+    run_local(app, checkpoint=tmp_path / "writer")
+
+    assert sorted(read_all(tmp_path / "queue", tmp_path / "reader")) == sorted(rows)
+
+
 # The end of the writer's inputs -----------------------------------------------------------------------------
 
 

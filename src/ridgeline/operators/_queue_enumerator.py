@@ -15,7 +15,7 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.times import Mark
 from ridgeline.operators._queue_files import Entry, LogReader, LostError, check_format
 from ridgeline.operators._queue_objects import ReadAhead, folder_of
-from ridgeline.operators._queue_publisher import listen
+from ridgeline.operators._queue_publisher import is_opened, listen
 from ridgeline.operators._window_output import safe_name, write_failure
 
 _log = logging.getLogger(__name__)
@@ -23,6 +23,8 @@ _REGISTER_LOOKS = 20
 """The position is registered once in this number of looks."""
 _SEEN_SECONDS = 10.0
 """The registration says at least so often that the reader is alive."""
+_WRITER_SECONDS = 60.0
+"""How long a reader waits at most until the writer, a region of its application, has opened the queue."""
 _WINDOW_ROWS = 1_000_000
 _WINDOW_BYTES = 64 * 2**20
 _AT_ONCE = 4096
@@ -78,10 +80,15 @@ class QueueEnumerator(Enumerator):
             msg += "or begin with the new one on a fresh checkpoint"
             raise RidgelineError(msg)
         self._marks: Sequence[Mark] = ()
-        first = self._beginning() if offset is None else int(offset["next"])
-        self._begin_at(first)
+        self._waits_for_writer = self._is_of_application()
+        self._opened_at = context.clock.monotonic()
+        if offset is not None:
+            self._first = int(offset["next"])
+        else:  # rows stay as long as it has said nothing else
+            self._first = 0 if self._waits_for_writer else self._beginning()
+        self._begin_at(self._first)
         self._name = f"{safe_name(context.application)}.{safe_name(context.operator)}-{context.run_id}"
-        self._committed = first
+        self._committed = self._first
         self._forget_former_name(offset)
         self._mention_other_runs()
         self._register_first()
@@ -120,10 +127,27 @@ class QueueEnumerator(Enumerator):
 
     def _find(self) -> None:
         """Learn which queue it is, if it is there. Raises RidgelineError for one of a later format."""
-        description = self._folder.description
-        self._queue = description.get("id")
-        if description:
-            check_format(description, self._settings.path)
+        self._description = self._folder.description
+        self._queue = self._description.get("id")
+        if self._description:
+            check_format(self._description, self._settings.path)
+
+    def _is_of_application(self) -> bool:
+        """Whether the writer is a region of this application, and its log may be broken by a power cut."""
+        own = self._description.get("application") == self._context.application
+        return own and self._settings.when_missing == "wait" and not self._folder.reads_ahead
+
+    def _look_for_writer(self, *, fresh: bool) -> None:
+        """Begin to read once the writer has mended its log. Called by `advance`.
+
+        `fresh`: nothing was ever read. After a while it reads without: there is no such writer any more.
+        """
+        waited = self._context.clock.monotonic() - self._opened_at
+        if is_opened(self._settings.path) or waited >= _WRITER_SECONDS:
+            self._waits_for_writer = False
+            if fresh:
+                self._first = self._committed = self._beginning()
+                self._begin_at(self._first)
 
     def _forget_former_name(self, offset: Any) -> None:
         """Remove the registration that this reader had before it was renamed."""
@@ -153,7 +177,11 @@ class QueueEnumerator(Enumerator):
 
     def advance(self, window_id: int, start: Any) -> Any:
         """The entries that are there, as many as a window may have."""
-        first = self._position if start is None else int(start["next"])
+        if self._waits_for_writer:
+            self._look_for_writer(fresh=start is None)
+            if self._waits_for_writer:
+                return start
+        first = self._first if start is None else int(start["next"])
         if first != self._position:  # windows that were begun are void: they are read again
             self._begin_at(first)
         if self._queue is None:

@@ -374,7 +374,12 @@ class LogWriter:
         self._unnamed: set[str] = set()
         """Segments that no entry names any more, but of which that is so."""
         self._unsynced: set[Path] = set()
-        if firsts := folder.logs():
+        firsts = folder.logs()
+        if unsynced is not None and firsts and firsts[0] > unsynced:  # a power cut took the files before
+            for first in firsts:
+                self._folder.log_file(first).unlink(missing_ok=True)
+            self.next, firsts = unsynced, []
+        if firsts:
             self.next = firsts[0]
             self._read(firsts, unsynced)
 

@@ -31,6 +31,8 @@ _SYNC_SECONDS = 1.0
 _FILES = 16
 """About so many files of the log share `keep` and `keep_bytes`: the least that is dropped is a share."""
 _LISTENERS: dict[str, set[Callable[[], None]]] = {}
+_OPENED: set[str] = set()
+"""The queues that a writer of this process has opened."""
 _LOCK = threading.Lock()
 
 
@@ -44,6 +46,11 @@ def listen(path: str, wake: Callable[[], None]) -> Callable[[], None]:
             _LISTENERS.get(path, set()).discard(wake)
 
     return end
+
+
+def is_opened(path: str) -> bool:
+    """Whether a writer has opened a queue in this process: what a power cut broke before is mended then."""
+    return path in _OPENED
 
 
 def _notify(path: str) -> None:
@@ -165,6 +172,8 @@ class QueuePublisher(Publisher):
         except OSError as error:
             raise self._failure(error) from error
         self._look()
+        _OPENED.add(self._settings.path)
+        _notify(self._settings.path)
 
     def _begin(self) -> None:
         """Become the writer, after the entries that are there."""
