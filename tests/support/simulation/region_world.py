@@ -35,7 +35,7 @@ from support.simulation.region_model import Shape, planned, region_layout, regio
 from support.simulation.world import PATIENCE, Case, Fault, World
 
 _FIRST_MOMENTS = 150
-_MOMENTS_A_ROW = 60
+_MOMENTS_A_ROW = 40
 """About so many moments pass for each row of a source and region: faults strike within."""
 RESTART = "restart"
 """The kind of a fault in which the driver dies, and the application begins with other partitions."""
@@ -88,10 +88,19 @@ class RegionCase(Case):
         reads = form.choice(_SHAPES)
         total = luck.choice((1, 2, 4, 8))
         count = luck.choice((0, 1, 2, 3, 4, 6))
-        kinds = luck.sample(kinds, luck.randint(1, len(kinds)))
+        kinds, all_kinds = luck.sample(kinds, luck.randint(1, len(kinds))), kinds
+        changes = luck.randint(1, 5) if seed % 2 and CHANGE in all_kinds else 0
+        if changes:
+            total = luck.choice((8, 16))
         last = _FIRST_MOMENTS + _MOMENTS_A_ROW * total * len(reads)
         faults = sorted(
-            Fault(luck.randint(1, last), luck.choice(kinds), luck.randrange(1 << 16)) for _ in range(count)
+            [
+                *(
+                    Fault(luck.randint(1, last), luck.choice(kinds), luck.randrange(1 << 16))
+                    for _ in range(count)
+                ),
+                *(Fault(luck.randint(1, last // 3), CHANGE, luck.randrange(1 << 16)) for _ in range(changes)),
+            ]
         )
         return cls(
             seed,
