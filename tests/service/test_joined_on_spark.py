@@ -11,8 +11,10 @@ import pytest
 
 from ridgeline import Application, ChangeError, InputOperator, InputPort, Operator, OutputPort, State
 from ridgeline.cli.remote.client import BASE
+from ridgeline.measure.events import WindowCommitted
 from ridgeline.operators._sql_engine import QueryError
 from ridgeline.regions.view import IDS
+from ridgeline.service.event_log import read_event_log
 from ridgeline.testing import CollectorSink
 from support.waiting import PATIENCE_SECONDS
 
@@ -90,7 +92,12 @@ class Rest:
 
 @pytest.fixture
 def fan(spark_context, tmp_path):
-    handle = application().start(context=spark_context, checkpoint=str(tmp_path / "checkpoint"), quiet=True)
+    handle = application().start(
+        context=spark_context,
+        checkpoint=str(tmp_path / "checkpoint"),
+        event_log=str(tmp_path / "log.jsonl"),
+        quiet=True,
+    )
     with handle:
         yield handle, Rest(handle)
 
@@ -100,7 +107,7 @@ def queue(rest: Rest) -> Any:
     return row
 
 
-def test_a_region_is_stopped_and_started(fan, wait_until):
+def test_a_region_is_stopped_and_started(fan, wait_until, tmp_path):
     handle, rest = fan
     wait_until(lambda: len(handle.collected("slow")) >= 50, "some at the sink")
     names = {row["name"]: row for row in rest.get("/regions")["regions"]}
@@ -127,6 +134,9 @@ def test_a_region_is_stopped_and_started(fan, wait_until):
     assert rest.post("/regions/gate/start")["state"] == "RUNNING"
     assert rest.ask("/regions/gate/start", {})[0] == 409
     wait_until(lambda: queue(rest)["backlogRecords"] < 100, "the queue is worked off")
+    for name in ("log-gate.jsonl", "log-gate-2.jsonl"):
+        assert any(isinstance(event, WindowCommitted) for event in read_event_log(str(tmp_path / name)))
+    assert all(region.watch.subscribers_dropped == 0 for region in handle.watch.regions)
     for sink in ("fast", "slow"):
         values = [number.value for number in handle.collected(sink)]
         assert values == list(range(values[0], values[0] + len(values)))

@@ -108,7 +108,7 @@ class MeasuredRun:
         share: int | None = None,
     ) -> None:
         self.watch = watch or Watch(clock.wall, own_host())
-        self.watch.subscribe(EventLines().apply)
+        self._end_lines = self.watch.subscribe(EventLines().apply)
         self._share = share
         self._plan = plan
         self._planner = planner
@@ -125,13 +125,14 @@ class MeasuredRun:
     def launch(self, stop: threading.Event | None, context: Any, started: Started | None) -> Outcome:
         """Start what watches the run, run it, and close all of it in the reverse order."""
         with contextlib.ExitStack() as surroundings:  # closed in the reverse order, once the end is reported
+            surroundings.callback(self._end_lines)  # the watch of a region outlives this run
             self._master = self._master if context is None else str(context.master)
             if self._service.event_log is not None:
                 log = EventLogWriter(self._service.event_log, self._warn)
                 surroundings.callback(log.close)
-                self.watch.subscribe(log.write)
+                surroundings.callback(self.watch.subscribe(log.write))
             heartbeats = Heartbeats(self._observe_heartbeat, self._clock)
-            self.watch.subscribe(heartbeats.follow)
+            surroundings.callback(self.watch.subscribe(heartbeats.follow))
             if self._service.otlp_endpoint is not None:
                 from ridgeline.service.export.otel import OtelExporter
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -147,18 +148,17 @@ class _Regions:
         """A region that has not started. It plans what its checkpoint keeps each time it starts."""
         windows = None if planned.region.reads else self._options.windows
         options = Options(self._options.master, self._options.conf, planned.folder, windows)
-        service = ServiceOptions(
-            port=None, event_log=self._event_log(planned), otlp_endpoint=self._service.otlp_endpoint
-        )
+        starts = count(1)
 
         def launch(region: RegionRun) -> Outcome:
             def before_first_window(run: AnyRun, _watch: Answers, _url: str | None) -> None:
                 region.started(cast("ApplicationRun", run))
 
+            log = self._event_log(planned, next(starts))
             run = MeasuredRun(
                 region.plan,
                 options,
-                service,
+                ServiceOptions(port=None, event_log=log),
                 self._console,
                 self._clock,
                 planned.planner,
@@ -170,18 +170,26 @@ class _Regions:
         watch = Watch(self._clock.wall, own_host())
         return RegionRun(planned.region, planned.number, planned.plan, watch, launch)
 
-    def _event_log(self, planned: PlannedRegion) -> str | None:
-        """The event log of a region: the name that was given, with that of the region."""
+    def _event_log(self, planned: PlannedRegion, start: int) -> str | None:
+        """The event log of a region: the name that was given, with that of the region.
+
+        One that is started again has a log for each `start`, from the second on with its number.
+        """
         if self._service.event_log is None:
             return None
         path = Path(self._service.event_log)
-        return str(path.with_name(f"{path.stem}-{planned.region.name}{path.suffix}"))
+        number = "" if start == 1 else f"-{start}"
+        return str(path.with_name(f"{path.stem}-{planned.region.name}{number}{path.suffix}"))
 
     def _drive(
         self, stop: threading.Event, surroundings: contextlib.ExitStack, started: Started | None
     ) -> Outcome:
         """Run all regions to their end."""
         watch, run = JoinedWatch(self._regions), JoinedRun(self._regions, self._root, self._whole)
+        if self._service.otlp_endpoint is not None:
+            from ridgeline.service.export.otel import OtelExporter
+
+            surroundings.callback(OtelExporter(watch, self._service.otlp_endpoint).close)
         server = surroundings.enter_context(serving(self._regions, watch, run, self._service, self._console))
         try:
             for region in self._regions:
