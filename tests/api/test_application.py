@@ -31,5 +31,5 @@ def test_the_public_names_are_those_of_the_api():
     import ridgeline
     import ridgeline.api
 
-    assert ridgeline.__all__ == ridgeline.api.__all__
+    assert ridgeline.__all__ == ["Outputs", "Stream", *ridgeline.api.__all__]
     assert all(hasattr(ridgeline, name) for name in ridgeline.__all__)
