@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -26,7 +27,9 @@ from ridgeline.operators import (
     sequence,
     zscore,
 )
+from ridgeline.operators.patterns import Pattern
 from ridgeline.plan.edits import Repartition
+from ridgeline.plan.spec.values import write_value
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
@@ -286,6 +289,27 @@ def test_faults_and_repartition_change_nothing(pattern: Any) -> None:
     run = run_local(application(given_rows, Detect(pattern, "device")), changes=changes)
     assert [change.state for change in run.changes] == ["APPLIED"] * 3
     assert Counter(rows(run)) == expected
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        hysteresis("value", above=6, below=3, cleared=True),
+        absence("3s"),
+        sequence({"page": "x"}, "page = 'y'", within="9s"),
+        change_point("value"),
+    ],
+    ids=lambda pattern: type(pattern).__name__,
+)
+def test_a_specification_has_patterns(pattern: Any) -> None:
+    written = write_value("pattern", pattern, Pattern)
+    assert json.loads(json.dumps(written)) == written
+    app = application(readings(MANY), Detect(written, "device"))
+    expected = rows(run_local(application(readings(MANY), Detect(pattern, "device"))))
+    assert sorted(map(repr, rows(run_local(app)))) == sorted(map(repr, expected))
+    wrong: Any = {"kind": "Nothing"}
+    with pytest.raises(ValidationError, match="pattern"):
+        run_local(application([], Detect(wrong, "device")))
 
 
 def test_what_is_not_needed_any_more_is_forgotten() -> None:

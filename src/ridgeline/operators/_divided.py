@@ -22,7 +22,7 @@ from ridgeline.api.times import Microseconds, no_times
 from ridgeline.operators._window_parts import key_codes
 from ridgeline.operators.key_value import Index, distinct, refuse_strays
 
-Columns = str | tuple[str, ...] | list[str]
+Columns = str | tuple[str, ...]
 """A column, or several."""
 
 

@@ -96,7 +96,8 @@ class Detect(DividedOperator):
         names = columns_of(self.key)
         check_columns(inputs["input"], names, "`key`")
         schema = inputs["input"].arrow
-        self.pattern.check(schema)
+        if isinstance(self.pattern, Pattern):  # else it is a fault of its own
+            self.pattern.check(schema)
         fields = [*(schema.field(name) for name in names)]
         fields.append(pa.field("what", pa.string(), nullable=False))
         fields.append(pa.field("since", TIMESTAMP, nullable=False))

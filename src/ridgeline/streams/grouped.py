@@ -144,7 +144,7 @@ class GroupedStream:
         """
         values, attributes = divided(name, aggregates)
         options = {one: attributes.pop(one) for one in ("emit", "ttl", "ttl_by") if one in attributes}
-        key = self.columns[0] if len(self.columns) == 1 else list(self.columns)
+        key = self.columns[0] if len(self.columns) == 1 else self.columns
         stream: Stream[Any] = self.stream.process(name, Running(key, values=values, **options), **attributes)
         return stream
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from pydantic_core.core_schema import (
+    CoreSchema,
+    no_info_plain_validator_function,
+    plain_serializer_function_ser_schema,
+)
 
 from ridgeline.api import SchemaError
-from ridgeline.api.errors import did_you_mean
+from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.support.duration import parse_duration
 
 
@@ -40,6 +45,13 @@ NO_DEADLINE = Deadline()
 class Pattern:
     """The base of what `Detect` looks for. The memory of a key is a tuple of plain values; None: nothing."""
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
+        """A pattern as it is, or as a specification has it: its `kind` and its fields."""
+        return no_info_plain_validator_function(
+            _read, serialization=plain_serializer_function_ser_schema(_written)
+        )
+
     def names(self) -> tuple[str, ...]:
         """The columns that it reads."""
         return ()
@@ -67,6 +79,37 @@ class Pattern:
     def expired(self, memory: Any, found: list[Found]) -> Any:
         """The deadline is over: returns the memory after it, and adds to `found`."""
         return memory
+
+
+def _kinds(kind: type[Pattern] = Pattern) -> dict[str, type[Pattern]]:
+    """All patterns by name."""
+    found: dict[str, type[Pattern]] = {}
+    for one in kind.__subclasses__():
+        found |= {one.__name__: one} | _kinds(one)
+    return found
+
+
+def _written(pattern: Pattern) -> dict[str, Any]:
+    """The kind of a pattern and its fields."""
+    return {"kind": type(pattern).__name__} | {
+        one.name: getattr(pattern, one.name) for one in fields(pattern)
+    }
+
+
+def _read(value: object) -> Pattern:
+    """A pattern, also from what `_written` gives. Raises ValueError for anything else."""
+    if isinstance(value, Pattern):
+        return value
+    own = dict(value) if isinstance(value, Mapping) else {}
+    kind = _kinds().get(str(own.pop("kind", "")))
+    if kind is None:
+        msg = f"a pattern such as `hysteresis(...)`; got {shorten(value)}"
+        raise ValueError(msg)
+    try:
+        return kind(**{name: tuple(one) if isinstance(one, list) else one for name, one in own.items()})
+    except TypeError as error:
+        msg = f"fields of `{kind.__name__}`: {error}"
+        raise ValueError(msg) from None
 
 
 @dataclass(frozen=True)
