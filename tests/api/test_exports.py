@@ -10,7 +10,7 @@ from pathlib import Path
 import ridgeline
 from ridgeline import policies, sla
 
-ENGINE_ONLY = {"Held", "Kind", "KeyedBase", "Processing", "TimerCell", "Times", "ValueCell"}
+ENGINE_ONLY = {"Control", "Held", "Kind", "KeyedBase", "Processing", "TimerCell", "Times", "ValueCell"}
 """Named by methods of cells, ports and tuples that the engine calls, never an author."""
 
 

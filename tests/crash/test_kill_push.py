@@ -46,7 +46,7 @@ def read(path):
     return [row.number for row in run_local(app).collected("sink")]
 
 
-@pytest.mark.guide("004", "Idempotence")
+@pytest.mark.guide("004", "InputOperator")
 def test_nothing_is_lost_that_was_acknowledged(start, wait_until, tmp_path, sender):
     process, port = sender
     seed = random.SystemRandom().randrange(2**32)

@@ -339,6 +339,10 @@ class Measurement:
         }
         return self._times.latency.latency(window_id, metrics)
 
+    def latencies(self, now: float, limit: int) -> list[LatencyAnswer]:
+        """The latencies of all operators in each of the last windows."""
+        return [self.latency(now, window["windowId"]) for window in self.windows(limit)]
+
     def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """Critical path, slack and blame chain of a window (default: the last).
 

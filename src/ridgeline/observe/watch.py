@@ -227,6 +227,11 @@ class Watch:
         with self._settled() as figures:
             return figures.latency(self._now(), window_id)
 
+    def latencies(self, limit: int) -> list[LatencyAnswer]:
+        """The latencies of all operators in each of the last windows."""
+        with self._settled() as figures:
+            return figures.latencies(self._now(), limit)
+
     def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """Critical path, slack and blame chain of a window (default: the last)."""
         with self._settled() as figures:

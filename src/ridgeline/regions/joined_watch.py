@@ -235,6 +235,10 @@ class JoinedWatch:
         self._needs_region(window_id)
         return sums.latency([(view.name, view.latency(window_id)) for view in self.views])
 
+    def latencies(self, limit: int) -> list[LatencyAnswer]:
+        """The latencies of the operators of each region in each of its last windows."""
+        return [answer for view in self.views for answer in view.latencies(limit)]
+
     def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """The critical path to the sink that is latest, through all queues on its way."""
         self._needs_region(window_id)

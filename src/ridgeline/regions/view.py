@@ -117,6 +117,10 @@ class RegionView:
         """The latencies of all operators in a window (default: the last)."""
         return self._latency(self.watch.latency(window_id))
 
+    def latencies(self, limit: int) -> list[LatencyAnswer]:
+        """The latencies of all operators in each of the last windows."""
+        return [self._latency(answer) for answer in self.watch.latencies(limit)]
+
     def _latency(self, answer: LatencyAnswer) -> LatencyAnswer:
         return {
             **answer,

@@ -37,9 +37,9 @@ class AsOf:
 
     measurement: Measurement
 
-    def latency(self, window_id: int | None = None) -> LatencyAnswer:
-        """As `/latency`."""
-        return self.measurement.latency(self.measurement.at, window_id)
+    def latencies(self, limit: int) -> list[LatencyAnswer]:
+        """Those of the last windows."""
+        return self.measurement.latencies(self.measurement.at, limit)
 
     def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """As `/criticalPath`."""

@@ -26,8 +26,8 @@ AVERAGED = 10
 class RunAnswers(Protocol):
     """Answers what a run's end shows: `ridgeline.observe.watch.Watch`, or a measurement as of some time."""
 
-    def latency(self, window_id: int | None = None) -> LatencyAnswer:
-        """As `/latency`."""
+    def latencies(self, limit: int) -> Sequence[LatencyAnswer]:
+        """Those of the last windows."""
 
     def critical_path(self, window_id: int | None = None) -> CriticalPathAnswer:
         """As `/criticalPath`."""
@@ -57,7 +57,7 @@ class Report:
 def read_report(answers: RunAnswers, at: float) -> Report:
     """Read all that a run's end shows; `at` is STRAM's wall clock."""
     windows = answers.windows()
-    own = own_averages([answers.latency(window["windowId"]) for window in windows[-AVERAGED:]])
+    own = own_averages(answers.latencies(AVERAGED))
     return Report(at, windows, own, answers.critical_path(), answers.record_age(), answers.progress())
 
 

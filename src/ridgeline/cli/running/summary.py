@@ -100,8 +100,11 @@ def summary(run: RunSummaryAnswer, width: int) -> Iterator[RenderableType]:
     if last is None or started is None or committed is None:
         return
     windows = f"window {last['windowId']}"
-    if run["windows"] > 1:
-        windows = f"windows {last['windowId'] - run['windows'] + 1} to {last['windowId']}"
+    first_window = last["windowId"] - run["windows"] + 1
+    if first_window < 0:  # of several regions, each with numbers of its own
+        windows = plural(run["windows"], "window")
+    elif run["windows"] > 1:
+        windows = f"windows {first_window} to {last['windowId']}"
     repeated = f", {plural(run['retries'], 'attempt')} repeated" if run["retries"] else ""
     tasks = (
         f", {plural(run['tasksRetried'], 'task')} begun again by Spark: processes were lost"
