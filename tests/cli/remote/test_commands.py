@@ -289,3 +289,11 @@ def test_progress_is_watched_until_nobody_answers(ridgeline_command, running, mo
 @pytest.mark.guide("002", "Multi-Tenancy and Security")
 def test_the_registry_is_the_users(running):
     assert [entry.name for entry in registry.running()] == ["numbers"]
+
+
+@pytest.mark.usefixtures("running")
+def test_an_application_of_one_region(ridgeline_command):
+    assert lines(ridgeline_command("regions")) == ["the application is one region: no stream is decoupled"]
+    assert json.loads(ridgeline_command("regions", "--json").stdout) == {"sentence": "", "regions": []}
+    (status,) = lines(ridgeline_command("status"))
+    assert lines(ridgeline_command("progress"))[0] == status
