@@ -33,7 +33,7 @@ from ridgeline.plan.spec.values import write_value
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
-QUIET = settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+QUIET = settings(deadline=None, max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 
 
 class Reading(NamedTuple):

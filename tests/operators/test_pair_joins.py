@@ -20,7 +20,7 @@ from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
-QUIET = settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+QUIET = settings(deadline=None, max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 
 
 class View(NamedTuple):

@@ -18,7 +18,7 @@ from ridgeline import Application, OperatorError, ValidationError
 from ridgeline.operators import Explode, Flatten, Parse, Validate
 from ridgeline.testing import CollectorSink, ListInput, run_local
 
-QUIET = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+QUIET = settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 
 
 class Line(NamedTuple):

@@ -57,7 +57,7 @@ def by_key(rows: Sequence[Event]) -> dict[str | None, list[Event]]:
     return found
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.too_slow])
 @given(WINDOWS)
 def test_equals_a_sort(windows: Any) -> None:
     rows = events(windows)

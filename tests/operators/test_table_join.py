@@ -52,7 +52,7 @@ CUSTOMERS = st.lists(
         max_size=7,
     )
 )
-QUIET = settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+QUIET = settings(deadline=None, max_examples=8, suppress_health_check=[HealthCheck.too_slow])
 ONE = {"customer": "id"}
 TWO = {"customer": "id", "shop": "place"}
 
