@@ -54,7 +54,8 @@ def _ended(views: Sequence[RegionView], queues: Sequence[QueueAnswer], now: floa
         text = f"region {view.name} is {state.lower()}"
         if state == "FAILED":
             text = f"region {view.name} has failed ({_cut(failure_of(view.region))})"
-        rooms = [_room(row, now) for row in queues if row["readerRegion"] == view.name]
+        own = [row for row in queues if row["readerRegion"] == view.name]
+        rooms = [_room(row, now) for row in own if row["backlogRecords"] or row["full"]]
         yield ", ".join([text, *rooms])
 
 
