@@ -29,6 +29,8 @@ class RegionRun:
         self.number = number
         self.watch = watch
         self.stop = threading.Event()
+        self.halted = False
+        """It was ended by a user, who will start it again: others wait for it."""
         self.run: ApplicationRun | None = None
         """The run; None before its first window."""
         self.outcome: Outcome | None = None
@@ -64,11 +66,17 @@ class RegionRun:
 
     def start(self) -> None:
         """Run it in a thread; again, from its checkpoint, after it has ended."""
+        self.halted = False
         self.stop.clear()
         self._settled.clear()
         self.run = self.outcome = self.error = None
         self._thread = threading.Thread(target=self._run, name=f"ridgeline-{self.name}", daemon=True)
         self._thread.start()
+
+    def halt(self) -> None:
+        """End it after the windows under way, until it is started again."""
+        self.halted = True
+        self.stop.set()
 
     def started(self, run: ApplicationRun) -> None:
         """Its first window is about to begin; `launch` calls it."""

@@ -83,7 +83,7 @@ def _stop(call: Call) -> RegionAnswer:
     region = _view(call.watch, call["name"]).region
     if not region.is_running:
         raise AnswerError(409, f"region `{region.name}` does not run", f"it is {state_of(region).lower()}")
-    region.stop.set()
+    region.halt()
     region.join(_seconds(call))
     return _row(call.watch, region.name)
 

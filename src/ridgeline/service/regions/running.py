@@ -201,7 +201,7 @@ class _Regions:
             server.begin(self._service.token, self._clock.wall())
             if started is not None:
                 started(run, watch, server.url)
-            while any(region.is_running for region in self._regions) and not stop.is_set():
+            while any(one.is_running or one.halted for one in self._regions) and not stop.is_set():
                 self._look()
                 self._clock.wait(_LOOK_SECONDS, stop)
         finally:
@@ -231,10 +231,10 @@ class _Regions:
                 text = f"region `{region.name}` has failed, others go on: {region.error}"
                 if any(other.is_running for other in self._regions):
                     self._console.print(Text(printable(text), "red"), soft_wrap=True)
-        running = {region.name: region.is_running for region in self._regions}
+        running = {region.name: region.is_running or region.halted for region in self._regions}
         for region in self._regions:
             edges = region.region.reads
-            if not edges or not running[region.name] or region.stop.is_set():
+            if not edges or not region.is_running or region.stop.is_set():
                 continue
             if any(running[edge.writer_region] for edge in edges):
                 continue
