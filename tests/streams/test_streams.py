@@ -1,7 +1,7 @@
 """Applications written with streams as values: the plan is that of the long form, and both forms mix."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -208,3 +208,15 @@ def test_streams_of_other_columns_make_no_union() -> None:
     words.union("both", lines).write("sink")
     with pytest.raises(ValidationError, match=r"`both.output`.*`input_1` and `input_2` differ.*`word`"):
         validation.validate(app)
+
+
+def test_a_step_that_is_given_something_else_says_what_it_takes() -> None:
+    lines = Application("words").read("lines", ListInput(Line, LINES))
+    anything: Any = lines
+    with pytest.raises(RidgelineError, match=r"`write` takes the name .* `write\(\"name\", CollectorSink"):
+        anything.write(CollectorSink(Line))
+    with pytest.raises(RidgelineError, match=r"step `all` unites streams, but got .*; .*`table.changes`"):
+        anything.union("all", lines.table("by_text", key="text"))
+    for stream in (anything, anything.group_by("text")):
+        with pytest.raises(RidgelineError, match=r"`tumbling\(\"1m\"\)`.*; got '1m'"):
+            stream.window("1m")

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack
 
 from ridgeline.api import Module, Operator, OperatorAttributes, RidgelineError
 from ridgeline.api.errors import listed, shorten
 from ridgeline.api.operator import operator_type
-from ridgeline.operators import Detect, Running, Windowed, aggregate
+from ridgeline.operators import Detect, Running, Windowed, Windows, aggregate
 from ridgeline.operators.aggregate import Aggregate
 from ridgeline.operators.patterns import Pattern
 from ridgeline.streams.connecting import input_of
 from ridgeline.streams.stream import Stream
-
-if TYPE_CHECKING:
-    from ridgeline.operators import Windows
 
 
 class WindowOptions(TypedDict, total=False):
@@ -80,6 +77,11 @@ class WindowedStream:
     def __init__(
         self, stream: Stream[Any], columns: tuple[str, ...], windows: Windows, options: WindowOptions
     ) -> None:
+        if not isinstance(windows, Windows | Mapping):
+            msg = (
+                f'`window` takes windows, such as `tumbling("1m")`, `session("30m")`; got {shorten(windows)}'
+            )
+            raise RidgelineError(msg)
         self.stream = stream
         self.columns = columns
         self.windows = windows

@@ -9,6 +9,7 @@ from typing_extensions import TypeVar
 
 from ridgeline.api import Application, Module, Operator, OperatorAttributes, RidgelineError, SchemaType
 from ridgeline.api.application import KEEP
+from ridgeline.api.errors import shorten
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.results import returned
 from ridgeline.operators import AsyncMap, ConsoleOutput, FlatMap, LimitRate, Map, Sampler, Union, WithTimes
@@ -214,7 +215,15 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], Generi
     def union(
         self, name: str, *others: Stream[T_co], **attributes: Unpack[OperatorAttributes]
     ) -> Stream[T_co]:
-        """All tuples of this stream and of others with the same columns."""
+        """All tuples of this stream and of others with the same columns.
+
+        Raises RidgelineError for what is no stream.
+        """
+        for other in others:
+            if not isinstance(other, Stream):
+                what = f"step `{name}` unites streams, but got {shorten(other)}"
+                msg = f"{what}; give streams; of a table that is `table.changes`"
+                raise RidgelineError(msg)
         operator = Union(len(others) + 1)
         united = self._step(name, operator, "input_1", "output", attributes)
         for number, other in enumerate(others, 2):
@@ -289,8 +298,11 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], Generi
     ) -> Operator | Module:
         """Write the tuples by an output operator; default: on the console. Returns the operator.
 
-        Raises RidgelineError for an operator with several input ports, see `into`.
+        Raises RidgelineError for an operator with several input ports, see `into`, and without a name.
         """
+        if isinstance(name, Operator | Module):
+            msg = f'`write` takes the name of the step first: `write("name", {type(name).__name__}(...))`'
+            raise RidgelineError(msg)
         operator: Operator | Module = ConsoleOutput() if output is None else output
         add(self.app, name, operator, attributes)
         self.lead(input_of(name, operator))
