@@ -214,6 +214,14 @@ def test_each_region_has_its_window_width() -> None:
     assert len(run.collected("store")) == 10
 
 
+def test_a_region_whose_windows_have_no_width_lets_the_others_go_on() -> None:
+    app = fan()
+    slow = next(one.operator for one in app.operators if one.name == "slow")
+    app.set_region("later", slow, window=0)
+    run = run_local(app)
+    assert run.collected("store") == [one for one in run.collected("fast") if is_even(one)]
+
+
 def test_a_region_that_fails_names_the_operator() -> None:
     app = Application("broken")
     source = app.add_operator("source", ListInput(Order, orders(Random(1), 20)))
