@@ -222,6 +222,23 @@ def test_a_region_whose_windows_have_no_width_lets_the_others_go_on() -> None:
     assert run.collected("store") == [one for one in run.collected("fast") if is_even(one)]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "[]",
+        "null",
+        '[{"name": "slow", "number": "first", "operators": ["slow"]}]',
+        '[{"name": "source", "number": 0, "operators": []}, {"name": "slow", "number": 0, "operators": []}]',
+    ],
+)
+def test_a_damaged_list_of_regions_is_named(tmp_path: Path, text: str) -> None:
+    run_local(fan(), checkpoint=tmp_path, windows=1)
+    (tmp_path / "regions.json").write_text(text)
+    with pytest.raises(CheckpointError, match=r"regions.json` is damaged"):
+        run_local(fan(), checkpoint=tmp_path)
+
+
 def test_a_region_that_fails_names_the_operator() -> None:
     app = Application("broken")
     source = app.add_operator("source", ListInput(Order, orders(Random(1), 20)))

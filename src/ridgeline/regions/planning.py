@@ -78,10 +78,16 @@ def read_kept(storage: DriverStorage) -> list[Kept]:
             raise CheckpointError(msg)
         return []
     try:
-        return [Kept(one["name"], one["number"], tuple(one["operators"])) for one in json.loads(text)]
+        found = [Kept(one["name"], int(one["number"]), tuple(one["operators"])) for one in json.loads(text)]
+        wrong = "" if found else "it names no region"
+        if len({one.number for one in found}) < len(found):
+            wrong = "two regions have one number"
     except (ValueError, LookupError, TypeError) as error:
-        msg = f"`{storage.uri}/{REGIONS}` is damaged ({error}); restore the checkpoint from a copy"
-        raise CheckpointError(msg) from None
+        found, wrong = [], str(error)
+    if wrong:
+        msg = f"`{storage.uri}/{REGIONS}` is damaged ({wrong}); restore the checkpoint from a copy"
+        raise CheckpointError(msg)
+    return found
 
 
 def keep(storage: DriverStorage, regions: Sequence[PlannedRegion], before: Sequence[Kept]) -> None:
