@@ -284,6 +284,51 @@ def test_rule_over_regions_is_a_fault() -> None:
         validate(app)
 
 
+class Steps(Module):
+    """Two steps in one region, and a third in the next one; a rule for the first two."""
+
+    numbers = InputPort(Number)
+    kept = OutputPort(Number)
+
+    def populate(self, app: Application) -> None:
+        first, second, third = (
+            app.add_operator(name, Filter(positive)) for name in ("first", "second", "third")
+        )
+        app.add_stream("one", first.output, second.data)
+        app.add_stream("two", second.output, third.data, decoupled=True)
+        app.add_affinity(AffinityRule("ANTI_AFFINITY", ["first", "second"], locality="CONTAINER_LOCAL"))
+        self.numbers.connect(first.data)
+        self.kept.connect(third.output)
+
+
+def test_rules_are_kept_in_each_region_as_far_as_they_are_of_it() -> None:
+    app = Application("steps")
+    source = app.add_operator("source", ListInput(Number, [(1,)]))
+    steps = app.add_module("steps", Steps())
+    sink = app.add_operator("sink", CollectorSink(Number))
+    app.add_stream("numbers", source.output, steps.numbers)
+    app.add_stream("kept", steps.kept, sink.input)
+    app.add_affinity(AffinityRule("AFFINITY", pattern="source|.*first", locality="CONTAINER_LOCAL"))
+    app.add_affinity(AffinityRule("AFFINITY", ["steps", "sink"], relax=True))
+    found = {
+        name: [(rule.apart, rule.operators) for rule in plan.logical.affinity]
+        for name, plan in plans(app).items()
+    }
+    assert sorted(map(str, found.pop("source"))) == [
+        "(False, ('source', 'steps.first'))",
+        "(False, ('steps.first', 'steps.second'))",
+        "(True, ('steps.first', 'steps.second'))",
+    ]
+    assert found == {"steps-third": [(False, ("steps.third", "sink"))]}
+
+
+def test_rule_about_hosts_may_be_of_operators_of_several_regions() -> None:
+    app, _, _ = fan(sink="slow")
+    app.add_affinity(AffinityRule("AFFINITY", pattern="fast|slow", hosts=["alpha"]))
+    found = {name: [rule.operators for rule in plan.logical.affinity] for name, plan in plans(app).items()}
+    assert found == {"source": [("fast",)], "slow": [("slow",)]}
+
+
 def test_streams_as_values_are_decoupled() -> None:
     app = Application("values")
     numbers = app.read("numbers", ListInput(Number, [(1,)]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ridgeline.api.affinity import AffinityRule
+from ridgeline.api.affinity import AffinityRule, AffinityType
 from ridgeline.api.application import AddedAttributes, AddedOperator, AddedStream, Application
 from ridgeline.api.columns.dead_letter import DeadLetter
 from ridgeline.api.columns.schema import Schema
@@ -16,6 +16,7 @@ from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.api.points import InputPoint
 from ridgeline.plan.draft import Draft, Through
 from ridgeline.plan.logical import LogicalPlan
+from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.plan.region import QueueEdge, Region
 
 
@@ -71,7 +72,7 @@ class RegionPlans:
             writer: Any = self._ends.writer(edges)
             made.operators.append(AddedOperator(name, writer, {}))
             cutter.write(made, edges[0], writer)
-        made.affinity = [rule for rule in app.affinity if cutter.keeps(rule)]
+        made.affinity = [kept for rule in self.whole.affinity if (kept := cutter.rule(rule)) is not None]
         made.promises = [one for one in app.promises if not one.operator or one.operator in cutter.inside]
         made.policies = [copy.deepcopy(one) for one in app.policies if cutter.decides(one)]
         made.regions, made.cut = [], None
@@ -144,10 +145,18 @@ class _Cutter:
         owner = target if isinstance(target, Operator) else getattr(target, "operator", None)
         return owner is None or self._names.get(id(owner)) not in self.elsewhere
 
-    def keeps(self, rule: AffinityRule) -> bool:
-        """Whether a rule is of operators of this region alone."""
-        named = [one if isinstance(one, str) else self._names.get(id(one), "") for one in rule.operators]
-        return not self.elsewhere.intersection(named) and rule.pattern is None
+    def rule(self, rule: PlacementRule) -> AffinityRule | None:
+        """A rule of the whole application, as far as it is of operators here; None if nothing is left of it.
+
+        Rules of modules that are wholly here, and those that attributes say, are read from there again.
+        """
+        if rule.declared or self.whole(rule.name.rpartition(".")[0]):
+            return None
+        names = [name for name in rule.operators if name in self.inside]
+        if len(names) < (1 if rule.hosts else 2):
+            return None
+        kind = AffinityType.ANTI_AFFINITY if rule.apart else AffinityType.AFFINITY
+        return AffinityRule(kind, names, None, rule.locality, rule.relax, rule.hosts)
 
     def decides(self, policy: Any) -> bool:
         """Whether a policy is of operators of the region, or of none in particular."""

@@ -202,11 +202,14 @@ def _check_names(faults: Faults, regions: Collection[Region]) -> None:
 
 
 def _check_rules(draft: Draft, faults: Faults, regions: Collection[Region]) -> None:
-    """Refuse rules that operators of several regions run together: each region has slots of its own."""
+    """Refuse rules that operators of several regions run together or apart: each has slots of its own.
+
+    Rules about hosts are of each operator by itself.
+    """
     homes = {name: region.name for region in regions for name in region.operators}
     for rule in draft.affinity:
         names = [name for name in rule.operators if name in homes]
-        if len({homes[name] for name in names}) > 1 and not rule.relax:
+        if len({homes[name] for name in names}) > 1 and not (rule.relax or rule.hosts):
             kind = AffinityType.ANTI_AFFINITY if rule.apart else AffinityType.AFFINITY
             what = f"{kind} is asked for of {listed(names)}, which are in several regions"
             faults.add(rule.name, what, "name operators of one region, or relax the rule")
