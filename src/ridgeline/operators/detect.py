@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -161,21 +161,21 @@ class Detect(DividedOperator):
     def expire_by_record(self, key: Any, when: datetime) -> None:
         """The watermark has reached the deadline of a key; at the end of the input it says nothing."""
         if self.context.watermark_microseconds < LATEST:
-            self._expire(key)
+            self._expire(key, self.pattern.expired)
 
     @by_clock.expired
     def expire_by_clock(self, key: Any, when: datetime) -> None:
         """The clock has reached the deadline of a key."""
-        self._expire(key)
+        self._expire(key, self.pattern.expired_by_clock)
 
-    def _expire(self, key: Any) -> None:
+    def _expire(self, key: Any, expired: Callable[[Any, list[Found]], Any]) -> None:
         """Let the pattern look at a key whose deadline is over; called by its timers."""
         before = self.memories.get(key)
         if before is None:
             return
         found: list[Found] = []
         time = self.pattern.deadline(before).record
-        memory = self.pattern.expired(before, found)
+        memory = expired(before, found)
         self._keep(key, before, memory)
         if found:
             when = moment(self.context.window_time_microseconds if time is None else time)

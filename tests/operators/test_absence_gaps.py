@@ -1,0 +1,87 @@
+"""Silence of a key: gaps between records are found however records are divided into windows."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pytest
+
+from ridgeline import Application
+from ridgeline.operators import absence
+from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Beat(NamedTuple):
+    device: str
+    time: datetime
+
+
+@pytest.mark.parametrize("per_window", [1, 4, 25])
+def test_gaps_between_records_of_one_window_are_found(per_window: int) -> None:
+    """By which windows records come, and in which order within the lateness, makes no difference."""
+    chance = random.Random(per_window)
+    seconds = [0, 1, 11, 12, 30, 31, 45, 54, 63, 90, 91]
+    records = [("a", START + timedelta(seconds=second)) for second in seconds]
+    records += [("b", START + timedelta(seconds=second)) for second in range(0, 92, 9)]
+    records.sort(key=lambda record: record[1].timestamp() + chance.uniform(-3, 3))
+    sent: list[Any] = []
+    for number, record in enumerate(records):
+        sent += [record] if (number + 1) % per_window else [record, END_WINDOW]
+    last = ("b", START + timedelta(seconds=100))
+    sent += [END_WINDOW, last, END_WINDOW, last, END_WINDOW]
+    app = Application("gaps")
+    beats = app.read("beats", ListInput(Beat, sent, "time", lateness="6s"))
+    beats.group_by("device").detect("silent", absence("10s", by_clock=False)).write("sink", CollectorSink())
+    rows = run_local(app).collected("sink")
+    found = [(row["device"], (row["since"] - START).total_seconds()) for row in rows]
+    assert sorted(found) == [("a", 1.0), ("a", 12.0), ("a", 31.0), ("a", 63.0)]
+
+
+def expected(records: list[tuple[str, int]], watermark: int) -> list[tuple[str, str, int]]:
+    """The gaps of 10 s that a watermark has passed, by a plain loop over sorted times."""
+    found = []
+    for device in {device for device, _ in records}:
+        seconds = sorted(second for name, second in records if name == device)
+        for second, after in zip(seconds, [*seconds[1:], 10**9], strict=True):
+            if after - second >= 10 and second + 10 <= watermark:
+                found.append((device, "absent", second))
+            if after - second >= 10 and after <= watermark:
+                found.append((device, "present", after))
+    return sorted(found)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_sorted_records_have_the_gaps_of_a_plain_loop(seed: int) -> None:
+    chance = random.Random(seed)
+    records, sent, now = [], [], 0
+    for _ in range(60):
+        now += chance.choice([0, 1, 3, 5, 9, 10, 11, 15, 30])
+        records.append((chance.choice("abc"), now - chance.randrange(12)))
+        sent.append((records[-1][0], START + timedelta(seconds=records[-1][1])))
+        if chance.random() < 0.2:
+            sent.append(END_WINDOW)
+    last = ("z", START + timedelta(seconds=now + 20))
+    sent += [END_WINDOW, last, END_WINDOW, last, END_WINDOW]
+    app = Application("gaps")
+    beats = app.read("beats", ListInput(Beat, sent, "time", lateness="12s"))
+    pattern = absence("10s", by_clock=False, cleared=True)
+    found = beats.sort_within("sorted", key="device").group_by("device").detect("silent", pattern)
+    found.write("sink", CollectorSink())
+    rows = run_local(app, faults=Faults(seed) if seed % 2 else None).collected("sink")
+    got = sorted((row["device"], row["what"], int((row["since"] - START).total_seconds())) for row in rows)
+    assert [one for one in got if one[0] != "z"] == expected(records, now + 8)
+
+
+def test_the_clock_ends_gaps_that_the_watermark_has_not_passed() -> None:
+    sent = [("a", START), ("a", START + timedelta(seconds=20)), *[END_WINDOW] * 15]
+    app = Application("gaps", window="1s")
+    beats = app.read("beats", ListInput(Beat, sent, "time", lateness="12s"))
+    found = beats.group_by("device").detect("silent", absence("10s", cleared=True))
+    found.write("sink", CollectorSink())
+    rows = run_local(app).collected("sink")
+    got = [(row["what"], (row["since"] - START).total_seconds()) for row in rows]
+    assert got == [("absent", 0.0), ("present", 20.0), ("absent", 20.0)]
