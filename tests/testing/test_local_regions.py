@@ -6,6 +6,7 @@ from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
+from shutil import rmtree
 from typing import Any, NamedTuple
 
 import pytest
@@ -237,6 +238,24 @@ def test_a_damaged_list_of_regions_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "regions.json").write_text(text)
     with pytest.raises(CheckpointError, match=r"regions.json` is damaged"):
         run_local(fan(), checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_region_whose_checkpoint_is_gone_does_not_begin_again(tmp_path: Path, number: int) -> None:
+    run_local(fan(), checkpoint=tmp_path, windows=1)
+    rmtree(tmp_path / "regions" / str(number))
+    with pytest.raises(CheckpointError, match=f"regions/{number}` is gone, the checkpoint of region"):
+        run_local(fan(), checkpoint=tmp_path)
+
+
+def test_a_new_region_writes_to_the_queue_of_one_that_is_gone(tmp_path: Path) -> None:
+    run_local(fan(), checkpoint=tmp_path, windows=1)
+    app = fan()
+    for one in app.operators:
+        if one.name in {"source", "fast"}:
+            one.name += "_"
+    run = run_local(app, checkpoint=tmp_path)
+    assert sorted(run.regions) == ["slow", "source_"]  # type: ignore[attr-defined]
 
 
 def test_a_region_that_fails_names_the_operator() -> None:

@@ -26,11 +26,22 @@ def queue_reader(path: str, schema: Schema) -> QueueInput[object]:
     return QueueInput(path=path, schema=schema.type, when_missing="wait")
 
 
+def is_known(path: str, application: str, reader: str) -> bool:
+    """Whether an operator has registered as a reader of a queue. Raises OSError."""
+    return bool(_known(path, application, reader))
+
+
+def _known(path: str, application: str, reader: str) -> list[str]:
+    """The names under which an operator has registered: one for each of its runs."""
+    name = f"{safe_name(application)}.{safe_name(reader)}-"
+    names = folder_of(path).readers_known()
+    return [one for one in names if one.startswith(name) and "-" not in one[len(name) :]]
+
+
 def is_read(path: str, application: str, reader: str) -> bool:
     """Whether an operator has committed all that is in a queue. Raises OSError."""
     folder = folder_of(path)
-    name = f"{safe_name(application)}.{safe_name(reader)}-"
-    known = [one for one in folder.readers_known() if one.startswith(name) and "-" not in one[len(name) :]]
+    known = _known(path, application, reader)
     positions = [int(json.loads(folder.registered(one))["next"]) for one in known]
     if not positions:
         return not folder.logs()

@@ -13,8 +13,9 @@ from ridgeline.api.errors import CheckpointError, listed
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
 from ridgeline.engine.driver.checkpoint.run_description import NAME, REGIONS, read_if_there
-from ridgeline.engine.files.storage import DriverStorage
-from ridgeline.operators._queue_pair import queue_reader, queue_writer
+from ridgeline.engine.files.storage import DriverStorage, LocalStorage
+from ridgeline.operators._queue_objects import folder_of
+from ridgeline.operators._queue_pair import is_known, queue_reader, queue_writer
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.region import QueueEdge, Region, renamed
@@ -159,6 +160,24 @@ def plan_regions(
         plan = planner.first(folder, logical.application)
         found.append(PlannedRegion(region, number, folder, planner, plan))
     return found
+
+
+def refuse_lost(
+    root: str, application: str, planned: Sequence[PlannedRegion], before: Sequence[Kept]
+) -> None:
+    """Raise CheckpointError for a region of the run before whose folder is gone, while its queues are there.
+
+    It would begin again, and give to its sinks or its queue what it has given before. `root` is on a disk.
+    """
+    names = {one.name for one in before}
+    for one in planned:
+        if one.name not in names or read_if_there(LocalStorage(one.folder), NAME) is not None:
+            continue
+        wrote = any(folder_of(path_of(root, edge)).logs() for edge in one.region.writes)
+        if wrote or any(is_known(path_of(root, edge), application, edge.reader) for edge in one.region.reads):
+            msg = f"`{one.folder}` is gone, the checkpoint of region `{one.name}`, whose queues are there: "
+            msg += "restore it from a copy, or give another `--checkpoint`"
+            raise CheckpointError(msg)
 
 
 def resume_of(resume: ResumeOptions, scope: Scope) -> ResumeOptions:

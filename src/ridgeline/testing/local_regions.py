@@ -26,6 +26,7 @@ from ridgeline.regions.planning import (
     path_of,
     plan_regions,
     read_kept,
+    refuse_lost,
 )
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.testing.local_run import LocalRun
@@ -135,6 +136,8 @@ def run_regions(  # noqa: PLR0913  as `run_local`
         root = storage.uri if local else stack.enter_context(tempfile.TemporaryDirectory())
         kept = read_kept(storage)
         planned = plan_regions(app, whole, make_planner, root, kept)
+        if local:
+            refuse_lost(root, whole.logical.application, planned, kept)
         keep(storage, planned, kept)
         storages = _storages(storage, planned)
         divided: dict[str, Edits] = {one.name: {} for one in planned}

@@ -36,6 +36,7 @@ from ridgeline.regions.planning import (
     path_of,
     plan_regions,
     read_kept,
+    refuse_lost,
 )
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.service.measured import MeasuredRun, Started, say_unread
@@ -142,7 +143,11 @@ class _Regions:
                 remove_temporary(self._root)
 
     def _plan(self, storage: DriverStorage, make_planner: MakePlanner) -> list[PlannedRegion]:
-        return plan_regions(self._app, self._whole, make_planner, self._root, read_kept(storage))
+        kept = read_kept(storage)
+        planned = plan_regions(self._app, self._whole, make_planner, self._root, kept)
+        if isinstance(storage, LocalStorage):
+            refuse_lost(self._root, self._name, planned, kept)
+        return planned
 
     def _region(self, planned: PlannedRegion, share: int, context: SparkContext) -> RegionRun:
         """A region that has not started. It plans what its checkpoint keeps each time it starts."""
