@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from ridgeline import Application, DeadLetter, InputPort, KeyedState, Operator, OutputPort
 from ridgeline.api.errors import ChangeError, CheckpointError, OperatorError, RidgelineError
+from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import Filter, Windowed, aggregate, tumbling
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
@@ -256,6 +258,19 @@ def test_a_new_region_writes_to_the_queue_of_one_that_is_gone(tmp_path: Path) ->
             one.name += "_"
     run = run_local(app, checkpoint=tmp_path)
     assert sorted(run.regions) == ["slow", "source_"]  # type: ignore[attr-defined]
+
+
+def test_a_checkpoint_in_memory_is_continued_with_its_queues() -> None:
+    storage = MemoryStorage()
+    first, rest = (run_local(fan(40), checkpoint=storage, windows=windows) for windows in (1, None))
+    fast = first.collected("fast") + rest.collected("fast")
+    assert len(fast) == 40
+    store = first.collected("store") + rest.collected("store")
+    assert store == [one for one in fast if is_even(one)]
+    folder = Path(storage.queues)  # type: ignore[attr-defined]
+    del storage, first, rest
+    gc.collect()
+    assert not folder.exists()
 
 
 def test_a_region_that_fails_names_the_operator() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -133,7 +135,7 @@ def run_regions(  # noqa: PLR0913  as `run_local`
     """
     with ExitStack() as stack:
         local = isinstance(storage, LocalStorage)
-        root = storage.uri if local else stack.enter_context(tempfile.TemporaryDirectory())
+        root = storage.uri if local else _queues_of(storage)
         kept = read_kept(storage)
         planned = plan_regions(app, whole, make_planner, root, kept)
         if local:
@@ -156,6 +158,14 @@ def run_regions(  # noqa: PLR0913  as `run_local`
         result = LocalRegionsRun(whole, clock)
         result.end({one.name: one.result for one in found}, _joined(found, planned))
         return result
+
+
+def _queues_of(storage: Any) -> str:
+    """A folder for the queues of a checkpoint in memory, which is there as long as the checkpoint."""
+    if not hasattr(storage, "queues"):
+        storage.queues = tempfile.mkdtemp()
+        weakref.finalize(storage, shutil.rmtree, storage.queues, ignore_errors=True)
+    return str(storage.queues)
 
 
 def _storages(storage: DriverStorage, planned: Sequence[PlannedRegion]) -> Sequence[DriverStorage]:
