@@ -15,6 +15,7 @@ from ridgeline import (
     Module,
     Operator,
     OutputPort,
+    sla,
 )
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError, ValidationError
@@ -24,6 +25,7 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.plan.region import QueueEdge, Region
 from ridgeline.plan.regional import QueueEnds, RegionPlans
 from ridgeline.plan.validation import find_faults, validate
+from ridgeline.policies import Schedule
 from ridgeline.testing import CollectorSink, ListInput
 
 
@@ -327,6 +329,18 @@ def test_rule_about_hosts_may_be_of_operators_of_several_regions() -> None:
     app.add_affinity(AffinityRule("AFFINITY", pattern="fast|slow", hosts=["alpha"]))
     found = {name: [rule.operators for rule in plan.logical.affinity] for name, plan in plans(app).items()}
     assert found == {"source": [("fast",)], "slow": [("slow",)]}
+
+
+def test_promises_and_policies_are_of_the_region_of_their_operator() -> None:
+    app, _, _ = fan(sink="slow")
+    app.promise(
+        sla.latency("slow", p99="2s"), sla.throughput("fast", at_least=1), sla.window_latency(p90="1s")
+    )
+    app.add_policy(Schedule(operator="slow", partitions={"08:00": 2}))
+    found = {name: plan.logical for name, plan in plans(app).items()}
+    promised = {name: [one.operator for one in plan.promises] for name, plan in found.items()}
+    assert promised == {"source": ["fast", ""], "slow": ["slow", ""]}
+    assert {name: len(plan.policies) for name, plan in found.items()} == {"source": 0, "slow": 1}
 
 
 def test_streams_as_values_are_decoupled() -> None:

@@ -14,7 +14,7 @@ from ridgeline.api.columns.dead_letter import DeadLetter
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.operator import InputOperator, Operator
 from ridgeline.api.points import InputPoint
-from ridgeline.plan.draft import Draft, Through
+from ridgeline.plan.draft import Deciders, Draft, Through
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.placement_rule import PlacementRule
 from ridgeline.plan.region import QueueEdge, Region
@@ -75,6 +75,7 @@ class RegionPlans:
         made.affinity = [kept for rule in self.whole.affinity if (kept := cutter.rule(rule)) is not None]
         made.promises = [one for one in app.promises if not one.operator or one.operator in cutter.inside]
         made.policies = [copy.deepcopy(one) for one in app.policies if cutter.decides(one)]
+        draft.deciders = Deciders({}, tuple(made.policies), tuple(made.promises))
         made.regions, made.cut = [], None
         made.dead_letter_sources = tuple(dead_letters)
         made.window = app.window if region.window is None else region.window
