@@ -11,8 +11,17 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import ChangeError, did_you_mean, listed
 from ridgeline.engine.driver.run.changes import APPLIED, QUEUED, REFUSED, WITHDRAWN, Asked, Changes, refused
-from ridgeline.plan.edits import AddOperator, AddSink, AddStream, Edit, RenameOperator, SetAttribute
+from ridgeline.plan.edits import (
+    AddOperator,
+    AddSink,
+    AddStream,
+    Edit,
+    RenameOperator,
+    SetAttribute,
+    SetProperty,
+)
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.region import Region
 from ridgeline.regions.region_run import RegionRun
 from ridgeline.regions.sums import state_of
 from ridgeline.regions.view import IDS
@@ -195,12 +204,23 @@ class HasPlan(Protocol):
     def plan(self) -> Plan:
         """Its plan."""
 
+    @property
+    def region(self) -> Region:
+        """Its operators and queues, as they are written."""
+
 
 AnyRegion = TypeVar("AnyRegion", bound=HasPlan)
 
 
 def region_of(regions: Sequence[AnyRegion], edits: Sequence[Edit]) -> AnyRegion:
     """The one region that has all that edits name. Raises ChangeError that says which names are where."""
+    ends = {edge.writer for one in regions for edge in one.region.writes}
+    ends |= {edge.reader for one in regions for edge in one.region.reads}
+    for edit in edits:
+        if isinstance(edit, SetProperty) and edit.operator in ends and edit.property == "path":
+            msg = f"`{edit.operator}` is an end of the queue between two regions, whose place is in the "
+            msg += "checkpoint; leave its `path` as it is"
+            raise ChangeError(msg)
     added = {edit.name for edit in edits if isinstance(edit, AddOperator)}
     added |= {edit.new for edit in edits if isinstance(edit, RenameOperator)}
     streams = {edit.name for edit in edits if isinstance(edit, AddStream)}
