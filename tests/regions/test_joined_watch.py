@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from ridgeline import Application, InputPort, Operator, OutputPort
-from ridgeline.engine.driver.run.launch import Outcome
+from ridgeline.engine.driver.run.options import Outcome
 from ridgeline.measure.events import (
     ApplicationEnded,
     ApplicationPlanned,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ridgeline.api.application import Application
     from ridgeline.cli.configuration import Configured
     from ridgeline.engine.driver.checkpoint.planning import Planner
-    from ridgeline.engine.driver.run.launch import Outcome
+    from ridgeline.engine.driver.run.options import Outcome
     from ridgeline.plan.execution import Plan
     from ridgeline.regions.planning import Scope
 

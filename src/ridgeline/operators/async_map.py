@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -109,6 +108,8 @@ class AsyncMap(Operator, Generic[T, Made]):
 
     async def _call(self, row: T) -> Made:
         """Call the function for a tuple, again where it fails."""
+        import asyncio
+
         wait = parse_duration(self.back_off)
         limit = None if self.timeout is None else parse_duration(self.timeout)
         for left in range(self.retries, -1, -1):
@@ -140,6 +141,8 @@ class Calls:
     """
 
     def __init__(self) -> None:
+        import asyncio  # 36 ms, which who imports the library need not wait for
+
         self._runner = asyncio.Runner()
         self._kept: deque[tuple[Any, Outcome]] = deque()
 
@@ -169,6 +172,8 @@ async def _called(
     rows: Sequence[Any], call: Callable[[Any], Awaitable[Any]], most: int
 ) -> tuple[list[int], list[Outcome]]:
     """Call for all rows, up to `most` at once."""
+    import asyncio
+
     outcomes: list[Outcome] = [(None, None)] * len(rows)
     done: list[int] = []
     places = iter(range(len(rows)))

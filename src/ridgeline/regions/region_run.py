@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-from ridgeline.engine.driver.run.launch import Outcome
+from ridgeline.engine.driver.run.options import Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.observe.watch import Watch
 from ridgeline.plan.execution import Plan

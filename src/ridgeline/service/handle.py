@@ -20,8 +20,7 @@ from ridgeline.api.support.tracebacks import users_line
 from ridgeline.engine.container.samples import ports_of_stream
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
-from ridgeline.engine.driver.run.launch import Outcome
-from ridgeline.engine.driver.run.options import Options
+from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.spark.submitted import chosen_master
 from ridgeline.observe.metric_tables import MetricTables
 from ridgeline.plan.execution import Plan

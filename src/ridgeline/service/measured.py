@@ -18,8 +18,8 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.masking import printable
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.heartbeats import Heartbeats
-from ridgeline.engine.driver.run.launch import Outcome, launch
-from ridgeline.engine.driver.run.options import Options
+from ridgeline.engine.driver.run.launch import launch
+from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.process.user_modules import is_users, root_of
 from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEvent, StateWarning

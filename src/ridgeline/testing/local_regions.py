@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from ridgeline.api.application import Application
 from ridgeline.api.clock import Clock, SystemClock
 from ridgeline.api.errors import RidgelineError
-from ridgeline.engine.driver.run.launch import Outcome
+from ridgeline.engine.driver.run.options import Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage, MemoryStorage
 from ridgeline.operators._queue_pair import is_read

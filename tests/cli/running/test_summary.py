@@ -7,7 +7,7 @@ from rich.console import Console
 from ridgeline.cli.running.report import read_report
 from ridgeline.cli.running.summary import ended_line, print_summary, promises, summary
 from ridgeline.cli.settings import RunSettings
-from ridgeline.engine.driver.run.launch import Outcome
+from ridgeline.engine.driver.run.options import Outcome
 from ridgeline.engine.process.log_channel import LogFormat, LogLevel
 from ridgeline.measure.events import PromiseChanged, WindowCommitted
 from support.cli.windows import make_plan, watch_of, window

@@ -33,7 +33,7 @@ from ridgeline.testing.sinks import FirstLast, ResultPublisher, result_of
 
 if TYPE_CHECKING:
     from ridgeline.engine.driver.checkpoint.planning import Planner
-    from ridgeline.engine.driver.run.launch import Outcome
+    from ridgeline.engine.driver.run.options import Outcome
     from ridgeline.engine.driver.run.run import ApplicationRun
     from ridgeline.observe.answers import Answers
 

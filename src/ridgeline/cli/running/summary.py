@@ -17,7 +17,7 @@ from ridgeline.cli.units import count, duration, plural
 from ridgeline.measure.answers.application import OperatorTotalsAnswer, RunSummaryAnswer
 
 if TYPE_CHECKING:
-    from ridgeline.engine.driver.run.launch import Outcome
+    from ridgeline.engine.driver.run.options import Outcome
 
 
 _DISPENSABLE = ("partitions", "per window", "dropped windows", "errors", "in")

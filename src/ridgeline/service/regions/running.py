@@ -17,8 +17,8 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.support.masking import printable
 from ridgeline.engine.driver.checkpoint.folder import remove_temporary, temporary_checkpoint
-from ridgeline.engine.driver.run.launch import Outcome, hadoop_storage, slot_shares, start_spark
-from ridgeline.engine.driver.run.options import Options
+from ridgeline.engine.driver.run.launch import hadoop_storage, slot_shares, start_spark
+from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.files.storage import DriverStorage, LocalStorage
 from ridgeline.engine.spark.shared_context import give_back

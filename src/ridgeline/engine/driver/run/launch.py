@@ -7,7 +7,6 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,7 @@ from ridgeline.engine.driver.checkpoint.state_moves import check_states, check_s
 from ridgeline.engine.driver.execution import WindowExecutor
 from ridgeline.engine.driver.heartbeats import Heartbeats
 from ridgeline.engine.driver.run.committing import CommitBeside
-from ridgeline.engine.driver.run.options import Options
+from ridgeline.engine.driver.run.options import Options, Outcome
 from ridgeline.engine.driver.run.reporter import Observe
 from ridgeline.engine.driver.run.run import ApplicationRun
 from ridgeline.engine.driver.slots.spark_errors import SparkGoneError, gone, has_ended
@@ -52,16 +51,6 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended. `ended`: all inputs had finished. `checkpoint`: the folder to continue from."""
-
-    windows_committed: int
-    last_window: int
-    ended: bool
-    checkpoint: str
 
 
 def launch(  # noqa: PLR0913, PLR0915  an embedding program replaces any of these

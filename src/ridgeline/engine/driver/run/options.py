@@ -1,4 +1,4 @@
-"""The options of every run on Spark."""
+"""The options of every run on Spark, and how it ended."""
 
 from __future__ import annotations
 
@@ -53,3 +53,13 @@ class Options:
     def where(self) -> str:
         """The master, where none was chosen all cores of this machine."""
         return self.master or DEFAULT_MASTER
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended. `ended`: all inputs had finished. `checkpoint`: the folder to continue from."""
+
+    windows_committed: int
+    last_window: int
+    ended: bool
+    checkpoint: str
