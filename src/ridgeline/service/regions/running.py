@@ -197,15 +197,11 @@ class _Regions:
             surroundings.callback(OtelExporter(watch, self._service.otlp_endpoint).close)
         server = surroundings.enter_context(serving(self._regions, watch, run, self._service, self._console))
         try:
-            for region in self._regions:
-                region.start()
-            for region in self._regions:
-                region.wait_until_started()
-                if region.error is not None:
-                    raise region.error
-            server.begin(self._service.token, self._clock.wall())
-            if started is not None:
-                started(run, watch, server.url)
+            self._start(stop)
+            if not stop.is_set():
+                server.begin(self._service.token, self._clock.wall())
+                if started is not None:
+                    started(run, watch, server.url)
             while any(one.is_running or one.halted for one in self._regions) and not stop.is_set():
                 self._look()
                 self._clock.wait(_LOOK_SECONDS, stop)
@@ -225,6 +221,16 @@ class _Regions:
             all(one.ended for one in outcomes),
             self._root,
         )
+
+    def _start(self, stop: threading.Event) -> None:
+        """Start all regions; returns once they have, or `stop` is set. Raises what one of them raises."""
+        for region in self._regions:
+            region.start()
+        for region in self._regions:
+            while region.state == "STARTING" and not stop.is_set():
+                region.wait_until_started(_LOOK_SECONDS)
+            if region.error is not None:
+                raise region.error
 
     def _look(self) -> None:
         """Say which regions have failed; end those that have nothing to come any more."""
