@@ -270,6 +270,7 @@ BENCHMARKS = (
         goals=[Goal(figure=P99, of=DECOUPLED, against=ALONE, at_most=1.2)],
         rounds=2,
         budget_seconds=300,
+        part_of_all=False,
     ),
     Benchmark(
         name="queue-hop",
@@ -281,5 +282,6 @@ BENCHMARKS = (
         ],
         rounds=2,
         budget_seconds=300,
+        part_of_all=False,
     ),
 )

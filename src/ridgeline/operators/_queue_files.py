@@ -199,6 +199,7 @@ class QueueFolder:
 
     def register(self, reader: str, text: str) -> None:
         """Say where a reader is. Raises OSError."""
+        self.readers.mkdir(exist_ok=True)  # a copy of the queue may have left an empty folder out
         replace_file(self.readers / f"{reader}.json", text)
 
     def forget(self, reader: str) -> None:

@@ -45,7 +45,7 @@ class EventGenerator(InputOperator):
         >>> orders = app.read("orders", EventGenerator(columns, count=3, seed=7))
         >>> sink = orders.write("sink", CollectorSink())
         >>> [(row["id"], row["user"]) for row in run_local(app).collected("sink")]
-        [(1, 'ann'), (2, 'bob'), (3, 'ann')]
+        [(1, 'ann'), (2, 'ann'), (3, 'ann')]
     """
 
     progress_unit = "records"
