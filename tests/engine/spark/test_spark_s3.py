@@ -13,7 +13,7 @@ from support.paths import TESTS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-STEPS = {"create": 100, "removed": 3, "race": 100, "run": 15}
+STEPS = {"create": 100, "removed": 3, "race": 100, "run": 15, "regions": 5}
 """What the steps are repeated for, rounds or windows; each has a bucket of its name."""
 SUMS = [sum(range(10 * window + 10)) for window in range(40)]
 
@@ -113,3 +113,8 @@ def test_a_window_costs_few_requests(server, on_s3):
     kinds = Counter(line.split(" ")[0] for line in steady)
     print(f"{per_window:.1f} requests a window, {changed:.1f} for state files; {kinds}")
     assert per_window <= 3 + changed + 1  # one more: old files go every few windows
+
+
+def test_regions_and_their_queues_lie_on_s3(on_s3):
+    collected, _ = on_s3("regions")
+    assert collected == {"fast": list(range(100)), "slow": list(range(100))}

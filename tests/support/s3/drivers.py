@@ -135,14 +135,28 @@ def run(context, uri, windows):
     return collected
 
 
+def regions(context, uri, windows):
+    """An application of two regions, stopped after so many windows and continued: what came at each sink."""
+    from support.s3.regional import application
+
+    collected = {"fast": [], "slow": []}
+    for limit in (windows, None):
+        handle = application().start(context=context, checkpoint=uri, windows=limit, port=None, quiet=True)
+        handle.wait(300)
+        for sink, values in collected.items():
+            values += [number.value for number in handle.collected(sink)]
+    return collected
+
+
 def main(endpoint, *steps):
-    context = start_context("s3", "local[2]", settings(endpoint), streaming=False, local_checkpoint=False)
+    needs = {"streaming": False, "local_checkpoint": False, "least": 2}
+    context = start_context("s3", "local[2]", settings(endpoint), **needs)
     try:
         for step in steps:
             name, count = step.split("=")
-            result = {"race": race, "create": create, "removed": removed, "run": run}[name](
-                context, f"s3a://{name}/checkpoint", int(count)
-            )
+            result = {"race": race, "create": create, "removed": removed, "run": run, "regions": regions}[
+                name
+            ](context, f"s3a://{name}/checkpoint", int(count))
             print("RESULT", name, json.dumps(result), flush=True)
     finally:
         context.stop()

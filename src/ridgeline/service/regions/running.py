@@ -120,7 +120,8 @@ class _Regions:
                 planned = None if storage is None else self._plan(storage, make_planner)
                 if context is None:
                     plans = [self._whole] if planned is None else [one.plan for one in planned]
-                    context = start_spark(plans, self._options, self._root)
+                    runs = len(self._whole.logical.regions)
+                    context = start_spark(plans, self._options, self._root, runs)
                     surroundings.callback(give_back, context)
                 if storage is None or planned is None:
                     storage = hadoop_storage(self._root, context)

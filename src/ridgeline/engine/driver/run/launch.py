@@ -194,8 +194,8 @@ def _rewound(
     return _settled(planner, plan, checkpoint)
 
 
-def start_spark(plans: Sequence[Plan], options: Options, uri: str) -> SparkContext:
-    """The SparkContext of this process, or a new one as the plans need it: they run beside each other.
+def start_spark(plans: Sequence[Plan], options: Options, uri: str, runs: int = 1) -> SparkContext:
+    """The SparkContext of this process, or a new one as the plans need it, for `runs` beside each other.
 
     Raises RidgelineError. `give_back` it.
     """
@@ -212,7 +212,7 @@ def start_spark(plans: Sequence[Plan], options: Options, uri: str) -> SparkConte
         local_checkpoint=is_local(uri),
         widest=slots + RESERVED_CORES,
         slots=slots,
-        least=len(plans),
+        least=runs,
     )
     return borrow(options.where, options.conf, start)
 
@@ -273,6 +273,7 @@ def hadoop_storage(uri: str, context: SparkContext) -> DriverStorage:
     """
     from ridgeline.engine.spark.hadoop import HadoopStorage
 
+    use_s3(s3_settings(context))
     try:
         return HadoopStorage(uri, context)
     except CheckpointError:
