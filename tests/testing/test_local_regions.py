@@ -18,7 +18,7 @@ from ridgeline import Application, DeadLetter, InputPort, KeyedState, Operator, 
 from ridgeline.api.errors import ChangeError, CheckpointError, OperatorError, RidgelineError
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.operators import Filter, Windowed, aggregate, tumbling
-from ridgeline.plan.edits import Repartition, SetProperty
+from ridgeline.plan.edits import RemoveOperator, RenameOperator, Repartition, SetProperty
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -352,7 +352,19 @@ def test_a_change_is_of_the_region_that_has_its_operator() -> None:
     assert [asked.state for asked in run.changes] == ["APPLIED"]
     assert run.regions["slow"].plan.logical.operator("slow").attributes["partitions"] == 3  # type: ignore[attr-defined]
     assert sorted(run.collected("store")) == sorted(one for one in run.collected("fast") if is_even(one))
+    for edit in (RenameOperator("orders_to_slow", "x"), RemoveOperator("orders_queue")):
+        with pytest.raises(ChangeError, match="is an end of the queue between two regions"):
+            run_local(fan(), changes={1: [edit]})
+    with pytest.raises(ChangeError, match="leave its `readers` as it is"):
+        run_local(fan(), changes={1: [SetProperty("orders_queue", "readers", [])]})
     with pytest.raises(ChangeError, match="leave its `path` as it is"):
         run_local(fan(), changes={1: [SetProperty("orders_queue", "path", "/tmp/elsewhere")]})
     with pytest.raises(ChangeError, match="of several regions"):
         run_local(fan(), changes={1: [Repartition("slow", 3), Repartition("fast", 2)]})
+
+
+def test_regions_without_their_names_are_refused(tmp_path: Path) -> None:
+    run_local(fan(), checkpoint=tmp_path, windows=1)
+    (tmp_path / "regions.json").unlink()
+    with pytest.raises(CheckpointError, match="is missing, though the folder holds regions"):
+        run_local(fan(), checkpoint=tmp_path)

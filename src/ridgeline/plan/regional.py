@@ -49,7 +49,7 @@ class RegionPlans:
 
     def _cut(self, region: Region, draft: Draft, app: Application) -> Application:
         """The application without modules, as far as it is in the region; with the ends of its queues."""
-        cutter = _Cutter(region, app, draft)
+        cutter = _Cutter(region, app)
         made = copy.copy(app)
         streams = {stream.name: stream for stream in self.whole.streams}
         made.operators = [one for one in app.operators if one.name in cutter.inside]
@@ -89,12 +89,11 @@ class RegionPlans:
 class _Cutter:
     """Cuts a region out of an application without modules."""
 
-    def __init__(self, region: Region, app: Application, draft: Draft) -> None:
+    def __init__(self, region: Region, app: Application) -> None:
         self.inside = frozenset(region.operators)
         self.elsewhere = frozenset(str(one.name) for one in app.operators) - self.inside
         self._names = {id(one.operator): str(one.name) for one in app.operators}
         self._points: dict[tuple[str, str], Any] = {}
-        self._modules = {module.name for module in draft.modules}
         for stream in app.streams:
             for sink in stream.sinks:
                 point = _point(sink)

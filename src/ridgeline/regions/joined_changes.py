@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -16,7 +16,9 @@ from ridgeline.plan.edits import (
     AddSink,
     AddStream,
     Edit,
+    RemoveOperator,
     RenameOperator,
+    ReplaceOperator,
     SetAttribute,
     SetProperty,
 )
@@ -28,6 +30,8 @@ from ridgeline.regions.view import IDS
 from ridgeline.stram.changes import Change, EditPlan, StartRecording, StopRecording, What
 
 _CLOCK = SystemClock()
+_OF_PLAN = frozenset(("path", "queue", "readers", "schema", "when_missing"))
+"""The properties of the ends of a queue between two regions that the plan gives them."""
 _HELD = "change one region at a time: each has windows of its own, so no window begins with both"
 
 
@@ -214,13 +218,7 @@ AnyRegion = TypeVar("AnyRegion", bound=HasPlan)
 
 def region_of(regions: Sequence[AnyRegion], edits: Sequence[Edit]) -> AnyRegion:
     """The one region that has all that edits name. Raises ChangeError that says which names are where."""
-    ends = {edge.writer for one in regions for edge in one.region.writes}
-    ends |= {edge.reader for one in regions for edge in one.region.reads}
-    for edit in edits:
-        if isinstance(edit, SetProperty) and edit.operator in ends and edit.property == "path":
-            msg = f"`{edit.operator}` is an end of the queue between two regions, whose place is in the "
-            msg += "checkpoint; leave its `path` as it is"
-            raise ChangeError(msg)
+    _check_ends(regions, edits)
     added = {edit.name for edit in edits if isinstance(edit, AddOperator)}
     added |= {edit.new for edit in edits if isinstance(edit, RenameOperator)}
     streams = {edit.name for edit in edits if isinstance(edit, AddStream)}
@@ -249,6 +247,24 @@ def region_of(regions: Sequence[AnyRegion], edits: Sequence[Edit]) -> AnyRegion:
         msg = f"the change is of several regions ({where}); {_HELD}"
         raise ChangeError(msg)
     return shared[0]
+
+
+def _check_ends(regions: Iterable[HasPlan], edits: Iterable[Edit]) -> None:
+    """Refuse to undo what joins two regions. Raises ChangeError.
+
+    The other end would wait for rows, or for a reader, that never come.
+    """
+    ends = {edge.writer for one in regions for edge in one.region.writes}
+    ends |= {edge.reader for one in regions for edge in one.region.reads}
+    for edit in edits:
+        if isinstance(edit, SetProperty) and edit.operator in ends and edit.property in _OF_PLAN:
+            name, what = edit.operator, f"leave its `{edit.property}` as it is"
+        elif isinstance(edit, RemoveOperator | ReplaceOperator | RenameOperator) and edit.name in ends:
+            name, what = edit.name, "change `decoupled` in the application, and begin with a fresh checkpoint"
+        else:
+            continue
+        msg = f"`{name}` is an end of the queue between two regions, whose place is in the checkpoint; {what}"
+        raise ChangeError(msg)
 
 
 def _names(edit: Edit) -> Iterator[tuple[str, bool]]:

@@ -13,7 +13,7 @@ from ridgeline.api.errors import CheckpointError, listed
 from ridgeline.engine.driver.checkpoint.planning import Planner
 from ridgeline.engine.driver.checkpoint.resuming import ResumeOptions
 from ridgeline.engine.driver.checkpoint.run_description import NAME, REGIONS, read_if_there
-from ridgeline.engine.files.storage import DriverStorage, LocalStorage
+from ridgeline.engine.files.storage import DriverStorage
 from ridgeline.operators._queue_objects import folder_of
 from ridgeline.operators._queue_pair import is_known, queue_reader, queue_writer
 from ridgeline.plan.execution import Plan
@@ -76,6 +76,12 @@ def read_kept(storage: DriverStorage) -> list[Kept]:
         if read_if_there(storage, NAME) is not None:
             msg = f"checkpoint folder `{storage.uri}` holds a run without regions, and streams are decoupled "
             msg += "now: its state cannot be divided; give another `--checkpoint`, or decouple none"
+            raise CheckpointError(msg)
+        if read_if_there(storage, _description_of(0)) is not None:
+            msg = (
+                f"`{storage.uri}/{REGIONS}` is missing, though the folder holds regions: without it none of "
+            )
+            msg += "them can be told from others; restore the checkpoint from a copy"
             raise CheckpointError(msg)
         return []
     try:
@@ -156,22 +162,22 @@ def plan_regions(
         others = frozenset(name for other in regions if other is not region for name in other.every_operator)
         scope = Scope(region.name, others, tuple(one.name for one in regions))
         planner = make_planner(made.application(region), scope)
-        folder = f"{root}/regions/{number}"
+        folder = f"{root}/{_folder_of(number)}"
         plan = planner.first(folder, logical.application)
         found.append(PlannedRegion(region, number, folder, planner, plan))
     return found
 
 
 def refuse_lost(
-    root: str, application: str, planned: Sequence[PlannedRegion], before: Sequence[Kept]
+    storage: DriverStorage, application: str, planned: Sequence[PlannedRegion], before: Sequence[Kept]
 ) -> None:
     """Raise CheckpointError for a region of the run before whose folder is gone, while its queues are there.
 
-    It would begin again, and give to its sinks or its queue what it has given before. `root` is on a disk.
+    It would begin again, and give to its sinks or its queue what it has given before.
     """
-    names = {one.name for one in before}
+    root, names = storage.uri, {one.name for one in before}
     for one in planned:
-        if one.name not in names or read_if_there(LocalStorage(one.folder), NAME) is not None:
+        if one.name not in names or read_if_there(storage, _description_of(one.number)) is not None:
             continue
         wrote = any(folder_of(path_of(root, edge)).logs() for edge in one.region.writes)
         if wrote or any(is_known(path_of(root, edge), application, edge.reader) for edge in one.region.reads):
@@ -199,6 +205,15 @@ def resume_of(resume: ResumeOptions, scope: Scope) -> ResumeOptions:
         if region != scope.name:
             own["from_window"] = None
     return cast("ResumeOptions", own)
+
+
+def _folder_of(number: int) -> str:
+    """The folder of a region in the checkpoint."""
+    return f"regions/{number}"
+
+
+def _description_of(number: int) -> str:
+    return f"{_folder_of(number)}/{NAME}"
 
 
 def path_of(root: str, edge: QueueEdge) -> str:

@@ -134,22 +134,20 @@ def run_regions(  # noqa: PLR0913  as `run_local`
     Raises what a region does; then all end.
     """
     with ExitStack() as stack:
+        name = whole.logical.application
         local = isinstance(storage, LocalStorage)
         root = storage.uri if local else _queues_of(storage)
         kept = read_kept(storage)
         planned = plan_regions(app, whole, make_planner, root, kept)
         if local:
-            refuse_lost(root, whole.logical.application, planned, kept)
+            refuse_lost(storage, name, planned, kept)
         keep(storage, planned, kept)
         storages = _storages(storage, planned)
         divided: dict[str, Edits] = {one.name: {} for one in planned}
         for window, some in edits.items():
             divided[region_of(planned, some).name][window] = some
-        name = whole.logical.application
         found = [
-            _Region(
-                one, run_of(one, part, divided[one.name]), whole.logical.application, windows, capture=capture
-            )
+            _Region(one, run_of(one, part, divided[one.name]), name, windows, capture=capture)
             for one, part in zip(planned, storages, strict=True)
         ]
         for region in found:

@@ -146,8 +146,7 @@ class _Regions:
     def _plan(self, storage: DriverStorage, make_planner: MakePlanner) -> list[PlannedRegion]:
         kept = read_kept(storage)
         planned = plan_regions(self._app, self._whole, make_planner, self._root, kept)
-        if isinstance(storage, LocalStorage):
-            refuse_lost(self._root, self._name, planned, kept)
+        refuse_lost(storage, self._name, planned, kept)
         return planned
 
     def _region(self, planned: PlannedRegion, share: int, context: SparkContext) -> RegionRun:
