@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
+
+from typing_extensions import TypeVar
 
 from ridgeline.api import (
     Application,
@@ -10,6 +12,7 @@ from ridgeline.api import (
     InputProxy,
     Module,
     Operator,
+    OperatorAttributes,
     OutputPoint,
     OutputProxy,
     RidgelineError,
@@ -18,6 +21,10 @@ from ridgeline.api.application import AddedStream
 from ridgeline.api.errors import listed, shorten
 from ridgeline.api.operator import operator_type
 
+if TYPE_CHECKING:
+    from ridgeline.streams.stream import Stream
+
+T_co = TypeVar("T_co", covariant=True, default=Any)
 Source: TypeAlias = OutputPoint[Any] | OutputProxy[Any] | InputProxy[Any]
 """Where tuples come from: an output port; within a module an input port of it, too."""
 Sink: TypeAlias = InputPoint[Any] | InputProxy[Any]
@@ -131,3 +138,21 @@ def with_remedy(operator: Operator) -> Operator:
     annotated = "annotate the function's return type"
     vars(operator)["_remedies"] = {"schema": f"{annotated}, or give the step `schema=...`"}
     return operator
+
+
+class Steps(Generic[T_co]):
+    """The base of families of steps, which are methods of `Stream`."""
+
+    app: Application
+    source: Source
+
+    def _step(
+        self,
+        name: str,
+        operator: Operator,
+        input_port: str,
+        output_port: str,
+        attributes: OperatorAttributes,
+    ) -> Stream[Any]:
+        """Add an operator that reads this stream; return the stream of one of its output ports."""
+        raise NotImplementedError

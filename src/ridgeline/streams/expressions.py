@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from typing_extensions import TypeVar
 
-from ridgeline.api import Operator, OperatorAttributes, RidgelineError
+from ridgeline.api import OperatorAttributes, RidgelineError
 from ridgeline.api.errors import nearest, shorten
 from ridgeline.operators import (
     Branch,
@@ -21,13 +21,12 @@ from ridgeline.operators import (
     Transform,
     WithColumns,
 )
+from ridgeline.streams.connecting import Steps
 from ridgeline.streams.outputs import Outputs
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from ridgeline.api.application import Application
-    from ridgeline.streams.connecting import Source
     from ridgeline.streams.stream import Stream
 
     Frames = Callable[[pl.LazyFrame], pl.LazyFrame | pl.DataFrame]
@@ -37,27 +36,13 @@ Record = dict[str, Any]
 ATTRIBUTES = frozenset(OperatorAttributes.__optional_keys__)
 
 
-class ExpressionSteps(Generic[T_co]):
+class ExpressionSteps(Steps[T_co]):
     """The steps of `Stream` that take expressions.
 
     An expression is one of polars, such as `pl.col("cents") / 100`, or SQL text, such as `"cents / 100"`. A
     text that is the name of a column is the column. A function takes a tuple. Expressions are checked against
     the columns of the stream when the application is validated.
     """
-
-    app: Application
-    source: Source
-
-    if TYPE_CHECKING:
-
-        def _step(
-            self,
-            name: str,
-            operator: Operator,
-            input_port: str,
-            output_port: str,
-            attributes: OperatorAttributes,
-        ) -> Stream[Any]: ...
 
     @overload
     def filter(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from pydantic import BaseModel
 from typing_extensions import TypeVar
 
-from ridgeline.api import Application, Operator, OperatorAttributes, SchemaType
+from ridgeline.api import OperatorAttributes, SchemaType
 from ridgeline.operators import Explode, Flatten, Parse, Validate
 from ridgeline.operators._line_formats import LineFormat
-from ridgeline.streams.connecting import Source
+from ridgeline.streams.connecting import Steps
 
 if TYPE_CHECKING:
     from ridgeline.streams.stream import Stream
@@ -22,22 +22,8 @@ Columns = str | Sequence[str]
 """A column, or several."""
 
 
-class ShapingSteps(Generic[T_co]):
+class ShapingSteps(Steps[T_co]):
     """The steps of `Stream` that give tuples another form."""
-
-    app: Application
-    source: Source
-
-    if TYPE_CHECKING:
-
-        def _step(
-            self,
-            name: str,
-            operator: Operator,
-            input_port: str,
-            output_port: str,
-            attributes: OperatorAttributes,
-        ) -> Stream[Any]: ...
 
     def parse(
         self,

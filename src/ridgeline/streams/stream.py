@@ -10,6 +10,7 @@ from typing_extensions import TypeVar
 from ridgeline.api import Application, Module, Operator, OperatorAttributes, RidgelineError, SchemaType
 from ridgeline.api.application import KEEP
 from ridgeline.api.errors import shorten
+from ridgeline.api.module import InputProxy
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.results import returned
 from ridgeline.operators import AsyncMap, ConsoleOutput, FlatMap, LimitRate, Map, Sampler, Union, WithTimes
@@ -227,7 +228,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], Generi
         operator = Union(len(others) + 1)
         united = self._step(name, operator, "input_1", "output", attributes)
         for number, other in enumerate(others, 2):
-            other.lead(getattr(operator, f"input_{number}"))
+            other.into(getattr(operator, f"input_{number}"))
         return united
 
     def process(
@@ -244,10 +245,8 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], Generi
         several. Raises RidgelineError if it is not clear which, TypeError for what is no operator.
         """
         add(self.app, name, operator, attributes)
-        self.lead(input_of(name, operator, port))
+        self.into(input_of(name, operator, port))
         return streams_of(self.app, name, operator)
-
-    # Keys and windows ---------------------------------------------------------------------------------------
 
     def decouple(self, name: str, *, keep: float | str = KEEP) -> Stream[T_co]:
         """Put a durable queue, `name`, between this stream and the steps that read the one returned.
@@ -257,9 +256,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], Generi
         """
         return Stream(self.app, self.source, Decoupling(name, keep))
 
-    def lead(self, sink: Sink) -> None:
-        """Let an input port read the stream."""
-        connect(self.app, self.source, sink, self._decoupling)
+    # Keys and windows ---------------------------------------------------------------------------------------
 
     def group_by(self, *columns: str) -> GroupedStream:
         """Give the tuples a key of one or several columns; the steps that need one follow.
@@ -285,9 +282,9 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], Generi
 
         return GroupedStream(self, ()).aggregate(name, **aggregates)
 
-    def into(self, port: InputPoint[T_co]) -> None:
+    def into(self, port: InputPoint[T_co] | InputProxy[T_co]) -> None:
         """Lead the tuples to an input port of an operator that was added: one more reader of the stream."""
-        self.lead(port)
+        connect(self.app, self.source, port, self._decoupling)
 
     @overload
     def write(self, name: str, **attributes: Unpack[OperatorAttributes]) -> ConsoleOutput: ...
@@ -305,7 +302,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], Generi
             raise RidgelineError(msg)
         operator: Operator | Module = ConsoleOutput() if output is None else output
         add(self.app, name, operator, attributes)
-        self.lead(input_of(name, operator))
+        self.into(input_of(name, operator))
         return operator
 
     def _step(
@@ -319,7 +316,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], Generi
         """Add an operator that reads this stream; return the stream of one of its output ports."""
         self.app.add_operator(name, operator, **attributes)
         sink: Sink = getattr(operator, input_port)
-        self.lead(sink)
+        self.into(sink)
         return Stream(self.app, getattr(operator, output_port))
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from typing_extensions import TypeVar
 
-from ridgeline.api import Application, Operator, OperatorAttributes, RidgelineError
+from ridgeline.api import OperatorAttributes, RidgelineError
 from ridgeline.operators import (
     AsOfJoin,
     Deduplicate,
@@ -19,7 +19,7 @@ from ridgeline.operators import (
     WindowJoin,
     WithinJoin,
 )
-from ridgeline.streams.connecting import Source
+from ridgeline.streams.connecting import Steps
 
 if TYPE_CHECKING:
     from ridgeline.streams.stream import Stream
@@ -64,22 +64,8 @@ class StreamTable:
         return f"StreamTable({self.changes.name} by {', '.join(self.key)})"
 
 
-class KeyedSteps(Generic[T_co]):
+class KeyedSteps(Steps[T_co]):
     """The steps of `Stream` that need a key."""
-
-    app: Application
-    source: Source
-
-    if TYPE_CHECKING:
-
-        def _step(
-            self,
-            name: str,
-            operator: Operator,
-            input_port: str,
-            output_port: str,
-            attributes: OperatorAttributes,
-        ) -> Stream[Any]: ...
 
     def deduplicate(
         self,
@@ -134,7 +120,7 @@ class KeyedSteps(Generic[T_co]):
             suffix=suffix,
         )
         joined = self._step(name, join, "input", "output", attributes)
-        table.changes.lead(join.table)
+        table.changes.into(join.table)
         return joined
 
     def join_within(
@@ -219,7 +205,7 @@ class KeyedSteps(Generic[T_co]):
             msg = f"{what}; give a stream, or use `join` for a table"
             raise RidgelineError(msg)
         joined = self._step(name, join, "left", "output", attributes)
-        other.lead(join.right)
+        other.into(join.right)
         return joined
 
 
