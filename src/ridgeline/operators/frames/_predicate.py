@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic
 
 import pyarrow as pa
+from typing_extensions import TypeVar
 
-from ridgeline.api import Schema, SchemaError
+from ridgeline.api import Operator, Schema, SchemaError
+from ridgeline.api.context import OperatorContext
 from ridgeline.operators.frames._columns import Plan, compute
-from ridgeline.operators.frames._expressions import imported, resolved, tree
+from ridgeline.operators.frames._expressions import Given, data_where_possible, imported, resolved, tree
 from ridgeline.operators.frames._nulls import sure_after
+from ridgeline.operators.frames._step import Memory
+
+T = TypeVar("T", default=Any)
 
 
 class Predicate:
@@ -46,3 +52,38 @@ class Predicate:
         return pa.schema(
             [field.with_nullable(field.nullable and field.name not in sure) for field in self.tuples.arrow]
         )
+
+
+class PredicateStep(Operator, Generic[T]):
+    """The base of steps with one predicate over the batches of the port `input`.
+
+    `passes`: the output port of rows for which it is true.
+    """
+
+    passes: ClassVar[str]
+
+    predicate: Given
+
+    def __post_init__(self) -> None:
+        """Keep the predicate as data."""
+        if "predicate" in vars(self):
+            self.predicate = data_where_possible(self.predicate)
+
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """The columns of the stream. Raises SchemaError if the predicate does not fit them."""
+        if port != self.passes or "input" not in inputs:
+            return None
+        schema = inputs["input"]
+        predicate = Predicate(self.predicate, schema)
+        return predicate.narrowed() if isinstance(schema.type, pa.Schema) else None
+
+    def setup(self, context: OperatorContext) -> None:
+        """The predicate is kept from window to window."""
+        self.memory = Memory()
+
+    def mask(self, batch: pa.RecordBatch, tuples: Schema) -> pa.Array:
+        """For each row of a batch of `tuples` whether the predicate is true; null where it is not known."""
+        made: Predicate = self.memory.of(
+            self.predicate, batch.schema, lambda: Predicate(self.predicate, tuples)
+        )
+        return made.mask(batch)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Generic
+from typing import Any
 
 import pyarrow as pa
 from typing_extensions import TypeVar
 
-from ridgeline.api import InputPort, Operator, OutputPort, Schema
-from ridgeline.api.context import OperatorContext
-from ridgeline.operators.frames._expressions import Given, data_where_possible
-from ridgeline.operators.frames._predicate import Predicate
-from ridgeline.operators.frames._step import Memory
+from ridgeline.api import InputPort, OutputPort
+from ridgeline.operators.frames._predicate import PredicateStep
 
 T = TypeVar("T", default=Any)
 
 
-class FilterRows(Operator, Generic[T]):
+class FilterRows(PredicateStep[T]):
     """Let the rows through for which an expression is true, in their order; null counts as false.
 
     `predicate`: SQL text or a polars expression of booleans. It is checked against the columns when the
@@ -44,29 +40,10 @@ class FilterRows(Operator, Generic[T]):
     input = InputPort[T](Any)
     output = OutputPort[T](Any)
 
-    predicate: Given
-
-    def __post_init__(self) -> None:
-        """Keep the predicate as data."""
-        if "predicate" in vars(self):
-            self.predicate = data_where_possible(self.predicate)
-
-    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
-        """The columns of the stream. Raises SchemaError if the predicate does not fit them."""
-        if port != "output" or "input" not in inputs:
-            return None
-        schema = inputs["input"]
-        predicate = Predicate(self.predicate, schema)
-        return predicate.narrowed() if isinstance(schema.type, pa.Schema) else None
-
-    def setup(self, context: OperatorContext) -> None:
-        """The predicate is kept from window to window."""
-        self.memory = Memory()
+    passes = "output"
 
     @input.process_batch
     def sift(self, batch: pa.RecordBatch) -> None:
         """Emit the rows of a batch for which the predicate is true."""
-        mask = self.memory.of(
-            self.predicate, batch.schema, lambda: Predicate(self.predicate, self.input.schema)
-        ).mask(batch)
+        mask = self.mask(batch, self.input.schema)
         self.output.emit_batch(batch.filter(mask), rows=mask)

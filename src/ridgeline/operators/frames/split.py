@@ -14,13 +14,13 @@ from typing_extensions import TypeVar
 from ridgeline.api import InputPort, Operator, OutputPort, Schema
 from ridgeline.api.context import OperatorContext
 from ridgeline.operators.frames._expressions import Given, data_where_possible
-from ridgeline.operators.frames._predicate import Predicate
+from ridgeline.operators.frames._predicate import Predicate, PredicateStep
 from ridgeline.operators.frames._step import Memory
 
 T = TypeVar("T", default=Any)
 
 
-class Split(Operator, Generic[T]):
+class Split(PredicateStep[T]):
     """Divide rows in two: those for which a predicate is true, on `matching`, and all others, on `others`.
 
     `predicate`: SQL text, a polars expression, or a function that takes a tuple. Rows for which it is null
@@ -50,34 +50,12 @@ class Split(Operator, Generic[T]):
     matching = OutputPort[T](Any)
     others = OutputPort[T](Any)
 
-    predicate: Given
-
-    def __post_init__(self) -> None:
-        """Keep the predicate as data."""
-        if "predicate" in vars(self):
-            self.predicate = data_where_possible(self.predicate)
-
-    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
-        """The columns of the stream. Raises SchemaError if the predicate does not fit them."""
-        if port != "matching" or "input" not in inputs:
-            return None
-        schema = inputs["input"]
-        predicate = Predicate(self.predicate, schema)
-        return predicate.narrowed() if isinstance(schema.type, pa.Schema) else None
-
-    def setup(self, context: OperatorContext) -> None:
-        """The predicate is kept from window to window."""
-        self.memory = Memory()
+    passes = "matching"
 
     @input.process_batch
     def divide(self, batch: pa.RecordBatch) -> None:
         """Divide a batch."""
-        predicate: Predicate = self.memory.of(
-            self.predicate,
-            batch.schema,
-            lambda: Predicate(self.predicate, self.input.schema),
-        )
-        mask = pc.fill_null(predicate.mask(batch), False)  # noqa: FBT003
+        mask = pc.fill_null(self.mask(batch, self.input.schema), False)  # noqa: FBT003
         self.matching.emit_batch(batch.filter(mask), rows=mask)
         rest = pc.invert(mask)
         self.others.emit_batch(batch.filter(rest), rows=rest)
