@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ridgeline.api import SchemaError
+from ridgeline.api import Schema, SchemaError
 from ridgeline.api.columns.casting import to_python
-from ridgeline.operators._divided import Columns, columns_of
+from ridgeline.operators._divided import Columns, check_columns, columns_of
 
 On = Columns | Mapping[str, str]
 """Columns that both sides have, or those of the first side with those of the second."""
@@ -77,6 +77,31 @@ def joined_schema(first: Sequence[pa.Field], second: Sequence[pa.Field], suffix:
 def optional(fields: Sequence[pa.Field]) -> list[pa.Field]:
     """The same fields, nullable: of a side that may be missing."""
     return [field.with_nullable(nullable=True) for field in fields]
+
+
+def pair_schema(port: str, inputs: Mapping[str, Schema], on: On, how: str, suffix: str) -> object:
+    """The columns of a join of `left` and `right` at one of its output ports; None until both are known.
+
+    Raises SchemaError for what a stream does not have.
+    """
+    if not {"left", "right"} <= inputs.keys():
+        return None
+    if port.startswith("late_"):
+        return inputs[port.removeprefix("late_")].type
+    mine, theirs = left_columns(on), right_columns(on)
+    check_columns(inputs["left"], mine, "`on`")
+    check_columns(inputs["right"], theirs, "`on`")
+    left, right = inputs["left"].arrow, inputs["right"].arrow
+    check_kinds(left, mine, right, theirs)
+    if how == "anti":
+        return left
+    added = others(right, theirs)
+    return joined_schema(
+        optional(list(left)) if how == "full" else list(left),
+        added if how == "inner" else optional(added),
+        suffix,
+        "output",
+    )
 
 
 def rows_of(batch: pa.RecordBatch, names: Sequence[str]) -> list[Row]:

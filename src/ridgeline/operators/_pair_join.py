@@ -14,18 +14,16 @@ from pydantic import Field
 from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, State, metric
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.times import EARLIEST, LATEST, Microseconds, Times
-from ridgeline.operators._divided import DividedOperator, check_columns, row_keys
+from ridgeline.operators._divided import DividedOperator, row_keys
 from ridgeline.operators._joined import (
     On,
     Row,
     arrays_of,
     as_stored,
-    check_kinds,
     has_null,
-    joined_schema,
     left_columns,
-    optional,
     others,
+    pair_schema,
     right_columns,
     rows_of,
 )
@@ -123,24 +121,7 @@ class PairJoin(DividedOperator):
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The columns of both sides. Raises SchemaError for what a stream does not have."""
         super().derived_schema(port, inputs)
-        if not {"left", "right"} <= inputs.keys():
-            return None
-        if port.startswith("late_"):
-            return inputs[port.removeprefix("late_")].type
-        mine, theirs = left_columns(self.on), right_columns(self.on)
-        check_columns(inputs["left"], mine, "`on`")
-        check_columns(inputs["right"], theirs, "`on`")
-        left, right = inputs["left"].arrow, inputs["right"].arrow
-        check_kinds(left, mine, right, theirs)
-        if self.how == "anti":
-            return left
-        added = others(right, theirs)
-        return joined_schema(
-            optional(list(left)) if self.how == "full" else list(left),
-            added if self.how == "inner" else optional(added),
-            self.suffix,
-            "output",
-        )
+        return pair_schema(port, inputs, self.on, self.how, self.suffix)
 
     @left.process_batch
     def take_left(self, batch: pa.RecordBatch) -> None:

@@ -16,17 +16,14 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.times import EARLIEST, LATEST, Times
-from ridgeline.operators._divided import DividedOperator, check_columns, row_keys
+from ridgeline.operators._divided import DividedOperator, row_keys
 from ridgeline.operators._joined import (
     On,
     Row,
     arrays_of,
-    check_kinds,
     has_null,
-    joined_schema,
     left_columns,
-    optional,
-    others,
+    pair_schema,
     right_columns,
     rows_of,
 )
@@ -126,19 +123,7 @@ class AsOfJoin(DividedOperator):
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The columns of both sides. Raises SchemaError for what a stream does not have."""
         super().derived_schema(port, inputs)
-        if not {"left", "right"} <= inputs.keys():
-            return None
-        if port.startswith("late_"):
-            return inputs[port.removeprefix("late_")].type
-        mine, theirs = left_columns(self.on), right_columns(self.on)
-        check_columns(inputs["left"], mine, "`on`")
-        check_columns(inputs["right"], theirs, "`on`")
-        left, right = inputs["left"].arrow, inputs["right"].arrow
-        check_kinds(left, mine, right, theirs)
-        added = others(right, theirs)
-        return joined_schema(
-            list(left), added if self.how == "inner" else optional(added), self.suffix, "output"
-        )
+        return pair_schema(port, inputs, self.on, self.how, self.suffix)
 
     def setup(self, context: OperatorContext) -> None:
         """Read the durations."""
