@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -26,7 +26,7 @@ from ridgeline.measure.events import ApplicationEnded, ApplicationPlanned, RunEv
 from ridgeline.measure.slot_events import SlotMisplaced, SlotSilent, SlotsReduced, SlotsSized
 from ridgeline.observe.answers import Answers
 from ridgeline.observe.event_lines import EventLines
-from ridgeline.observe.identity import own_host, run_info
+from ridgeline.observe.identity import RunInfo, own_host, run_info
 from ridgeline.observe.plan_topology import planned_event
 from ridgeline.observe.watch import Subscriber, Watch
 from ridgeline.operators.sql_query import SqlQuery
@@ -48,11 +48,45 @@ _log = logging.getLogger(__name__)
 Started = Callable[[AnyRun, Answers, str | None], None]
 
 
-def folders_of(plan: Plan) -> list[str]:
+def _folders(plan: Plan) -> list[str]:
     """Where the modules of the plan's operators are, as far as they are the user's."""
     names = {type(operator.operator).__module__ for operator in plan.logical.operators}
     files = [(name, getattr(sys.modules.get(name), "__file__", None) or "") for name in sorted(names)]
     return [root_of(name, path) for name, path in files if is_users(path)]
+
+
+@contextlib.contextmanager
+def announce(
+    server: WebServer,
+    own_token: str | None,
+    plan: Plan,
+    number: str,
+    started: float,
+    info: Mapping[str, Any] | RunInfo,
+    console: Console,
+) -> Iterator[None]:
+    """Until the end of the block this user's other commands find the application, if that can be.
+
+    A token that was made is shown. `number`: the application's id. `info`: as of `run_info`.
+    """
+    if server.token is not None and own_token is None:
+        console.print(Text(f"the web service at {server.url} asks for the token {server.token}"))
+    with contextlib.ExitStack() as registered:
+        try:
+            entry = own_entry(
+                number,
+                plan.logical.application,
+                server.url,
+                token=server.write_token,
+                started=started,
+                user=info["user"],
+                checkpoint=info["checkpoint"],
+                folders=_folders(plan),
+            )
+            registered.callback(register(entry).close)
+        except RidgelineError as error:
+            console.print(Text(printable(str(error)), "yellow"), soft_wrap=True)
+        yield
 
 
 def run_measured(  # noqa: PLR0913  what surrounds a run
@@ -210,25 +244,11 @@ class MeasuredRun:
             from ridgeline.service.queries import queries_of
 
             queries_of(run)  # those of a run before: they are removed if nobody reads them
-        if server is None:
-            return
-        if server.token is not None and self._service.token is None:
-            self._console.print(Text(f"the web service at {server.url} asks for the token {server.token}"))
-        name = self._plan.logical.application
-        try:
-            entry = own_entry(
-                number,
-                name,
-                server.url,
-                token=server.write_token,
-                started=at,
-                user=event.info["user"],
-                checkpoint=event.info["checkpoint"],
-                folders=folders_of(self._plan),
+        if server is not None:
+            announced = announce(
+                server, self._service.token, self._plan, number, at, event.info, self._console
             )
-            surroundings.callback(register(entry).close)
-        except RidgelineError as error:
-            self._warn(str(error))
+            surroundings.enter_context(announced)
 
     @contextlib.contextmanager
     def _until_the_end(self) -> Iterator[list[str]]:

@@ -7,17 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.text import Text
 
-from ridgeline.api.errors import RidgelineError
-from ridgeline.api.support.masking import printable
 from ridgeline.observe.identity import run_info
 from ridgeline.regions.joined_run import JoinedRun
 from ridgeline.regions.joined_watch import JoinedWatch
 from ridgeline.regions.region_run import RegionRun
-from ridgeline.service.measured import folders_of
+from ridgeline.service.measured import announce
 from ridgeline.service.options import ServiceOptions
-from ridgeline.service.registry import own_entry, register
 
 if TYPE_CHECKING:
     from ridgeline.service.http.server import WebServer
@@ -43,25 +39,11 @@ class Serving:
         """All regions have started: register the application for this user's other commands."""
         if self._server is None:
             return
-        if self._server.token is not None and own_token is None:
-            text = f"the web service at {self._server.url} asks for the token {self._server.token}"
-            self._console.print(Text(text))
-        plan, checkpoint = self._run.plan, self._run.checkpoint
+        checkpoint = self._run.checkpoint
+        number = f"{checkpoint.run_id}-{checkpoint.epoch}"
         info = run_info("", checkpoint.storage.uri, {})
-        try:
-            entry = own_entry(
-                f"{checkpoint.run_id}-{checkpoint.epoch}",
-                plan.logical.application,
-                self._server.url,
-                token=self._server.write_token,
-                started=started,
-                user=info["user"],
-                checkpoint=checkpoint.storage.uri,
-                folders=folders_of(plan),
-            )
-            self._surroundings.callback(register(entry).close)
-        except RidgelineError as error:
-            self._console.print(Text(printable(str(error)), "yellow"), soft_wrap=True)
+        announced = announce(self._server, own_token, self._run.plan, number, started, info, self._console)
+        self._surroundings.enter_context(announced)
 
 
 @contextlib.contextmanager
