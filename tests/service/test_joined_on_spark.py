@@ -5,46 +5,21 @@ from __future__ import annotations
 import json
 import urllib.error
 import urllib.request
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from ridgeline import Application, ChangeError, InputOperator, InputPort, Operator, OutputPort, State
+from ridgeline import Application, ChangeError
 from ridgeline.cli.remote.client import BASE
 from ridgeline.measure.events import WindowCommitted
 from ridgeline.operators._sql_engine import QueryError
 from ridgeline.regions.view import IDS
 from ridgeline.service.event_log import read_event_log
 from ridgeline.testing import CollectorSink
+from support.service.regions import Number, Numbers, PassOn
 from support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-class Number(NamedTuple):
-    value: int
-
-
-class Numbers(InputOperator):
-    """Ten numbers a window, without end."""
-
-    output = OutputPort(Number)
-    next = State(0)
-
-    def emit_tuples(self) -> None:
-        for value in range(self.next, self.next + 10):
-            self.output.emit(Number(value))
-        self.next += 10
-
-
-class PassOn(Operator):
-    numbers = InputPort(Number)
-    passed = OutputPort(Number)
-    note: str = ""
-
-    @numbers.process
-    def take(self, number: Number) -> None:
-        self.passed.emit(number)
 
 
 def application() -> Application:

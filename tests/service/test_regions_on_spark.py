@@ -3,39 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from ridgeline import Application, InputOperator, InputPort, Operator, OperatorError, OutputPort, State
+from ridgeline import Application, InputPort, Operator, OperatorError, OutputPort
 from ridgeline.api.errors import RidgelineError
 from ridgeline.engine.driver.run.launch import slot_shares
 from ridgeline.plan import plan_application
 from ridgeline.service.event_log import read_event_log
 from ridgeline.testing import CollectorSink
+from support.service.regions import Number, Numbers
 from support.waiting import PATIENCE_SECONDS
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-class Number(NamedTuple):
-    value: int
-
-
-class Numbers(InputOperator):
-    """Ten numbers a window, up to `most`; -1: without end."""
-
-    output = OutputPort(Number)
-    most: int = 100
-    next = State(0)
-
-    def emit_tuples(self) -> None:
-        if 0 <= self.most <= self.next:
-            self.finish()
-            return
-        for value in range(self.next, self.next + 10):
-            self.output.emit(Number(value))
-        self.next += 10
 
 
 class Gate(Operator):

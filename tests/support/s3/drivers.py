@@ -137,11 +137,13 @@ def run(context, uri, windows):
 
 def regions(context, uri, windows):
     """An application of two regions, stopped after so many windows and continued: what came at each sink."""
-    from support.s3.regional import application
+    from support.service.regions import to_two_sinks
 
     collected = {"fast": [], "slow": []}
     for limit in (windows, None):
-        handle = application().start(context=context, checkpoint=uri, windows=limit, port=None, quiet=True)
+        handle = to_two_sinks(100, "200ms").start(
+            context=context, checkpoint=uri, windows=limit, port=None, quiet=True
+        )
         handle.wait(300)
         for sink, values in collected.items():
             values += [number.value for number in handle.collected(sink)]
