@@ -177,8 +177,7 @@ class SimulatedPath:
         return self.parent / f"{self.stem}{suffix}"
 
     def mkdir(self, *, parents: bool = False, exist_ok: bool = False) -> None:
-        """Make a folder and those above."""
-        assert parents
+        """Make a folder; folders above need no making here."""
         assert exist_ok
         SYSTEM.process.point("queue folder")
         if SYSTEM.disk.full and self._text not in SYSTEM.disk.made:
