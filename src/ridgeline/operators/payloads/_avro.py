@@ -1,0 +1,268 @@
+"""Avro: single records without a file's header, plain or with a registry's framing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from io import BytesIO
+from typing import Any
+
+import pyarrow as pa
+
+from ridgeline.api.columns.casting import is_bytes, is_list, is_text
+from ridgeline.api.columns.nulls import optional_columns
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.errors import RidgelineError, SchemaError, did_you_mean
+from ridgeline.operators.payloads._columns import RecordColumns
+from ridgeline.operators.payloads._registry import RegisteredSchema, Registry, frame, framed_id
+
+REMEDY = "install fastavro: `pip install 'ridgeline[kafka]'`"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_FRAMED = 5
+_UNITS = {"s": "millis", "ms": "millis", "us": "micros"}
+
+
+def _fastavro() -> Any:
+    """The library. Raises RidgelineError if it is not installed."""
+    try:
+        import fastavro
+    except ImportError as error:
+        msg = f"Avro needs fastavro, which is not installed; {REMEDY}"
+        raise RidgelineError(msg) from error
+    return fastavro
+
+
+def parsed_schema(declared: Any, before: Sequence[str] = ()) -> Any:
+    """An Avro schema for fastavro. `before`: texts of the schemas that it refers to.
+
+    `declared`: a text of JSON, or what JSON gives. Raises RidgelineError for what is none.
+    """
+    fastavro = _fastavro()
+    named: dict[str, Any] = {}
+    try:
+        for text in before:
+            fastavro.parse_schema(json.loads(text), named)
+        found = json.loads(declared) if isinstance(declared, str) else declared
+        return fastavro.parse_schema(found, named)
+    except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
+        msg = f"this is no Avro schema: {error}"
+        raise RidgelineError(msg) from error
+
+
+class AvroDecoder:
+    """Decodes messages of one record each into the columns of a schema.
+
+    `written`: the Avro schema that they were written with. With a `registry` each message says which. Raises
+    RidgelineError for a schema that is none, and without fastavro.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Schema
+        >>> class Order(NamedTuple):
+        ...     id: str
+        ...     cents: int
+        >>> encode = AvroEncoder(Schema(Order).arrow, avro_schema_of(Schema(Order), "Order"))
+        >>> values = encode(Schema(Order).encode([Order("a", 5)]))
+        >>> decode = AvroDecoder(Schema(Order), avro_schema_of(Schema(Order), "Order"))
+        >>> decode(values).to_pylist()
+        [{'id': 'a', 'cents': 5}]
+    """
+
+    def __init__(self, schema: Schema, written: Any = None, registry: Registry | None = None) -> None:
+        self._read = _fastavro().schemaless_reader
+        self._columns = RecordColumns(schema)
+        self._single = schema.arrow.names[0] if len(schema.arrow) == 1 else None
+        self._registry = registry
+        self._written = None if registry is not None else parsed_schema(written)
+        self._parsed: dict[int, Any] = {}
+
+    def __call__(self, values: Sequence[bytes]) -> pa.RecordBatch:
+        """The batch. Raises ValueError, or what Arrow raises, if one does not fit; UnavailableError."""
+        read = self._record if self._registry is None else self._framed_record
+        return self._columns.batch(list(map(read, values)))
+
+    def _framed_record(self, value: bytes) -> Any:
+        number = framed_id(value)
+        schema = self._parsed.get(number)
+        if schema is None:
+            schema = self._parsed[number] = self._schema_of(number)
+        return self._read_with(value, schema, _FRAMED)
+
+    def _record(self, value: bytes) -> Any:
+        return self._read_with(value, self._written, 0)
+
+    def _read_with(self, value: bytes, schema: Any, start: int) -> Any:
+        """The record that begins at a byte of a message. Raises ValueError."""
+        source = BytesIO(value)
+        source.seek(start)
+        try:
+            record = self._read(source, schema, None)
+        except (EOFError, IndexError, StopIteration, UnicodeDecodeError, ValueError, OverflowError) as error:
+            msg = f"it is no Avro of its schema: {type(error).__name__} {error}".rstrip()
+            raise ValueError(msg) from error
+        if source.tell() != len(value):
+            msg = f"it has {len(value) - source.tell()} bytes more than its Avro schema says"
+            raise ValueError(msg)
+        if isinstance(record, dict):
+            return record
+        if self._single is not None:
+            return {self._single: record}
+        msg = "it is no record of Avro"
+        raise ValueError(msg)
+
+    def _schema_of(self, schema_id: int) -> Any:
+        """The schema of an id of the registry. Raises ValueError if it is none of Avro."""
+        assert self._registry is not None  # noqa: S101  `__call__` has looked
+        found = self._registry.by_id(schema_id)
+        if found.kind != "AVRO":
+            msg = f"its schema, id {schema_id}, is {found.kind}, not Avro"
+            raise ValueError(msg)
+        return _parsed_of(self._registry, found)
+
+
+def _parsed_of(registry: Registry, found: RegisteredSchema) -> Any:
+    return parsed_schema(found.text, [one.text for one in registry.referred(found)])
+
+
+class AvroEncoder:
+    """Encodes each row of a batch as a record of Avro, behind the framing of a schema's id if there is one.
+
+    `columns`: what batches have. Raises RidgelineError for columns that the Avro schema does not have.
+    """
+
+    def __init__(self, columns: pa.Schema, schema: Any, schema_id: int | None = None) -> None:
+        self._write = _fastavro().schemaless_writer
+        self._schema = parsed_schema(schema)
+        self._frame = b"" if schema_id is None else frame(schema_id)
+        fields = self._schema.get("fields") if isinstance(self._schema, dict) else None
+        self._single = columns.names[0] if fields is None and len(columns) == 1 else None
+        if self._single is None:
+            names = [field["name"] for field in fields or ()]
+            lacking = next((name for name in columns.names if name not in names), None)
+            if lacking is not None:
+                msg = f"the Avro schema has no field `{lacking}`; {did_you_mean(lacking, names)}"
+                raise RidgelineError(msg)
+
+    def __call__(self, batch: pa.RecordBatch) -> list[bytes]:
+        """The values of all rows. Raises ValueError that names the first row which does not fit."""
+        return list(self._values(batch.to_pylist(maps_as_pydicts="strict")))
+
+    def _values(self, records: Sequence[Mapping[str, Any]]) -> Iterator[bytes]:
+        for row, record in enumerate(records):
+            sink = BytesIO()
+            sink.write(self._frame)
+            try:
+                self._write(sink, self._schema, record if self._single is None else record[self._single])
+            except Exception as error:  # what fastavro raises has many classes
+                msg = f"row {row} does not fit the Avro schema: {error}"
+                raise ValueError(msg) from error
+            yield sink.getvalue()
+
+
+def registered_encoder(
+    columns: Schema, name: str, subject: str, registry: Registry, declared: Any = None
+) -> AvroEncoder:
+    """An encoder with the registry's latest schema of a subject, or with one that is registered now.
+
+    `declared`: the Avro schema to register; None: the latest, or else one made of the columns.
+    """
+    if declared is None and (latest := registry.latest(subject)) is not None:
+        return AvroEncoder(columns.arrow, _parsed_of(registry, latest), latest.id)
+    schema = avro_schema_of(columns, name) if declared is None else declared
+    text = schema if isinstance(schema, str) else json.dumps(schema)
+    return AvroEncoder(columns.arrow, schema, registry.register(subject, "AVRO", text))
+
+
+# The Avro schema of columns -----------------------------------------------------------------------------
+
+
+def avro_schema_of(schema: Schema, name: str) -> dict[str, Any]:
+    """The Avro schema of columns. Raises SchemaError for a type or a name that Avro does not have.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> from ridgeline import Schema
+        >>> found = avro_schema_of(Schema(pa.schema([("cents", pa.int64())])), "Order")
+        >>> found["name"], found["fields"]
+        ('Order', [{'name': 'cents', 'type': ['null', 'long'], 'default': None}])
+    """
+    optional = optional_columns(schema)
+    clean = re.sub(r"\W", "_", name)
+    record = clean if _NAME.fullmatch(clean) else f"_{clean}"
+    return _record(record, [(field, field.name in optional) for field in schema.arrow])
+
+
+def _record(name: str, fields: Sequence[tuple[pa.Field, bool]]) -> dict[str, Any]:
+    """The record of fields, each with whether it may be null. Raises SchemaError."""
+    made = []
+    for field, optional in fields:
+        if not _NAME.fullmatch(field.name):
+            msg = f"`{field.name}` is no name of a field in Avro; rename the column"
+            raise SchemaError(msg)
+        kind = _type(field.type, f"{name}_{field.name}")
+        if optional:
+            made.append({"name": field.name, "type": ["null", kind], "default": None})
+        else:
+            made.append({"name": field.name, "type": kind})
+    return {"type": "record", "name": name, "fields": made}
+
+
+def _nullable(field: pa.Field, name: str) -> Any:
+    kind = _type(field.type, name)
+    return ["null", kind] if field.nullable else kind
+
+
+def _type(kind: Any, name: str) -> Any:
+    """The Avro type of an Arrow type. `name`: of a record within."""
+    if pa.types.is_dictionary(kind):
+        return _type(kind.value_type, name)
+    if is_list(kind):
+        return {"type": "array", "items": _nullable(kind.value_field, name)}
+    if pa.types.is_map(kind) and is_text(kind.key_type):
+        return {"type": "map", "values": _nullable(kind.item_field, name)}
+    if pa.types.is_struct(kind):
+        return _record(name, [(field, field.nullable) for field in kind])
+    found = next((avro(kind) for fits, avro in _TYPES if fits(kind)), None)
+    if found is None:
+        msg = f"Avro has no type for {kind}; cast the column, or leave it out"
+        raise SchemaError(msg)
+    return found
+
+
+def _timestamp(kind: Any) -> dict[str, str] | None:
+    if kind.unit == "ns":
+        return None
+    return {"type": "long", "logicalType": f"{'' if kind.tz else 'local-'}timestamp-{_UNITS[kind.unit]}"}
+
+
+def _time(kind: Any) -> dict[str, str] | None:
+    if kind.unit == "ns":
+        return None
+    return {"type": "long", "logicalType": "time-micros"}
+
+
+_TYPES: list[tuple[Callable[[Any], bool], Callable[[Any], Any]]] = [
+    (pa.types.is_boolean, lambda _: "boolean"),
+    (
+        lambda kind: pa.types.is_integer(kind) and (kind.bit_width < 32 or kind == pa.int32()),  # noqa: PLR2004
+        lambda _: "int",
+    ),
+    (lambda kind: pa.types.is_integer(kind) and kind != pa.uint64(), lambda _: "long"),
+    (lambda kind: pa.types.is_floating(kind) and kind != pa.float64(), lambda _: "float"),
+    (pa.types.is_floating, lambda _: "double"),
+    (is_text, lambda _: "string"),
+    (is_bytes, lambda _: "bytes"),
+    (pa.types.is_timestamp, _timestamp),
+    (pa.types.is_date, lambda _: {"type": "int", "logicalType": "date"}),
+    (pa.types.is_time, _time),
+    (
+        pa.types.is_decimal,
+        lambda kind: {
+            "type": "bytes",
+            "logicalType": "decimal",
+            "precision": kind.precision,
+            "scale": kind.scale,
+        },
+    ),
+]

@@ -1,0 +1,80 @@
+"""Decoded records, dictionaries by name, as columns of a schema."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ridgeline.api.columns.casting import is_list
+from ridgeline.api.columns.nulls import optional_columns, refuse_nulls
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.columns.value_arrays import maker
+from ridgeline.api.errors import did_you_mean
+
+_MISSING: Any = object()
+
+
+class RecordColumns:
+    """Makes a batch of records, which are dictionaries. Fields that the schema lacks are ignored.
+
+    A field that a record lacks is null where the column may be null.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._optional = optional_columns(schema)
+        self._fields = [(field.name, maker(field.type), _reshaper(field.type)) for field in schema.arrow]
+
+    def batch(self, records: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+        """The batch. Raises ValueError, or what Arrow raises, for a value that does not fit."""
+        arrays = []
+        for name, make, reshape in self._fields:
+            if name in self._optional:
+                values = [record.get(name) for record in records]
+            else:
+                values = [record.get(name, _MISSING) for record in records]
+                if _MISSING in values:
+                    raise ValueError(self._lacks(name, records[values.index(_MISSING)]))
+            if reshape is not None:
+                values = [None if value is None else reshape(value) for value in values]
+            try:
+                arrays.append(make(values))
+            except (TypeError, OverflowError, ArithmeticError, AttributeError) as error:
+                msg = f"column `{name}`: {error}"
+                raise ValueError(msg) from error
+        if not arrays:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(records), pa.struct([])))
+        batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
+        refuse_nulls(self._schema, batch)
+        return batch
+
+    def _lacks(self, name: str, record: Mapping[str, Any]) -> str:
+        return f"field `{name}` is missing; {did_you_mean(name, set(record) - set(self._schema.arrow.names))}"
+
+
+def _reshaper(kind: Any) -> Callable[[Any], Any] | None:
+    """The function from a nested value to the form that arrays are made of; None if it has that form."""
+    if pa.types.is_map(kind):
+        inner = _reshaper(kind.item_type)
+        return lambda value: [
+            (key, item if inner is None or item is None else inner(item)) for key, item in value.items()
+        ]
+    if is_list(kind):
+        inner = _reshaper(kind.value_type)
+        if inner is None:
+            return None
+        return lambda value: [None if item is None else inner(item) for item in value]
+    if pa.types.is_struct(kind):
+        parts = [(field.name, _reshaper(field.type)) for field in kind]
+
+        def reshape(value: Any) -> dict[str, Any]:
+            made = {}
+            for name, inner in parts:
+                part = value.get(name)
+                made[name] = part if part is None or inner is None else inner(part)
+            return made
+
+        return reshape
+    return None

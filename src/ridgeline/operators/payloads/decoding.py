@@ -1,0 +1,134 @@
+"""From the payloads of messages to columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+
+from ridgeline.api.columns.casting import is_bytes, is_text
+from ridgeline.api.columns.nulls import refuse_nulls
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.errors import RidgelineError, shorten
+from ridgeline.operators._replay_parsers import JsonParser
+from ridgeline.operators._texts import convert
+from ridgeline.operators.payloads._avro import AvroDecoder, avro_schema_of
+from ridgeline.operators.payloads._protobuf import ProtobufDecoder
+from ridgeline.operators.payloads._registry import Registry
+
+PayloadFormat = Literal["json", "avro", "protobuf", "text", "bytes"]
+"""The form of a message's payload."""
+Decoder = Callable[[Sequence[bytes]], pa.RecordBatch]
+"""Makes a batch of payloads, a row each. Raises ValueError, or what Arrow raises, if one does not fit."""
+
+
+class Decoded(NamedTuple):
+    """Payloads as columns. `rows`: the payloads that fit, in order. `bad`: why the others do not, by row."""
+
+    batch: pa.RecordBatch
+    rows: Sequence[int]
+    bad: Mapping[int, str]
+
+
+def decoder_of(
+    format: PayloadFormat,
+    schema: Schema,
+    *,
+    registry: Registry | None = None,
+    message: Any = None,
+    written: Any = None,
+) -> Decoder:
+    """The decoder of a format.
+
+    `registry`: payloads are framed with the id of their schema there. `message`: the class of Protobuf
+    messages. `written`: the Avro schema of payloads without framing; None: that of the columns. Raises
+    RidgelineError for columns that the format cannot have.
+    """
+    if format == "json":
+        return _json(schema, framed=registry is not None)
+    if format == "avro":
+        plain = avro_schema_of(schema, schema.name) if written is None and registry is None else written
+        return AvroDecoder(schema, plain, registry)
+    if format == "protobuf":
+        return ProtobufDecoder(schema, message, framed=registry is not None)
+    if len(schema.arrow) != 1:
+        msg = f"a payload of {format} is one column; {schema.describe()} has {len(schema.arrow)}"
+        raise RidgelineError(msg)
+    return _texts(schema) if format == "text" else _bytes(schema)
+
+
+def decode(decoder: Decoder, values: Sequence[bytes]) -> Decoded:
+    """Decode payloads. Those that do not fit are found by halving, so a few of them cost little."""
+    batches, bad = _decode(decoder, range(len(values)), values)
+    rows = range(len(values)) if not bad else [row for row in range(len(values)) if row not in bad]
+    if len(batches) == 1:
+        return Decoded(batches[0], rows, bad)
+    if not batches:
+        return Decoded(decoder([]), rows, bad)
+    table = pa.Table.from_batches(batches).combine_chunks()
+    return Decoded(table.to_batches()[0], rows, bad)
+
+
+def _decode(
+    decoder: Decoder, rows: Sequence[int], values: Sequence[bytes]
+) -> tuple[list[pa.RecordBatch], dict[int, str]]:
+    """The batches of the payloads that fit, in order, and why the others do not, by row."""
+    if not values:
+        return [], {}
+    try:
+        return [decoder(values)], {}
+    except (ValueError, pa.ArrowException, RidgelineError) as error:
+        if len(values) == 1:
+            return [], {rows[0]: f"{shorten(values[0])}: {error}"}
+    half = len(values) // 2
+    first, bad = _decode(decoder, rows[:half], values[:half])
+    second, more = _decode(decoder, rows[half:], values[half:])
+    return [*first, *second], {**bad, **more}
+
+
+def _json(schema: Schema, *, framed: bool) -> Decoder:
+    """The decoder of JSON. `framed`: behind a schema's id."""
+    parser = JsonParser(schema)
+
+    def parse(values: Sequence[bytes]) -> pa.RecordBatch:
+        if framed:
+            values = [value[5:] if value[:1] == b"\0" else value for value in values]
+        text = b"\n".join(values)
+        if text.count(b"\n") != max(0, len(values) - 1) or b"\r" in text:
+            # the end of a line within an object is a space; within a text JSON has none
+            text = b"\n".join(value.replace(b"\n", b" ").replace(b"\r", b" ") for value in values)
+        return parser.parse(text, len(values))
+
+    return parse
+
+
+def _texts(schema: Schema) -> Decoder:
+    """UTF-8; a column that is no text has the value that the text says."""
+    kind = schema.arrow.field(0).type
+
+    def read(values: Sequence[bytes]) -> pa.RecordBatch:
+        column = pa.array(values, pa.binary()).cast(pa.string())
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
+            column = column.cast(kind)
+        elif not is_text(kind):
+            column = convert(column, kind)
+        else:
+            column = column.cast(kind)
+        return _checked(schema, column)
+
+    return read
+
+
+def _bytes(schema: Schema) -> Decoder:
+    kind = schema.arrow.field(0).type
+    if not is_bytes(kind):
+        msg = f"the column `{schema.arrow.names[0]}` of payloads as they are must be bytes, not {kind}"
+        raise RidgelineError(msg)
+    return lambda values: _checked(schema, pa.array(values, kind))
+
+
+def _checked(schema: Schema, column: pa.Array) -> pa.RecordBatch:
+    batch = pa.RecordBatch.from_arrays([column], schema=schema.arrow)
+    refuse_nulls(schema, batch)
+    return batch
