@@ -1,0 +1,110 @@
+"""Programs of the system, by Debian's packages or by what is there, and modules of Python."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ridgeline.testing.services.parts.part import Part, Unavailable
+
+_SECONDS = 600
+
+
+class Program(Part):
+    """A program of the system.
+
+    Args:
+        name: of the program.
+        package: of Debian, which has it.
+        folders: patterns of folders that have it beside those of the PATH; the last in order comes first.
+    """
+
+    def __init__(self, name: str, package: str, *folders: str) -> None:
+        self._name = name
+        self._package = package
+        self._folders: Sequence[str] = (
+            *folders,
+            "usr/sbin",
+            "usr/local/sbin",
+            "usr/local/bin",
+            "opt/homebrew/bin",
+        )
+
+    def find(self) -> str | None:
+        """The path of the program, or None."""
+        for pattern in self._folders:
+            for folder in sorted(Path("/").glob(pattern), key=_by_numbers, reverse=True):
+                if os.access(folder / self._name, os.X_OK):
+                    return str(folder / self._name)
+        return shutil.which(self._name)
+
+    @property
+    def path(self) -> str:
+        """The path of the program. Raises Unavailable if it is not there."""
+        if (found := self.find()) is None:
+            raise Unavailable(self.missing())
+        return found
+
+    def missing(self) -> str | None:
+        """None if the program is there."""
+        return None if self.find() else f"there is no `{self._name}` (Debian's package `{self._package}`)"
+
+    def install(self) -> None:
+        """Install the package by `apt-get`, as root only, if the program is not there."""
+        if self.find():
+            return
+        apt = shutil.which("apt-get")
+        if apt is None or os.geteuid() != 0:
+            why = "there is no `apt-get`" if apt is None else "that needs root"
+            message = f"{self.missing()}, and {why}: install it yourself"
+            raise Unavailable(message)
+        install = [apt, "install", "--yes", "--no-install-recommends", self._package]
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        printed = ""
+        for command in (install, [apt, "update"], install):
+            ran = subprocess.run(  # noqa: S603 - fixed
+                command, env=environment, capture_output=True, text=True, check=False, timeout=_SECONDS
+            )
+            printed = (ran.stdout + ran.stderr)[-500:]
+            if command is install and not ran.returncode and self.find():
+                return
+        message = f"`apt-get` could not install `{self._package}`: {printed}"
+        raise Unavailable(message)
+
+
+class Module(Part):
+    """A module of Python, by its distribution.
+
+    Args:
+        name: of the module.
+        requirement: for pip.
+    """
+
+    def __init__(self, name: str, requirement: str) -> None:
+        self._name = name
+        self._requirement = requirement
+
+    def missing(self) -> str | None:
+        """None if the module can be imported."""
+        found = importlib.util.find_spec(self._name) is not None
+        return None if found else f"there is no module `{self._name}` (`{self._requirement}`)"
+
+    def install(self) -> None:
+        """Install it by pip, into this environment, if it is not there."""
+        if self.missing() is None:
+            return
+        command = [sys.executable, "-m", "pip", "install", "--quiet", self._requirement]
+        ran = subprocess.run(  # noqa: S603 - fixed
+            command, capture_output=True, text=True, check=False, timeout=_SECONDS
+        )
+        if ran.returncode:
+            message = f"pip could not install `{self._requirement}`: {ran.stderr[-500:]}"
+            raise Unavailable(message)
+        importlib.invalidate_caches()
+
+
+def _by_numbers(folder: Path) -> list[int | str]:
+    return [int(part) if part.isdigit() else part for part in folder.parts]
