@@ -5,10 +5,11 @@ import inspect
 import pytest
 
 import ridgeline.api
+import ridgeline.connect
 import ridgeline.operators
 import ridgeline.testing
 
-PACKAGES = [ridgeline.api, ridgeline.operators, ridgeline.testing]
+PACKAGES = [ridgeline.api, ridgeline.connect, ridgeline.operators, ridgeline.testing]
 PUBLIC = [
     pytest.param(value, id=f"{package.__name__}.{name}")
     for package in PACKAGES

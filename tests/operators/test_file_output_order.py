@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from ridgeline.api.errors import FencedError
+from ridgeline.connect.output_files import OutputFiles
 from ridgeline.operators import FileOutput
-from ridgeline.operators._output_files import OutputFiles
 from support.operators.publishing import Driver, KilledError, Steps, Store, visible
 
 

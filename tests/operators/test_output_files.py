@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ridgeline.connect.output_files import OutputFiles
 from ridgeline.operators import FileOutput
-from ridgeline.operators._output_files import OutputFiles
 from support.operators.publishing import Driver, Store
 
 

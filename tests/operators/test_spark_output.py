@@ -14,8 +14,8 @@ import pytest
 from ridgeline.api import RidgelineError
 from ridgeline.api.errors import FencedError
 from ridgeline.api.support.properties import check_properties
+from ridgeline.connect.output_files import OutputFiles
 from ridgeline.operators import SparkOutput
-from ridgeline.operators._output_files import OutputFiles
 from support.operators.harness import Driven, Published, batch
 
 

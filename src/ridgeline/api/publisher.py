@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ridgeline.api.clock import Clock
+from ridgeline.api.columns.schema import Schema
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+def _unheard(text: str) -> None:
+    """Drop a warning: nothing shows them here."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,9 @@ class PublisherContext:
         check_owner: Raises FencedError if a later driver has opened the checkpoint. Call it before anything
             that others see, or that deletes.
         committed: The last window that is committed, -1 before the first.
+        warn: Shows a text to the user: on the terminal, in the log, as an event. In the thread of windows.
+        attributes: The operator's attributes by name, defaults filled in.
+        schemas: Those of its connected input ports.
 
     Example:
         >>> from ridgeline import Publisher, PublisherContext
@@ -47,6 +55,9 @@ class PublisherContext:
     epoch: int
     check_owner: Callable[[], None]
     committed: int = -1
+    warn: Callable[[str], None] = _unheard
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    schemas: Mapping[str, Schema] = field(default_factory=dict)
 
 
 class Publisher:

@@ -35,11 +35,11 @@ from rich.text import Text
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.connect.output_files import OutputFiles
+from ridgeline.connect.window_output import safe_name, write_failure
 from ridgeline.operators._marker import Marker
-from ridgeline.operators._output_files import OutputFiles
 from ridgeline.operators._rewound_files import Rewound, take_back
 from ridgeline.operators._segments import DamagedError, Segment, check, delete_owned, lost_rows, merge
-from ridgeline.operators._window_output import safe_name, write_failure
 
 HIDDEN = ".ridgeline"
 """The folder, within the output's, of all that is not published.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ridgeline.operators._output_files import OutputFiles
+from ridgeline.connect.output_files import OutputFiles
 
 
 class Marker:

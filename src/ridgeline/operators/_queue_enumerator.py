@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 from ridgeline.api.enumerator import Enumerator, EnumeratorContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.times import Mark
+from ridgeline.connect.window_output import safe_name, write_failure
 from ridgeline.operators._queue_files import Entry, LogReader, LostError, check_format
 from ridgeline.operators._queue_objects import ReadAhead, folder_of
 from ridgeline.operators._queue_publisher import is_opened, listen
-from ridgeline.operators._window_output import safe_name, write_failure
 
 _log = logging.getLogger(__name__)
 _REGISTER_LOOKS = 20

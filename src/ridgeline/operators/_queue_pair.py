@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 
 from ridgeline.api.columns.schema import Schema
+from ridgeline.connect.window_output import safe_name
 from ridgeline.operators._queue_objects import folder_of
-from ridgeline.operators._window_output import safe_name
 from ridgeline.operators.queue_input import QueueInput
 from ridgeline.operators.queue_output import QueueOutput
 

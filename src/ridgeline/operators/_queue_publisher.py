@@ -21,10 +21,10 @@ from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.control import Control
 from ridgeline.api.times import EARLIEST, Mark
+from ridgeline.connect.window_output import write_failure
 from ridgeline.operators._queue_files import FORMAT, Entry, Part, QueueFolder, check_format
 from ridgeline.operators._queue_names import remember
 from ridgeline.operators._queue_objects import folder_of
-from ridgeline.operators._window_output import write_failure
 
 _SYNC_ENTRIES = 32
 _SYNC_SECONDS = 1.0

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import PublisherContext
-from ridgeline.operators._output_files import OutputFiles, SummedStream
+from ridgeline.connect.output_files import OutputFiles, SummedStream
 
 
 class Rewound:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import PublisherContext
-from ridgeline.operators._output_files import OutputFiles, SummedStream
+from ridgeline.connect.output_files import OutputFiles, SummedStream
 
 _ROW_GROUP_ROWS = 1_048_576
 _ROW_GROUP_BYTES = 128 * 2**20

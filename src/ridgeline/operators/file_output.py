@@ -13,10 +13,10 @@ from pydantic import Field
 
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.files import is_local, local_path
+from ridgeline.connect.output_files import OutputFiles
+from ridgeline.connect.window_output import WindowOutput, safe_name, write_failure
 from ridgeline.operators._file_publisher import HIDDEN, FilePublisher, Settings
 from ridgeline.operators._json import json_lines
-from ridgeline.operators._output_files import OutputFiles
-from ridgeline.operators._window_output import WindowOutput, safe_name, write_failure
 
 
 class FileOutput(WindowOutput):

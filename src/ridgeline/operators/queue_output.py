@@ -15,11 +15,11 @@ from ridgeline.api.ports import InputPort
 from ridgeline.api.support.control import Control
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.times import Mark
+from ridgeline.connect.window_output import WindowOutput, write_failure
 from ridgeline.operators._queue_objects import folder_of, settled_path
 from ridgeline.operators._queue_publisher import QueuePublisher, Settings, Written
 from ridgeline.operators._queue_rows import plain_schema, united, with_times
 from ridgeline.operators._queue_trust import CONTROLS, OBJECTS, QueueTrust
-from ridgeline.operators._window_output import WindowOutput, write_failure
 
 
 class _Said:

@@ -18,11 +18,11 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.files import is_local, local_path
+from ridgeline.connect.output_files import OutputFiles
+from ridgeline.connect.window_output import WindowOutput, safe_name, write_failure
 from ridgeline.operators._marker import Marker
-from ridgeline.operators._output_files import OutputFiles
 from ridgeline.operators._segments import DamagedError, Segment, check, delete_owned, lost_rows
 from ridgeline.operators._spark_types import spark_type, what_spark_says
-from ridgeline.operators._window_output import WindowOutput, safe_name, write_failure
 
 Option = bool | int | float | str
 Transform = Callable[[Any, int], Any]

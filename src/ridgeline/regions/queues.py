@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.duration import parse_duration
+from ridgeline.connect.window_output import safe_name
 from ridgeline.measure.events import ApplicationPlanned, RunEvent, SourceProgress, WindowCommitted
 from ridgeline.operators._queue_files import LogReader, LostError
 from ridgeline.operators._queue_objects import folder_of
-from ridgeline.operators._window_output import safe_name
 from ridgeline.plan.region import QueueEdge
 from ridgeline.regions.region_run import RegionRun
 

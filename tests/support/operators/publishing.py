@@ -15,7 +15,7 @@ import pytest
 
 from ridgeline.api import Operator, PublisherContext
 from ridgeline.api.errors import FencedError
-from ridgeline.operators._output_files import OutputFiles, SummedStream
+from ridgeline.connect.output_files import OutputFiles, SummedStream
 from support.operators.harness import Driven, HandClock, batch, validated
 
 

@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from ridgeline.api.errors import Failure, OperatorError
 from ridgeline.api.operator import operator_type
+from ridgeline.connect.window_output import write_failure
 from ridgeline.engine.exchange.block import Block, Message
 from ridgeline.engine.files.storage import Storage
 from ridgeline.engine.state import state_files
 from ridgeline.engine.state.segment_files import SegmentFiles
 from ridgeline.engine.state.versions import restore
 from ridgeline.measure.events import ContainerWindow
-from ridgeline.operators._window_output import write_failure
 from ridgeline.plan.container_spec import ContainerSpec
 from ridgeline.plan.protocol import OperatorReport, StateVersion, WindowReport, WindowRequest
 from support.simulation.output_files import FOLDER, write_segment

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from ridgeline.connect.output_files import OutputFiles, SummedStream
 from ridgeline.operators._file_publisher import FilePublisher
-from ridgeline.operators._output_files import OutputFiles, SummedStream
 from ridgeline.operators.file_output import FileOutput
 from support.simulation.disk import Disk, File
 from support.simulation.process import Process

@@ -8,6 +8,7 @@ import logging
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any
 
@@ -37,6 +38,7 @@ class Outputs:
         self._clock = clock
         self.publishers: dict[str, Publisher] = {}
         self._partitions: dict[str, list[int]] = {}
+        self._declared: dict[str, dict[str, Any]] = {}
         self.places: dict[str, str] = {}
         """The outputs whose results last: the class of each publisher, and where it publishes."""
         self.makers: dict[str, str] = {}
@@ -54,6 +56,7 @@ class Outputs:
     def _take(self, plan: Plan, publishers: dict[str, Publisher]) -> None:
         """Have the publishers of a plan."""
         self.plan, self.publishers = plan, publishers
+        self._declare(plan)
         self.places = _places(plan, publishers)
         self.makers = {
             name: class_name(type(one))
@@ -64,6 +67,12 @@ class Outputs:
         self._partitions = {
             name: [one.id for one in plan.physical.operators if one.name == name and not one.unifier]
             for name in publishers
+        }
+
+    def _declare(self, plan: Plan) -> None:
+        """Know attributes and schemas of a plan's outputs, which their publishers get."""
+        self._declared = {
+            one.name: {"attributes": one.attributes, "schemas": one.inputs} for one in plan.logical.operators
         }
 
     @property
@@ -130,6 +139,7 @@ class Outputs:
             for name, publisher in self.publishers.items():
                 self._open(name, publisher, states.get(name), committed)
             return
+        self._declare(plan)
         old, stay = dict(self.publishers), self._staying(plan)
         found = _publishers(plan, stay)
         opened: dict[str, Publisher] = {}
@@ -145,6 +155,7 @@ class Outputs:
                 opened[name] = found[name]
                 self._open(name, found[name], states.get(name), committed)
         except Exception:
+            self._declare(self.plan)
             for publisher in opened.values():
                 with suppress(Exception):
                     publisher.close()
@@ -170,7 +181,12 @@ class Outputs:
 
     def _open(self, name: str, publisher: Publisher, state: object, committed: int) -> None:
         assert self._context is not None  # noqa: S101  it was opened
-        self._call(name, "open", committed, publisher.open, self._context(name), state)
+        context = replace(
+            self._context(name),
+            warn=lambda text: self.warn(f"`{name}`: {text}"),
+            **self._declared.get(name, {}),
+        )
+        self._call(name, "open", committed, publisher.open, context, state)
 
     def _show(self, name: str, publisher: Publisher, committed: int) -> None:
         """Let a publisher show all that it holds back."""

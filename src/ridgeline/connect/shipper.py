@@ -1,0 +1,304 @@
+"""The thread that writes committed windows to the other side."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import RidgelineError, capped
+from ridgeline.api.support.masking import mask_text
+from ridgeline.connect.segment_store import DamagedSegmentError, Segment, SegmentStore
+from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext
+
+_OPEN_SECONDS = 10.0
+"""The longest time that a start waits for the first attempt at the other side."""
+_JOIN_SECONDS = 30.0
+
+
+class Trouble(NamedTuple):
+    """The other side is unavailable. `since`: the first failed attempt, by the wall clock."""
+
+    since: float
+    tries: int
+    error: str
+
+
+class RefusedRow(NamedTuple):
+    """A row that the other side refuses, as text, and why."""
+
+    window: int
+    row: str
+    reason: str
+
+
+class Progress(NamedTuple):
+    """How far a run's windows are at their place.
+
+    `written`: the last window with rows that is known to be there, -1 before the first. `committed`: the
+    last window that may be there.
+    """
+
+    written: int
+    committed: int
+
+
+class Shipper:
+    """Writes released segments to a sink, in a thread of its own, in the order of windows.
+
+    `shipped` is the last window with rows that is at the other side. `failure` is set once the sink raised
+    what no further attempt can mend.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        context: SinkContext,
+        store: SegmentStore,
+        check_owner: Callable[[], None],
+        progress: Progress,
+        home: str,
+    ) -> None:
+        """`home`: the folder, below `staging`, of files that are no segments."""
+        self._sink, self._store, self._check_owner, self._home = sink, store, check_owner, home
+        self._context = replace(context, refused=self.refuse)
+        self._clock: Clock = context.clock
+        self._state = threading.Condition()
+        self._waiting: list[Segment] = []
+        self._useless: list[str] = []
+        self._released = progress.committed
+        self._stopped = False
+        self._tried = False
+        self._is_open = False
+        self._refused: dict[str, list[RefusedRow]] = {}
+        self._refusals: set[str] = set()
+        self.shipped = progress.written
+        self.refused: list[tuple[str, list[RefusedRow]]] = []
+        """The files of rows that the other side has refused, with the rows."""
+        self.trouble: Trouble | None = None
+        self.failure: RidgelineError | None = None
+        self._thread = threading.Thread(
+            target=self._run, name=f"ridgeline-output-{context.operator}", daemon=True
+        )
+
+    # Called in the thread of windows ------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin; returns once the other side was tried, or after a while.
+
+        Raises RidgelineError if rows can never be written.
+        """
+        self._thread.start()
+        with self._state:
+            self._state.wait_for(lambda: self._tried, _OPEN_SECONDS)
+        self.check()
+
+    def check(self) -> None:
+        """Raise the failure that ended the thread, if there is one."""
+        if self.failure is not None:
+            raise self.failure
+
+    def release(self, segments: Sequence[Segment], window: int) -> None:
+        """Write these segments of committed windows, after those before. `window`: the last committed one."""
+        with self._state:
+            self._waiting += [one for one in segments if one.window > self.shipped]
+            self._released = max(self._released, window)
+            self._state.notify_all()
+
+    def forget(self, names: Sequence[str]) -> None:
+        """Delete segments that no commit names any more."""
+        with self._state:
+            self._useless += names
+            self._state.notify_all()
+
+    def snapshot(self) -> tuple[list[Segment], int]:
+        """The segments that are released and not known to be at the other side, and the last that is."""
+        with self._state:
+            return list(self._waiting), self.shipped
+
+    def take_refused(self) -> list[tuple[str, list[RefusedRow]]]:
+        """The files of refused rows since the last call, with the rows."""
+        with self._state:
+            found, self.refused = self.refused, []
+            return found
+
+    def drain(self, seconds: float) -> bool:
+        """Wait until all is written; False if it takes longer, or cannot be."""
+        with self._state:
+            self._state.wait_for(lambda: not self._waiting or self.failure is not None, seconds)
+            return not self._waiting
+
+    def stop(self) -> None:
+        """End the thread after the write that is under way. Once it returns nothing more is written."""
+        with self._state:
+            self._stopped = True
+            self._state.notify_all()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(_JOIN_SECONDS)
+
+    # The thread ---------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        """Write until it is stopped, or until the sink raises what cannot be mended. The thread's target."""
+        delay = self._sink.first_retry_seconds
+        while True:
+            try:
+                if not self._is_open:
+                    self._connect()
+                if (segments := self._next()) is None:
+                    break
+                self._write(segments)
+                delay = self._sink.first_retry_seconds
+            except Exception as error:  # noqa: BLE001  whatever it is, the thread of windows gets it
+                self._close()
+                if isinstance(error, RidgelineError) or not self._sink.is_unavailable(error):
+                    self._fail(error)
+                    return
+                self._note(error)
+                with self._state:
+                    if self._state.wait_for(lambda: self._stopped, delay):
+                        return
+                delay = min(2 * delay, self._sink.most_retry_seconds)
+        self._close()
+
+    def _connect(self) -> None:
+        self._sink.open(self._context)
+        self._is_open = True
+        if self._sink.protocol == "transactional":
+            self._compare(self._sink.mark())
+        with self._state:
+            self.trouble, self._tried = None, True
+            self._state.notify_all()
+
+    def _compare(self, found: Mark | None) -> None:
+        """Leave out what is at the other side, as its mark says. Raises RidgelineError if it is another."""
+        self._context.unwritten((), found)
+        window = -1 if found is None else found.window
+        operator, place = self._context.operator, self._sink.place()
+        if window > self._released:
+            self._check_owner()
+            msg = f"`{operator}`: {place} is newer than the checkpoint and would get rows twice; window "
+            msg += f"{window} of this run is there, window {self._released} is committed; restore the newer "
+            msg += "checkpoint and start again, or start anew with another `--checkpoint` and place"
+            raise RidgelineError(msg)
+        if window < self.shipped:
+            there = "no window of this run is" if found is None else f"window {window} is the last"
+            msg = f"`{operator}`: {place} is older than the checkpoint; windows up to {self.shipped} were "
+            msg += f"written, and {there} there; restore the newer one and start again, or start anew with "
+            msg += "another `--checkpoint` and place"
+            raise RidgelineError(msg)
+        with self._state:
+            self._settle(window)
+
+    def _settle(self, window: int) -> None:
+        """All up to a window is at the other side."""
+        self.shipped = max(self.shipped, window)
+        self._waiting = [one for one in self._waiting if one.window > self.shipped]
+        self._state.notify_all()
+
+    def _next(self) -> list[Segment] | None:
+        """Wait for segments to write; None once it is stopped. Deletes meanwhile what is useless."""
+        while True:
+            with self._state:
+                self._state.wait_for(lambda: self._stopped or self._waiting or self._useless)
+                useless, self._useless = self._useless, []
+                waiting = list(self._waiting)
+                stopped = self._stopped
+            if useless:
+                self._check_owner()
+            for name in useless:
+                with suppress(OSError):
+                    self._store.delete(name)
+            if stopped:
+                return None
+            if waiting:
+                return self._of_one_write(waiting)
+
+    def _of_one_write(self, waiting: list[Segment]) -> list[Segment]:
+        """The first windows, as many as are written together."""
+        found: list[Segment] = []
+        size = 0
+        for _, group in groupby(waiting, key=lambda one: one.window):
+            segments = list(group)
+            size += sum(one.bytes for one in segments)
+            if found and size > self._sink.most_bytes:
+                break
+            found += segments
+        return found
+
+    def _write(self, segments: list[Segment]) -> None:
+        """Give whole windows to the sink, and note that they are there. Raises what the sink does."""
+        batches = [
+            Batch(
+                window=one.window,
+                partition=one.partition,
+                rows=one.rows,
+                size=one.bytes,
+                read=lambda one=one: self._read(one),  # type: ignore[misc]
+            )
+            for one in sorted(segments, key=lambda one: one[:2])
+        ]
+        self._check_owner()
+        last = segments[-1].window
+        self._refused = {}
+        self._sink.write(batches, Mark(last, self._context.epoch))
+        for name in self._refusals - self._refused.keys():  # an attempt before has refused others
+            self._store.delete(name)
+        self._refusals = set()
+        with self._state:
+            self.trouble = None
+            self.refused += self._refused.items()
+            self._settle(last)
+
+    def refuse(self, batch: Batch, row: str, reason: str) -> None:
+        """Write a refused row down, before the others of its window are at the other side. Raises OSError."""
+        name = f"{self._home}/refused-w{batch.window:010d}-p{batch.partition}.jsonl"
+        rows = self._refused.setdefault(name, [])
+        rows.append(RefusedRow(batch.window, row, capped(reason, 1000)))
+        self._refusals.add(name)
+        lines = (json.dumps({"window": one.window, "row": one.row, "error": one.reason}) for one in rows)
+        self._store.keep(name, "".join(f"{line}\n" for line in lines).encode())
+
+    def _read(self, segment: Segment) -> tuple[Any, pa.Schema]:
+        """Raises RidgelineError if a segment is missing or damaged, FencedError."""
+        try:
+            return self._store.read(segment)
+        except (DamagedSegmentError, OSError) as error:
+            self._check_owner()
+            msg = f"`{self._context.operator}`: `{self._store.uri}/{segment.name}`, committed rows of window "
+            msg += f"{segment.window}, cannot be read: {error}; restore the file from a copy and start again"
+            raise RidgelineError(msg) from error
+
+    def _note(self, error: Exception) -> None:
+        """The other side is unavailable."""
+        text = capped(mask_text(f"{type(error).__name__}: {error}".strip()), 300)
+        with self._state:
+            since, tries = (self.trouble[:2]) if self.trouble else (self._clock.wall(), 0)
+            self.trouble, self._tried = Trouble(since, tries + 1, text), True
+            self._state.notify_all()
+
+    def _fail(self, error: Exception) -> None:
+        """No further attempt is made."""
+        if not isinstance(error, RidgelineError):
+            text = capped(mask_text(f"{type(error).__name__}: {error}"), 1000)
+            msg = f"`{self._context.operator}` cannot write to {self._sink.place()}: {text}; "
+            msg += "mend that, then start it again: nothing that was committed is lost"
+            failure = RidgelineError(msg)
+            failure.__cause__ = error
+            error = failure
+        with self._state:
+            self.failure, self._tried = error, True
+            self._state.notify_all()
+
+    def _close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+        with suppress(Exception):
+            self._sink.close()

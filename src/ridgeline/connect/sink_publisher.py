@@ -1,0 +1,293 @@
+"""The publisher of connectors: it gives committed segments to the thread that writes them.
+
+Only the commit names segments, and only committed ones are given to the thread. The state in a commit names
+the segments that are not known to be at the other side. A restart writes these, but for windows that the
+mark at the other side covers. A segment is deleted once a commit no longer names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from ridgeline.api.attributes import OnError
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.publisher import Publisher, PublisherContext
+from ridgeline.connect.segment_store import Segment, SegmentStore
+from ridgeline.connect.shipper import Progress, Shipper, Trouble
+from ridgeline.connect.sink import Batch, Sink, SinkContext
+from ridgeline.connect.window_output import safe_name, write_failure
+
+_MOST_SEGMENTS = 4096
+"""The most segments that may wait: each commit names all of them."""
+_REMIND_SECONDS = 60.0
+_SAY_SECONDS = 1.0
+"""An interruption that is over sooner is not worth a warning."""
+
+
+class Settings(NamedTuple):
+    """The properties of a `PartitionedOutput` for its publisher."""
+
+    max_pending_bytes: int
+    drain_seconds: float
+
+
+def _unheard(batch: Batch, row: str, reason: str) -> None:
+    """Takes refused rows until the thread begins, which takes them itself."""
+
+
+class SinkPublisher(Publisher):
+    """Gives the segments of committed windows to a sink. Runs on the driver."""
+
+    groups_windows = True
+
+    def __init__(self, sink: Sink, settings: Settings) -> None:
+        self._sink, self._settings = sink, settings
+        self._shipper: Shipper | None = None
+
+    def place(self) -> str:
+        """Where the sink writes."""
+        return self._sink.place()
+
+    def open(self, context: PublisherContext, state: Any) -> None:
+        """Load the list of waiting segments, and try the other side once.
+
+        Raises RidgelineError if the sink finds that it can never write, or if its mark does not fit the
+        checkpoint.
+        """
+        self.abandon()
+        self._context = context
+        self._store = SegmentStore(context.staging, context.run_id)
+        self._window = state["window"] if state else context.committed
+        self._staged = [Segment(*entry) for entry in state["waiting"]] if state else []
+        self._home = state["home"] if state else safe_name(context.operator)
+        run = f"{context.application}/{context.operator}/{context.run_id}"
+        self._mark_name = state["mark"] if state else run
+        self._named = {one.name for one in self._staged}
+        self._naming: dict[int, set[str]] = {}
+        self._said: float | None = None
+        stays = bool(state) and state["place"] == self._sink.place()
+        written = state["written"] if stays else -1
+        if self._staged and not stays:
+            windows = f"windows {self._staged[0].window} to {self._staged[-1].window}"
+            msg = f"`{context.operator}`: {windows} wait for {state['place']}, and it writes to "
+            msg += f"{self._sink.place()} now; start it with the properties of before until they are written"
+            raise RidgelineError(msg)
+        try:
+            names = self._prepare()
+            ends = [int(found[1]) for name in names if (found := re.fullmatch(r".*/written-(\d+)", name))]
+            written = max([written, *ends]) if stays else -1
+            self._staged = [one for one in self._staged if one.window > written]
+            self._clear(names)
+        except OSError as error:
+            raise write_failure(context.operator, context.staging, error) from error
+        self._shipper = Shipper(
+            self._sink,
+            self._sink_context(),
+            self._store,
+            context.check_owner,
+            Progress(written, self._window),
+            self._home,
+        )
+        self._shipper.start()
+        self._say()
+
+    def _prepare(self) -> list[str]:
+        """Create the folders; returns the names of their files."""
+        folders = {self._home, safe_name(self._context.operator)}
+        for folder in folders:
+            self._store.prepare(folder)
+        return [name for folder in folders for name in self._store.names(folder)]
+
+    def _clear(self, names: Sequence[str]) -> None:
+        """Delete segments of failed attempts, and those that are written.
+
+        Segments of later windows stay: a driver that is being fenced off may be about to commit one of them.
+        """
+        waiting = {one.name for one in self._staged}
+        useless = [
+            name
+            for name in names
+            if name not in waiting
+            and (found := re.fullmatch(r".*/w(\d+)-.*\.segment", name))
+            and int(found[1]) <= self._window
+        ]
+        if useless:
+            self._context.check_owner()
+        for name in useless:
+            self._store.delete(name)
+
+    def _sink_context(self) -> SinkContext:
+        """The surroundings of the sink."""
+        context = self._context
+        schema = context.schemas.get("input")
+        return SinkContext(
+            application=context.application,
+            operator=context.operator,
+            run_id=context.run_id,
+            mark_name=self._mark_name,
+            epoch=context.epoch,
+            clock=context.clock,
+            schema=None if schema is None or schema.pickled else schema.arrow,
+            skips=context.attributes.get("on_error") is OnError.SKIP,
+            refused=_unheard,
+        )
+
+    def stage(self, window_id: int, values: Sequence[Any]) -> Any:
+        """Take the window's segments. Raises RidgelineError if one is missing, or the file system refuses."""
+        staged = [
+            Segment(window_id, partition, name, rows, size, crc32)
+            for partition, name, rows, size, crc32 in values
+        ]
+        try:
+            for one in staged:
+                if not self._store.holds(one):
+                    raise FileNotFoundError(one.name)
+            for folder in {one.name.rpartition("/")[0] for one in staged}:
+                self._store.sync(folder)
+        except OSError as error:
+            self._context.check_owner()
+            raise write_failure(self._context.operator, self._context.staging, error) from error
+        self._staged = [one for one in self._staged if one.window < window_id] + staged
+        waiting, written = self._running.snapshot()
+        return self._state(window_id, [*waiting, *self._staged], written)
+
+    def _state(self, window: int, waiting: Sequence[Segment], written: int) -> Any:
+        self._naming[window] = {one.name for one in waiting}
+        return {
+            "window": window,
+            "place": self._sink.place(),
+            "mark": self._mark_name,
+            "home": self._home,
+            "written": written,
+            "waiting": [list(one) for one in waiting],
+        }
+
+    @property
+    def _running(self) -> Shipper:
+        assert self._shipper is not None  # noqa: S101  it was opened
+        return self._shipper
+
+    def publish(self, window_id: int) -> None:
+        """Let the segments be written. Raises what the thread has met."""
+        self._window = window_id
+        due = [one for one in self._staged if one.window <= window_id]
+        self._staged = self._staged[len(due) :]
+        self._running.release(due, window_id)
+        if (named := self._naming.pop(window_id, None)) is not None:
+            if useless := self._named - named:
+                self._running.forget(sorted(useless))
+            self._named = named
+            self._naming = {window: names for window, names in self._naming.items() if window > window_id}
+        self._say()
+
+    def idle(self) -> None:
+        """Raise or say what the thread has met."""
+        self._say()
+
+    def _say(self) -> None:
+        """Raise what ended the thread; warn of an interruption, its end, and refused rows."""
+        shipper, now = self._running, self._context.clock.wall()
+        shipper.check()
+        trouble = shipper.trouble
+        if trouble is not None and now - trouble.since >= _SAY_SECONDS:
+            if self._said is None or now - self._said >= _REMIND_SECONDS:
+                self._said = now
+                self._context.warn(self._stuck(trouble))
+        elif trouble is None and self._said is not None:
+            self._said = None
+            self._context.warn(f"{self._sink.place()} takes rows again; {self._amount()}")
+        for name, rows in shipper.take_refused():
+            what = f"{len(rows)} row{'' if len(rows) == 1 else 's'} of window {rows[0].window}"
+            where = f"left out, see `{self._store.uri}/{name}`"
+            self._context.warn(f"{self._sink.place()} refuses {what}: {rows[0].reason}; {where}")
+
+    def _stuck(self, trouble: Trouble) -> str:
+        """In words: what is unavailable, since when, and the last error."""
+        since = datetime.fromtimestamp(trouble.since, UTC).isoformat(timespec="seconds")
+        text = f"stuck: {self._sink.place()} is unavailable since {since} ({trouble.tries} attempts)"
+        return f"{text}, last error: {trouble.error}; {self._amount()}, nothing is lost"
+
+    def _amount(self) -> str:
+        waiting, _ = self._running.snapshot()
+        windows = len({one.window for one in waiting})
+        size = sum(one.bytes for one in waiting) / 2**20
+        return f"{windows} windows of {sum(one.rows for one in waiting)} rows wait ({size:.1f} MB)"
+
+    @property
+    def visible(self) -> int | None:
+        """The last window whose rows are at the other side; None if all committed windows are."""
+        waiting, _ = self._running.snapshot()
+        first = [one.window for one in (*waiting, *self._staged)][:1]
+        return first[0] - 1 if first else None
+
+    @property
+    def full(self) -> str | None:
+        """Why no window may begin: as much waits as may."""
+        shipper = self._running
+        if shipper.failure is not None:
+            return str(shipper.failure)
+        waiting, _ = shipper.snapshot()
+        segments = [*waiting, *self._staged]
+        if (
+            len(segments) < _MOST_SEGMENTS
+            and sum(one.bytes for one in segments) < self._settings.max_pending_bytes
+        ):
+            return None
+        trouble = shipper.trouble
+        return (
+            f"{self._sink.place()} does not keep up; {self._amount()}"
+            if trouble is None
+            else self._stuck(trouble)
+        )
+
+    def rewind(self, window_id: int, state: Any, at: int) -> Any:
+        """Continue after a window. Raises RidgelineError if later rows are written that stay there."""
+        shipper = self._running
+        shipper.stop()
+        waiting, written = shipper.snapshot()
+        if self._sink.appends and written > window_id:
+            msg = f"`{self._context.operator}` cannot take back what it has written to {self._sink.place()} "
+            msg += (
+                f"after window {window_id}, up to window {written}; rewind to a later window, or start anew "
+            )
+            msg += "with another `--checkpoint` and place"
+            raise RidgelineError(msg)
+        return self._state(at, [one for one in (*waiting, *self._staged) if one.window <= window_id], written)
+
+    def close(self) -> None:
+        """Wait until all is written. Raises RidgelineError if it takes longer than `drain_seconds`."""
+        shipper = self._running
+        done = shipper.drain(self._settings.drain_seconds)
+        shipper.stop()
+        self._say()
+        _, written = shipper.snapshot()
+        if not done:
+            trouble = shipper.trouble
+            why = "takes longer" if trouble is None else f"is unavailable ({trouble.error})"
+            msg = f"`{self._context.operator}`: {self._sink.place()} {why}; {self._amount()} in the "
+            msg += "checkpoint, nothing is lost; start it again, and they are written"
+            raise RidgelineError(msg)
+        try:
+            self._end(written)
+        except OSError as error:
+            self._context.check_owner()
+            raise write_failure(self._context.operator, self._context.staging, error) from error
+
+    def _end(self, written: int) -> None:
+        """Note that all is written, then delete the segments. Raises OSError, FencedError."""
+        self._context.check_owner()
+        before = [name for name in self._store.names(self._home) if "/written-" in name]
+        if written >= 0 and (mark := f"{self._home}/written-{written}") not in before:
+            self._store.keep(mark, b"")
+            for name in before:
+                self._store.delete(name)
+        for name in self._named:
+            self._store.delete(name)
+
+    def abandon(self) -> None:
+        """End the thread."""
+        if self._shipper is not None:
+            self._shipper.stop()

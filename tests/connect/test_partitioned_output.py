@@ -1,0 +1,229 @@
+"""The base of output connectors: what is at the other side, when, and what a restart makes of it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from ridgeline import Application, RidgelineError
+from ridgeline.api.attributes import OnError
+from ridgeline.api.errors import FencedError
+from ridgeline.connect import Batch, Mark, PartitionedOutput, Sink, SinkContext, SinkUnavailableError
+from ridgeline.testing import END_WINDOW, Faults, ListInput, run_local
+
+
+class Number(NamedTuple):
+    n: int
+
+
+class TableSink(Sink):
+    """Appends to a table of SQLite, with the mark in the same transaction."""
+
+    first_retry_seconds = 0.01
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def place(self) -> str:
+        return f"table of {self.path}"
+
+    def open(self, context: SinkContext) -> None:
+        self.context = context
+        self.connection = sqlite3.connect(self.path, isolation_level=None)
+        self.connection.execute("create table if not exists rows (n int)")
+        self.connection.execute("create table if not exists marks (name text primary key, w int, epoch int)")
+
+    def mark(self) -> Mark | None:
+        query = "select w, epoch from marks where name = ?"
+        found = self.connection.execute(query, (self.context.mark_name,)).fetchone()
+        return None if found is None else Mark(*found)
+
+    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+        self.connection.execute("begin immediate")
+        try:
+            for batch in self.context.unwritten(batches, self.mark()):
+                values = batch.data.column("n").to_pylist()
+                self.connection.executemany("insert into rows values (?)", [(value,) for value in values])
+            row = (self.context.mark_name, *mark)
+            self.connection.execute("insert or replace into marks values (?, ?, ?)", row)
+            self.connection.execute("commit")
+        except BaseException:
+            self.connection.execute("rollback")
+            raise
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+class TableOutput(PartitionedOutput):
+    path: str
+
+    def sink(self) -> Sink:
+        return TableSink(self.path)
+
+
+def application(output: PartitionedOutput, numbers: Sequence[Any], **attributes: Any) -> Application:
+    app = Application("numbers")
+    source = app.add_operator("source", ListInput(Number, numbers))
+    sink = app.add_operator("out", output, **attributes)
+    app.add_stream("numbers", source.output, sink.input)
+    return app
+
+
+def rows(path: Path) -> list[int]:
+    with sqlite3.connect(path) as connection:
+        return [row[0] for row in connection.execute("select n from rows order by rowid")]
+
+
+def windows(count: int, each: int = 3) -> list[Any]:
+    found: list[Any] = []
+    for window in range(count):
+        found += [*((window * each + number,) for number in range(each)), END_WINDOW]
+    return found
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_arrive_once_whatever_is_killed(tmp_path: Path, partitions: int, seed: int) -> None:
+    table = tmp_path / "table.db"
+    app = application(TableOutput(path=str(table)), windows(20), partitions=partitions)
+    faults = Faults(seed=seed, rate=0.3, kinds=("exception", "kill", "repeat", "restart"), quiet=True)
+    run_local(app, checkpoint=tmp_path / "checkpoint", faults=faults)
+    assert faults.struck
+    assert sorted(rows(table)) == list(range(60))
+    if partitions == 1:
+        assert rows(table) == list(range(60))
+
+
+def test_a_run_continues_and_another_appends(tmp_path: Path) -> None:
+    table = tmp_path / "table.db"
+    output = TableOutput(path=str(table))
+    run_local(application(output, windows(5)), checkpoint=tmp_path / "one", windows=2)
+    assert rows(table) == list(range(6))
+    run_local(application(output, windows(5)), checkpoint=tmp_path / "one")
+    assert rows(table) == list(range(15))
+    run_local(application(output, windows(1)), checkpoint=tmp_path / "two")
+    assert rows(table) == [*range(15), 0, 1, 2]
+
+
+def test_segments_are_deleted_once_they_are_written(tmp_path: Path) -> None:
+    app = application(TableOutput(path=str(tmp_path / "table.db")), windows(5), partitions=2)
+    run_local(app, checkpoint=tmp_path / "checkpoint")
+    assert [file.name for file in (tmp_path / "checkpoint" / "staging" / "out").iterdir()] == ["written-4"]
+
+
+class Gone(TableSink):
+    """Is away for a number of attempts; `torn`: it commits, and then the connection is lost."""
+
+    def __init__(self, path: str, tries: list[int], torn: list[int]) -> None:
+        super().__init__(path)
+        self.tries, self.torn = tries, torn
+
+    def open(self, context: SinkContext) -> None:
+        if self.tries[0] > 0:
+            self.tries[0] -= 1
+            msg = "connection to postgresql://ann:hunter2@db refused"
+            raise SinkUnavailableError(msg)
+        super().open(context)
+
+    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+        super().write(batches, mark)
+        if self.torn[0] > 0:
+            self.torn[0] -= 1
+            msg = "the connection was lost"
+            raise ConnectionError(msg)
+
+
+class GoneOutput(TableOutput):
+    tries: list[int]
+    torn: list[int]
+
+    def sink(self) -> Sink:
+        return Gone(self.path, self.tries, self.torn)
+
+
+def test_a_server_that_is_gone_is_waited_for(tmp_path: Path) -> None:
+    table = tmp_path / "table.db"
+    app = application(GoneOutput(path=str(table), tries=[5], torn=[0]), windows(20))
+    run = run_local(app, checkpoint=tmp_path / "checkpoint")
+    assert rows(table) == list(range(60))
+    said = [event.text for event in run.events if hasattr(event, "text")]
+    assert any("`out`: stuck: table of" in text and "attempts" in text for text in said)
+    assert any("takes rows again" in text for text in said)
+    assert not any("hunter2" in text for text in said)
+
+
+def test_a_commit_in_doubt_is_asked_for(tmp_path: Path) -> None:
+    table = tmp_path / "table.db"
+    app = application(GoneOutput(path=str(table), tries=[0], torn=[3]), windows(20))
+    run_local(app, checkpoint=tmp_path / "checkpoint")
+    assert rows(table) == list(range(60))
+
+
+def test_what_is_not_written_at_the_end_is_written_at_the_next_start(tmp_path: Path) -> None:
+    table = tmp_path / "table.db"
+    output = GoneOutput(path=str(table), tries=[10**9], torn=[0], drain_seconds=0.05)
+    with pytest.raises(RidgelineError, match=r"3 windows of 9 rows wait .* nothing is lost; start it again"):
+        run_local(application(output, windows(3)), checkpoint=tmp_path / "checkpoint")
+    run_local(application(TableOutput(path=str(table)), windows(3)), checkpoint=tmp_path / "checkpoint")
+    assert rows(table) == list(range(9))
+
+
+def test_no_window_begins_while_as_much_waits_as_may(tmp_path: Path) -> None:
+    table = tmp_path / "table.db"
+    output = GoneOutput(path=str(table), tries=[8], torn=[0], max_pending_bytes=2000)
+    run = run_local(application(output, windows(20)), checkpoint=tmp_path / "checkpoint")
+    assert rows(table) == list(range(60))
+    said = [event.text for event in run.events if hasattr(event, "text")]
+    assert any("no window begins: `out`: stuck:" in text for text in said)
+    assert "windows begin again" in said
+
+
+def test_a_rewind_past_rows_that_stay_is_refused(tmp_path: Path) -> None:
+    output = TableOutput(path=str(tmp_path / "table.db"))
+    run_local(application(output, windows(5)), checkpoint=tmp_path / "checkpoint")
+    with pytest.raises(RidgelineError, match=r"cannot take back what it has written to table of .* window 4"):
+        run_local(application(output, windows(5)), checkpoint=tmp_path / "checkpoint", from_window=2)
+
+
+def test_a_later_driver_fences_an_earlier_one(tmp_path: Path) -> None:
+    context = SinkContext(
+        application="a",
+        operator="out",
+        run_id="r",
+        mark_name="a/out/r",
+        epoch=1,
+        clock=None,  # type: ignore[arg-type]
+        schema=None,
+        skips=False,
+        refused=lambda *_: None,
+    )
+    with pytest.raises(FencedError, match="driver 2 has written the mark"):
+        context.unwritten((), Mark(3, 2))
+
+
+class Halved(TableOutput):
+    """Takes even numbers only."""
+
+    def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if odd := [value for value in batch.column("n").to_pylist() if value % 2]:
+            msg = f"{odd[0]} is odd; leave it out upstream"
+            raise ValueError(msg)
+        return batch
+
+
+def test_a_row_that_cannot_be_encoded_is_named_or_left_out(tmp_path: Path) -> None:
+    table = tmp_path / "table.db"
+    with pytest.raises(RidgelineError, match="1 is odd; leave it out upstream"):
+        run_local(application(Halved(path=str(table)), windows(2)), checkpoint=tmp_path / "fails")
+    assert not table.exists() or rows(table) == []
+    table.unlink(missing_ok=True)
+    app = application(Halved(path=str(table)), windows(4), on_error=OnError.SKIP)
+    run = run_local(app, checkpoint=tmp_path / "skips")
+    assert rows(table) == list(range(0, 12, 2))
+    assert run.errors("out") == 6
