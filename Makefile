@@ -100,7 +100,7 @@ pages: $(VENV)/.dev ## Write the pages that are made from the code
 	for script in scripts/write_*.py; do $(BIN)/python $$script || exit 1; done
 
 lock: ## Pin the dependencies anew (needs uv)
-	$(HASHED) pyproject.toml --extra examples --extra frames --extra otel --group dev -o requirements/dev.lock
+	$(HASHED) pyproject.toml --extra examples --extra frames --extra models --extra otel --group dev -o requirements/dev.lock
 	$(HASHED) pyproject.toml --extra examples --extra frames -c requirements/dev.lock -o requirements/run.lock
 	$(HASHED) pyproject.toml --group bench -c requirements/dev.lock -o requirements/bench.lock
 	sed -n 's/^jre = \["\(.*\)"\]/\1/p' pyproject.toml | $(HASHED) - -o requirements/jre.lock

@@ -43,6 +43,7 @@ from ridgeline.operators import (
     LatestByKey,
     LimitRate,
     Map,
+    ModelOperator,
     RangeKeyVal,
     Rename,
     Running,
@@ -155,6 +156,9 @@ CASES = {
     "united": Case(lambda: Union(1), "output", "input_1", of_parts=True),
     "mapped": Case(
         lambda: Map(function=lambda pair: Pair(pair.key, -pair.value), schema=Pair), "output", of_parts=True
+    ),
+    "predicted": Case(
+        lambda: ModelOperator(lambda rows: rows["value"], ["value"]), "output", "input", of_parts=True
     ),
     "sampled": Case(lambda: Sampler(share=0.5), "output", of_parts=True),
     "sampled_by_key": Case(lambda: Sampler(share=0.5, key="key", seed=3), "output", of_parts=True),

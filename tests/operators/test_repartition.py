@@ -21,6 +21,7 @@ from ridgeline.operators import (
     Delay,
     Detect,
     LatestByKey,
+    ModelOperator,
     RangeKeyVal,
     RoundRobinHashMap,
     Running,
@@ -406,6 +407,8 @@ def crossings() -> list[tuple[Any, ...]]:
     return found
 
 
+MODEL = Path(__file__).parent / "models" / "twice.onnx"
+"""Twice the value."""
 CASES: dict[str, tuple[Any, str, str, dict[str, Any], Any]] = {
     "sum": (SumKeyVal, "data", "sum", {}, each_window(sums)),
     "cumulative_sum": (lambda: SumKeyVal(cumulative=True), "data", "sum", {}, lambda: summed(WINDOWS)),
@@ -471,6 +474,13 @@ CASES: dict[str, tuple[Any, str, str, dict[str, Any], Any]] = {
         crossings,
     ),
     "sorted": (lambda: Sort("key"), "input", "output", {}, lambda: [row for _, row in timed_rows()]),
+    "predicted": (
+        lambda: ModelOperator(str(MODEL), ["value"]),
+        "input",
+        "output",
+        {},
+        lambda: [(key, value, 2.0 * value) for _, (key, _, value, _) in timed_rows()],
+    ),
     "sliding_sum": (SumKeyVal, "data", "sum", SLIDING, slid(sums, 4)),
     "sliding_range": (lambda: RangeKeyVal(schema=Range), "data", "range", SLIDING, slid(ranges, 4)),
     "sliding_top": (lambda: TopN(by="value", size=3), "data", "top", SLIDING, slid(best, 4)),

@@ -27,6 +27,7 @@ from ridgeline.streams.connecting import (
     with_remedy,
 )
 from ridgeline.streams.expressions import ExpressionSteps
+from ridgeline.streams.models import ModelSteps
 from ridgeline.streams.outputs import Outputs
 from ridgeline.streams.preview import Preview, preview, stream_html
 from ridgeline.streams.schemas import schema_at
@@ -44,7 +45,7 @@ Made = TypeVar("Made", default=Any)
 Out = TypeVar("Out", bound=Operator | Module)
 
 
-class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], Generic[T_co]):
+class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelSteps[T_co], Generic[T_co]):
     """The tuples that leave an output port. Each method adds one operator, and returns its stream.
 
     `Application.read` returns one, and `Application.stream` that of a port. The operator has the name that is

@@ -62,6 +62,7 @@ async def look_up(word: Word) -> Line:
 
 looked_up: Stream[Line] = words.enrich("look_up", look_up, concurrency=4, timeout="1s")
 timed: Stream[Word] = words.with_times("time", lateness="5s").sample("some", 0.5).limit_rate("few", 10)
+scored: Stream[dict[str, Any]] = words.predict("scored", "model.onnx", ["length"], {"a": int}, missing="null")
 
 lines.map("wrong_function", shorter)  # error: takes words
 words.filter("wrong_field", lambda word: word.size > 2)  # error: no such field
@@ -78,3 +79,5 @@ rest.split("wrong_split", lambda word: word.size)  # error: no such field
 words.transform("no_frames", shorter)  # error: takes frames
 words.rename("wrong_rename", "word")  # error: a mapping
 records.filter("wrong_record", lambda record: record.word == "")  # error: records are dictionaries
+words.predict("wrong_model", 5, ["length"])  # error: no model
+words.predict("wrong_missing", "model.onnx", ["length"], missing="drop")  # error: no such way

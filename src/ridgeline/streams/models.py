@@ -1,0 +1,82 @@
+"""Steps of streams that predict and learn by models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
+
+from typing_extensions import TypeVar
+
+from ridgeline.api import OperatorAttributes
+from ridgeline.operators import ModelOperator
+from ridgeline.streams.connecting import Steps
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ridgeline.streams.stream import Stream
+
+T_co = TypeVar("T_co", covariant=True, default=Any)
+Record = dict[str, Any]
+
+
+class Predicts(Protocol):
+    """An estimator, as those of scikit-learn."""
+
+    def predict(self, _rows: Any, /) -> Any:
+        """The results for rows of features."""
+
+
+class Transforms(Protocol):
+    """An estimator that makes columns of columns."""
+
+    def transform(self, _rows: Any, /) -> Any:
+        """The results for rows of features."""
+
+
+Model = str | os.PathLike[str] | Predicts | Transforms | Callable[["pa.RecordBatch"], Any]
+"""A file, `module:name`, an estimator, or a function of a batch."""
+
+
+class PredictOptions(OperatorAttributes, total=False):
+    """Properties of `ModelOperator` that `predict` passes on, and attributes of the operator."""
+
+    method: str
+    pick: Any
+    missing: Literal["error", "null", "pass"]
+    version: str
+    version_column: str | None
+    other_versions: bool
+    batch_size: int
+
+
+_PROPERTIES = frozenset(PredictOptions.__optional_keys__) - frozenset(OperatorAttributes.__optional_keys__)
+
+
+class ModelSteps(Steps[T_co]):
+    """The steps of `Stream` that predict by a model."""
+
+    def predict(
+        self,
+        name: str,
+        model: Model,
+        features: Sequence[str],
+        result: str | dict[str, Any] = "prediction",
+        **options: Unpack[PredictOptions],
+    ) -> Stream[Record]:
+        """Add the results of a model as columns: `predict("score", "fraud.onnx", ["cents"], "risk")`.
+
+        `model`: a file of a pickle or of ONNX, `module:name`, an estimator, or a function of a batch.
+        `result`: the name of a column of floats, or names with types. See `ridgeline.operators.ModelOperator`
+        for others, such as `method="predict_proba"`. Further keyword arguments are attributes.
+        """
+        own, attributes = split_options(options, _PROPERTIES)
+        operator = ModelOperator(model, list(features), result, **own)
+        return self._step(name, operator, "input", "output", attributes)
+
+
+def split_options(given: Any, properties: frozenset[str]) -> tuple[dict[str, Any], Any]:
+    """Those that are properties of the operator, and those that are its attributes."""
+    own = {name: value for name, value in given.items() if name in properties}
+    return own, {name: value for name, value in given.items() if name not in properties}

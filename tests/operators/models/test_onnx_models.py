@@ -1,0 +1,174 @@
+"""Models of ONNX predict what the estimators predict that they were made of."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from ridgeline import Application, OperatorError
+from ridgeline.operators import ModelOperator
+from ridgeline.plan.edits import SetProperty
+from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of its imports
+    from skl2onnx import convert_sklearn
+    from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
+
+
+class Row(NamedTuple):
+    key: int
+    a: float
+    b: int
+    kind: str
+
+
+RANDOM = np.random.default_rng(5)
+ROWS = [Row(n, float(RANDOM.normal()), int(RANDOM.integers(-5, 5)), "xyz"[n % 3]) for n in range(200)]
+X = np.array([[row.a, row.b] for row in ROWS])
+LABELS = (X.sum(axis=1) > 0).astype(int)
+LINEAR = LinearRegression().fit(X, X[:, 0] * 3 + X[:, 1])
+LOGISTIC = LogisticRegression().fit(X, LABELS)
+
+
+def written(path: Path, estimator: Any, inputs: Any = None, **options: Any) -> Path:
+    kinds = [("features", FloatTensorType([None, 2]))] if inputs is None else inputs
+    path.write_bytes(convert_sklearn(estimator, initial_types=kinds, **options).SerializeToString())
+    return path
+
+
+def application(operator: ModelOperator, **attributes: Any) -> Application:
+    app = Application("models")
+    items = [item for row in ROWS for item in ([row, END_WINDOW] if row.key % 30 == 29 else [row])]
+    rows = app.read("rows", ListInput(Row, items))
+    rows.process("score", operator, **attributes).write("sink", CollectorSink())
+    return app
+
+
+def predictions(operator: ModelOperator, **attributes: Any) -> list[Any]:
+    rows = run_local(application(operator, **attributes)).collected("sink")
+    return [row["prediction"] for row in sorted(rows, key=lambda row: row["key"])]
+
+
+def failure(operator: ModelOperator) -> str:
+    with pytest.raises(OperatorError) as caught:
+        run_local(application(operator))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+def test_a_regression(tmp_path: Path, partitions: int) -> None:
+    path = written(tmp_path / "linear.onnx", LINEAR)
+    found = predictions(ModelOperator(path, ["a", "b"], batch_size=7), partitions=partitions)
+    assert np.allclose(found, LINEAR.predict(X), atol=1e-4)
+
+
+def test_outputs_of_a_classifier(tmp_path: Path) -> None:
+    path = written(tmp_path / "mapped.onnx", LOGISTIC)
+    labels = ModelOperator(path, ["a", "b"], {"prediction": int})
+    assert predictions(labels) == LOGISTIC.predict(X).tolist()
+    alone = LOGISTIC.predict_proba(X)[:, 1]
+    chosen = ModelOperator(path, ["a", "b"], method="output_probability", pick=1)
+    assert np.allclose(predictions(chosen), alone, atol=1e-5)
+    assert "choose the class by `pick`, one of [0, 1]" in failure(
+        ModelOperator(path, ["a", "b"], method="output_probability")
+    )
+    assert "knows no class 7" in failure(ModelOperator(path, ["a", "b"], method="output_probability", pick=7))
+    matrix = written(tmp_path / "matrix.onnx", LOGISTIC, options={id(LOGISTIC): {"zipmap": False}})
+    both = ModelOperator(matrix, ["a", "b"], method="probabilities", pick=1)
+    assert np.allclose(predictions(both), alone, atol=1e-5)
+
+
+def test_an_input_for_each_column(tmp_path: Path) -> None:
+    frame = pd.DataFrame(ROWS)[["kind", "a", "b"]]
+    encoded = ColumnTransformer([("kind", OneHotEncoder(), ["kind"]), ("rest", StandardScaler(), ["a", "b"])])
+    pipeline = make_pipeline(encoded, LogisticRegression()).fit(frame, np.where(LABELS, "good", "bad"))
+    kinds = [
+        ("kind", StringTensorType([None, 1])),
+        ("a", FloatTensorType([None, 1])),
+        ("b", Int64TensorType([None, 1])),
+    ]
+    path = written(tmp_path / "columns.onnx", pipeline, kinds)
+    found = predictions(ModelOperator(path, ["b", "kind", "a"], {"prediction": str}))
+    assert found == pipeline.predict(frame).tolist()
+    assert "was trained with `kind`, `a`, `b`; `features` lacks `b`" in failure(
+        ModelOperator(path, ["kind", "a"])
+    )
+    assert "columns are others: `kind`" in failure(
+        ModelOperator(written(tmp_path / "linear.onnx", LINEAR), ["a", "kind"])
+    )
+
+
+def test_what_is_no_model(tmp_path: Path) -> None:
+    path = written(tmp_path / "linear.onnx", LINEAR)
+    assert "takes 2 features, and `features` has 1" in failure(ModelOperator(path, ["a"]))
+    assert "has no output `label`; known are `output_label`" in failure(
+        ModelOperator(written(tmp_path / "c.onnx", LOGISTIC), ["a", "b"], method="label")
+    )
+    assert "returned float for `prediction`, which is declared as string" in failure(
+        ModelOperator(path, ["a", "b"], {"prediction": str})
+    )
+    path.write_bytes(path.read_bytes()[:100])
+    assert "it is damaged, no ONNX file, or newer" in failure(ModelOperator(path, ["a", "b"]))
+
+
+def test_anybody_may_have_written_it_since_it_holds_no_code(tmp_path: Path) -> None:
+    path = written(tmp_path / "linear.onnx", LINEAR)
+    path.chmod(0o666)
+    assert len(predictions(ModelOperator(path, ["a", "b"]))) == len(ROWS)
+
+
+def test_one_thread_computes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+    session = onnxruntime.InferenceSession
+
+    def kept(content: bytes, options: Any, **others: Any) -> Any:
+        made.append((options.intra_op_num_threads, options.inter_op_num_threads))
+        return session(content, options, **others)
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", kept)
+    predictions(ModelOperator(written(tmp_path / "linear.onnx", LINEAR), ["a", "b"]))
+    assert made == [(1, 1)]
+
+
+def test_from_a_pickle_to_onnx_while_it_runs(tmp_path: Path) -> None:
+    path = written(tmp_path / "second.onnx", LinearRegression().fit(X, -X[:, 0]))
+    app = application(ModelOperator(LINEAR, ["a", "b"], version_column="version"), partitions=2)
+    run = run_local(app, changes={3: [SetProperty("score", "model", str(path))]})
+    first = run.changes[0].window
+    for row in run.collected("sink"):
+        old = row["key"] < 30 * first
+        assert row["version"] == ("LinearRegression" if old else "second")
+        alone = LINEAR.predict(X)[row["key"]] if old else -row["a"]
+        assert np.isclose(row["prediction"], alone, atol=1e-4)
+
+
+def test_no_library_is_imported_that_is_not_used() -> None:
+    heavy = ["sklearn", "onnxruntime", "river", "joblib", "scipy", "polars", "pyspark"]
+    code = f"""
+import sys, ridgeline, ridgeline.operators, ridgeline.streams
+from ridgeline.operators import ModelOperator
+from ridgeline.testing import ListInput, CollectorSink, run_local
+import pyarrow as pa
+app = ridgeline.Application("lean")
+rows = app.read("rows", ListInput(pa.schema([("a", pa.int64())]), [{{"a": 1}}]))
+rows.process("score", ModelOperator(lambda rows: [2.0], ["a"])).write("sink", CollectorSink())
+run_local(app)
+print([name for name in {heavy} if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
