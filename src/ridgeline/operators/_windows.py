@@ -9,6 +9,7 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
+from ridgeline.api.support.calls import names_call
 from ridgeline.api.support.duration import parse_duration
 from ridgeline.operators._calendar import DAY, check_zone, day_starts, shifted, start_of_days
 
@@ -23,7 +24,11 @@ _MONDAY = 4 * DAY  # 1970-01-05
 
 def microseconds(value: Duration, what: str, *, least: int = 1) -> int:
     """A duration in microseconds. Raises ValueError if it is none, less than `least` or over 100 years."""
-    seconds = value.total_seconds() if isinstance(value, timedelta) else parse_duration(value)
+    try:
+        seconds = value.total_seconds() if isinstance(value, timedelta) else parse_duration(value)
+    except ValueError as error:
+        msg = f"its `{what}` is no time: {error}"
+        raise ValueError(msg) from None
     found = round(seconds * 1_000_000)
     if found < least:
         msg = f"`{what}` of a window must be {'more than' if least else 'at least'} 0; got {value!r}"
@@ -145,6 +150,7 @@ Windows = Sliding | Session | Counted | RollingTime | RollingCount | Global
 def tumbling(size: Duration, *, zone: str | None = None, offset: Duration = 0) -> Sliding: ...
 @overload
 def tumbling(*, count: int) -> Counted: ...
+@names_call
 def tumbling(
     size: Duration | None = None, *, zone: str | None = None, offset: Duration = 0, count: int | None = None
 ) -> Sliding | Counted:
@@ -162,13 +168,14 @@ def tumbling(
         msg = f"tumbling windows have a `size` or a `count`, one of them; got {size!r} and {count!r}"
         raise ValueError(msg)
     if size is not None:
-        return sliding(size, size, zone=zone, offset=offset)
+        return _sliding(size, size, zone, offset)
     if zone is not None or offset:
         msg = "windows by count have neither `zone` nor `offset`; leave them out"
         raise ValueError(msg)
     return Counted(_records(count))
 
 
+@names_call
 def sliding(size: Duration, slide: Duration, *, zone: str | None = None, offset: Duration = 0) -> Sliding:
     """Windows of one size that begin every `slide`, so a record is in `size / slide` of them.
 
@@ -182,27 +189,10 @@ def sliding(size: Duration, slide: Duration, *, zone: str | None = None, offset:
     >>> sliding("1h", "15m").slide
     900000000
     """
-    found = Sliding(
-        microseconds(size, "size"),
-        microseconds(slide, "slide"),
-        microseconds(offset, "offset", least=0),
-        zone,
-    )
-    if found.size % found.slide:
-        msg = f"the `size` of sliding windows must be a multiple of `slide`; got {size!r} and {slide!r}"
-        raise ValueError(msg)
-    if found.offset >= found.slide:
-        msg = f"the `offset` of windows must be less than {slide!r}, their distance; got {offset!r}"
-        raise ValueError(msg)
-    if zone is not None:
-        check_zone(zone)
-        if found.slide % DAY:
-            remedy = "leave `zone` out: windows of hours and minutes begin at midnight UTC"
-            msg = f"windows with a `zone` must have whole days; got {slide!r}; {remedy}"
-            raise ValueError(msg)
-    return found
+    return _sliding(size, slide, zone, offset)
 
 
+@names_call
 def session(gap: Duration) -> Session:
     """Windows of records that are less than `gap` apart, for each key: `session(gap="30s")`.
 
@@ -218,6 +208,7 @@ def session(gap: Duration) -> Session:
 def rolling(span: Duration) -> RollingTime: ...
 @overload
 def rolling(*, count: int) -> RollingCount: ...
+@names_call
 def rolling(span: Duration | None = None, *, count: int | None = None) -> RollingTime | RollingCount:
     """For each record a window of those of its key before it, it included: `rolling("5m")`.
 
@@ -251,3 +242,26 @@ def _records(count: object) -> int:
         msg = f"the `count` of a window is a number of records, at least 1; got {count!r}"
         raise ValueError(msg)
     return count
+
+
+def _sliding(size: Duration, slide: Duration, zone: str | None, offset: Duration) -> Sliding:
+    """As `sliding`."""
+    found = Sliding(
+        microseconds(size, "size"),
+        microseconds(slide, "slide"),
+        microseconds(offset, "offset", least=0),
+        zone,
+    )
+    if found.size % found.slide:
+        msg = f"the `size` of sliding windows must be a multiple of `slide`; got {size!r} and {slide!r}"
+        raise ValueError(msg)
+    if found.offset >= found.slide:
+        msg = f"the `offset` of windows must be less than {slide!r}, their distance; got {offset!r}"
+        raise ValueError(msg)
+    if zone is not None:
+        check_zone(zone)
+        if found.slide % DAY:
+            remedy = "leave `zone` out: windows of hours and minutes begin at midnight UTC"
+            msg = f"windows with a `zone` must have whole days; got {slide!r}; {remedy}"
+            raise ValueError(msg)
+    return found

@@ -1,5 +1,8 @@
 """Aggregates of the records of a window: `values={"clicks": aggregate.count()}`."""
 
+from typing import TYPE_CHECKING, Any
+
+from ridgeline.api.errors import did_you_mean
 from ridgeline.operators.aggregates.basic import (
     count,
     first,
@@ -57,3 +60,26 @@ __all__ = [
     "window_end",
     "window_start",
 ]
+_ELSEWHERE = {
+    "avg": "mean",
+    "average": "mean",
+    "std": "stddev",
+    "var": "variance",
+    "n_unique": "count_unique",
+    "nunique": "count_unique",
+    "percentile": "quantile",
+    "corr": "correlation",
+    "list": "collect_list",
+    "set": "collect_set",
+}
+"""The names of aggregates in other libraries, and ours."""
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        other = _ELSEWHERE.get(name)
+        remedy = f"did you mean `{other}`?" if other else did_you_mean(name, __all__)
+        msg = f"there is no aggregate `{name}`; {remedy}"
+        raise AttributeError(msg)

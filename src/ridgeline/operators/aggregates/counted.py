@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ridgeline.api.support.calls import names_call
 from ridgeline.operators.aggregates.rules import Rules, plain
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 from ridgeline.operators.key_value import distinct
@@ -204,6 +205,7 @@ def count_unique(column: str, *, exact: bool = True) -> Aggregate:
     return _CountUnique.of("count_unique", column) if exact else approximate("count_unique", column)
 
 
+@names_call
 def top(column: str, n: int = 10, *, exact: bool = True) -> Aggregate:
     """The `n` most frequent values of a column, as a list of `{value, count}`, the most frequent first.
 
@@ -228,6 +230,7 @@ def mode(column: str) -> Aggregate:
     return _Mode.of("mode", column)
 
 
+@names_call
 def rank(column: str, *, method: str = "average", descending: bool = False) -> Aggregate:
     """The rank of the newest value among all, from 1: in `rolling` windows that of each record.
 

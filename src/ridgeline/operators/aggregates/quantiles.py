@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ridgeline.api.support.calls import names_call
 from ridgeline.operators.aggregates.rules import Rules
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 
@@ -113,6 +114,7 @@ class _Histogram(Rules, kinds=("histogram",)):
         return [0] * (len(self.edges) - 1)
 
 
+@names_call
 def quantile(column: str, q: float, *, interpolation: str = "linear", exact: bool = True) -> Aggregate:
     """The quantile `q`, from 0 to 1, of a column of numbers, as a float; NaN is left out.
 
@@ -123,6 +125,7 @@ def quantile(column: str, q: float, *, interpolation: str = "linear", exact: boo
     return _made("quantile", column, _share(q), interpolation, exact=exact)
 
 
+@names_call
 def quantiles(
     column: str, q: Sequence[float], *, interpolation: str = "linear", exact: bool = True
 ) -> Aggregate:
@@ -133,11 +136,13 @@ def quantiles(
     return _made("quantiles", column, tuple(map(_share, q)), interpolation, exact=exact)
 
 
+@names_call
 def median(column: str, *, exact: bool = True) -> Aggregate:
     """The median of a column of numbers, as a float: the quantile 0.5."""
     return quantile(column, 0.5, exact=exact)
 
 
+@names_call
 def histogram(column: str, bins: Sequence[float]) -> Aggregate:
     """How many values lie in each bin, as a list. `bins`: their borders, ascending, one more than bins.
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ridgeline.api.support.calls import names_call
 from ridgeline.api.times import column_times
 from ridgeline.operators._exact import (
     Sum,
@@ -182,16 +183,19 @@ def _numbers(column: pa.Array) -> npt.NDArray[Any]:
     return column_times(column) if pa.types.is_timestamp(column.type) else to_values(column)
 
 
+@names_call
 def variance(column: str, *, ddof: int = 1) -> Aggregate:
     """The variance of a column of numbers, rounded once; null of `ddof` values or fewer, 1 by default."""
     return _Variance.of("variance", column, ddof=_checked(ddof))
 
 
+@names_call
 def stddev(column: str, *, ddof: int = 1) -> Aggregate:
     """The standard deviation of a column of numbers: the root of `variance`."""
     return _Variance.of("stddev", column, ddof=_checked(ddof))
 
 
+@names_call
 def covariance(column: str, other: str, *, ddof: int = 1) -> Aggregate:
     """The covariance of two columns of numbers; null of `ddof` records or fewer, 1 by default."""
     return _Covariance.of("covariance", column, other=other, ddof=_checked(ddof))

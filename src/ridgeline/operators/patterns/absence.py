@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ridgeline.api.support.calls import names_call
 from ridgeline.operators.patterns.pattern import NO_DEADLINE, Deadline, Found, Pattern, microseconds
 
 
@@ -78,6 +79,7 @@ class Absence(Pattern):
         return memory
 
 
+@names_call
 def absence(gap: float | str, *, by_clock: float | str | bool = True, cleared: bool = False) -> Absence:
     """A key that had records has none for `gap`. It is found once; the next record of the key ends it.
 

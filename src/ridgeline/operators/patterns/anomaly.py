@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from ridgeline.api.support.calls import names_call
 from ridgeline.operators.patterns.pattern import Found, NumberPattern, at_least
 
 
@@ -48,6 +49,7 @@ class Ewma(NumberPattern):
         return (count + 1, mean + moved, (1 - self.alpha) * (variance + difference * moved))
 
 
+@names_call
 def zscore(column: str, limit: float = 3.0, *, count: int = 100, least: int = 10) -> ZScore:
     """A number is more than `limit` standard deviations from the mean of the newest `count` before it.
 
@@ -63,6 +65,7 @@ def zscore(column: str, limit: float = 3.0, *, count: int = 100, least: int = 10
     return ZScore(column, limit, count, least)
 
 
+@names_call
 def ewma(column: str, limit: float = 3.0, *, alpha: float = 0.1, least: int = 10) -> Ewma:
     """A number is more than `limit` standard deviations from an exponentially weighted mean of those before.
 

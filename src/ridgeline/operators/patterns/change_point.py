@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from ridgeline.api.support.calls import names_call
 from ridgeline.operators.patterns.pattern import Found, NumberPattern, at_least
 
 
@@ -38,6 +39,7 @@ class ChangePoint(NumberPattern):
         return (count, mean, squares, up, up_since, down, down_since)
 
 
+@names_call
 def change_point(column: str, threshold: float = 5.0, *, drift: float = 0.5, learn: int = 20) -> ChangePoint:
     """The level of a number has changed: Page's cumulative sums, in both directions.
 

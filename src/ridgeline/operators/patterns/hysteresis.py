@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ridgeline.api.support.calls import names_call
 from ridgeline.operators.patterns.pattern import Found, NumberPattern
 
 
@@ -31,6 +32,7 @@ class Hysteresis(NumberPattern):
         return memory
 
 
+@names_call
 def hysteresis(
     column: str, *, above: float, below: float, low: bool = False, cleared: bool = False
 ) -> Hysteresis:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ridgeline.api.support.calls import names_call
 from ridgeline.operators.patterns.pattern import (
     NO_DEADLINE,
     Deadline,
@@ -81,6 +82,7 @@ class Burst(Pattern):
         return (min(first, now), reported, *(value for pair in kept for value in pair))
 
 
+@names_call
 def rate(count: int, within: float | str) -> Rate:
     """A key has `count` records within a time. It counts again once there were fewer.
 
@@ -94,6 +96,7 @@ def rate(count: int, within: float | str) -> Rate:
     return Rate(count, microseconds(within, "within"))
 
 
+@names_call
 def burst(factor: float, within: float | str, over: float | str, *, least: int = 10) -> Burst:
     """A key has more than `factor` times the records that are usual, in a slice of time as long as `within`.
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ridgeline.api import SchemaError
 from ridgeline.api.errors import shorten
+from ridgeline.api.support.calls import names_call
 from ridgeline.operators.patterns.pattern import NO_DEADLINE, Deadline, Found, Pattern, microseconds
 
 Condition = Any
@@ -65,6 +66,7 @@ class Sequence_(Pattern):  # noqa: N801  `Sequence` is a type of Python
         return None
 
 
+@names_call
 def sequence(*conditions: Condition, within: float | str) -> Sequence_:
     """Records of a key that fulfil conditions one after the other, all of them within a time.
 
