@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, OperatorError, ValidationError
+from ridgeline import Application, ValidationError
 from ridgeline.operators import (
     AsOfJoin,
     Deduplicate,
@@ -222,5 +222,5 @@ def test_without_times_the_remedy_is_in_the_error() -> None:
     sink = app.add_operator("sink", CollectorSink())
     app.add_stream("events", source.output, once.input)
     app.add_stream("first", once.output, sink.input)
-    with pytest.raises(OperatorError, match=r"they have none; .*lateness"):
+    with pytest.raises(ValidationError, match=r"by their times, but .*lateness"):
         run_local(app)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, OperatorError, ValidationError
+from ridgeline import Application, ValidationError
 from ridgeline.operators import AsOfJoin, WindowJoin, WithinJoin, sliding, tumbling
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
@@ -314,5 +314,5 @@ def test_streams_without_times_are_refused() -> None:
     sink = app.add_operator("sink", CollectorSink())
     app.add_stream("one", one.output, join.left, join.right)
     app.add_stream("joined", join.output, sink.input)
-    with pytest.raises(OperatorError, match=r"they have none; .*lateness"):
+    with pytest.raises(ValidationError, match=r"by their times, but .*lateness"):
         run_local(app)

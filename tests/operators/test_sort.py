@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, OperatorError
+from ridgeline import Application, ValidationError
 from ridgeline.operators import Sort
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
@@ -107,5 +107,5 @@ def test_streams_without_times_are_refused() -> None:
     sink = app.add_operator("sink", CollectorSink())
     app.add_stream("events", source.output, sort.input)
     app.add_stream("sorted", sort.output, sink.input)
-    with pytest.raises(OperatorError, match=r"they have none; .*lateness"):
+    with pytest.raises(ValidationError, match=r"by their times, but .*lateness"):
         run_local(app)

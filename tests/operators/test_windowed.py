@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ridgeline import Application, OperatorError, ValidationError
+from ridgeline import Application, ValidationError
 from ridgeline.engine.files.storage import MemoryStorage
 from ridgeline.measure.events import SlotJoined, WindowCommitted
 from ridgeline.operators import Windowed, aggregate, session, sliding, tumbling
@@ -330,7 +330,7 @@ def test_records_without_times_are_refused() -> None:
     sink = app.add_operator("sink", CollectorSink())
     app.add_stream("clicks", source.output, operator.input)
     app.add_stream("results", operator.output, sink.input)
-    with pytest.raises(OperatorError, match="declare `timestamp` and `lateness` at the input operators"):
+    with pytest.raises(ValidationError, match="puts records into windows by their times, but"):
         run_local(app)
 
 

@@ -414,6 +414,14 @@ class Operator:
         """
         return None
 
+    def needs_times(self) -> str:
+        """The use of record times, such as "puts records into windows"; "" for nothing.
+
+        The application is refused if no watermark reaches one of its input ports. Called when it is
+        validated, with properties that may be faulty. No I/O; raises nothing.
+        """
+        return ""
+
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The schema of an output port declared as `typing.Any`, which depends on those of the `inputs`.
 

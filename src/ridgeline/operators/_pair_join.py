@@ -118,6 +118,10 @@ class PairJoin(DividedOperator):
         """The number of records of both sides that are held."""
         return self.held_count
 
+    def needs_times(self) -> str:
+        """To know which records meet."""
+        return "joins records"
+
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The columns of both sides. Raises SchemaError for what a stream does not have."""
         super().derived_schema(port, inputs)

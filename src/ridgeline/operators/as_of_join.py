@@ -125,6 +125,10 @@ class AsOfJoin(DividedOperator):
         super().derived_schema(port, inputs)
         return pair_schema(port, inputs, self.on, self.how, self.suffix)
 
+    def needs_times(self) -> str:
+        """To find the newest record."""
+        return "joins records"
+
     def setup(self, context: OperatorContext) -> None:
         """Read the durations."""
         self.oldest = None if self.within is None else round(parse_duration(self.within) * 1_000_000)

@@ -84,6 +84,10 @@ class Deduplicate(DividedOperator):
             faults.append(("within", self.within, f"must be more than 0; {FORMS}"))
         return faults
 
+    def needs_times(self) -> str:
+        """To forget keys, unless the clock says when."""
+        return "" if self.within is None or self.by == "clock" else "forgets keys"
+
     def setup(self, context: OperatorContext) -> None:
         """Read the durations."""
         self.names = columns_of(self.key)

@@ -103,12 +103,18 @@ class Running(DividedOperator):
         columns = inputs["input"].arrow
         fields = [columns.field(name) for name in columns_of(self.key) if name in columns.names]
         for name, one in self.values.items():
+            if name in columns_of(self.key):
+                continue  # a fault of the properties
             try:
                 fields.append(rules_of(one).field(columns).with_name(name))
             except ValueError as error:
                 msg = f"`values` has `{name}`, but {error}"
                 raise SchemaError(msg) from None
         return pa.schema(fields)
+
+    def needs_times(self) -> str:
+        """To forget keys by them."""
+        return "forgets keys" if self.ttl is not None and self.ttl_by == "record" else ""
 
     def setup(self, context: OperatorContext) -> None:
         """Read the durations, and take the rules of the aggregates."""

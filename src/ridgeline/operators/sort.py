@@ -87,6 +87,10 @@ class Sort(DividedOperator):
         """Refuse a key that was changed."""
         return self.key_faults("key")
 
+    def needs_times(self) -> str:
+        """To sort by them."""
+        return "sorts records"
+
     def setup(self, context: OperatorContext) -> None:
         """Read the key."""
         self.names = columns_of(self.key)

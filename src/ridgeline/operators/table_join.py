@@ -170,6 +170,10 @@ class TableJoin(DividedOperator):
         gone = () if self.deleted is None else (self.deleted,)
         return others(table, (*right_columns(self.on), *gone))
 
+    def needs_times(self) -> str:
+        """To find the row of a time, with `versions`."""
+        return "" if self.versions is None else "joins tuples"
+
     def setup(self, context: OperatorContext) -> None:
         """Read the properties."""
         self.mine, self.theirs = left_columns(self.on), right_columns(self.on)

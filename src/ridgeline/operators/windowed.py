@@ -197,12 +197,18 @@ class Windowed(Operator):
         columns = inputs["input"].arrow
         fields = [columns.field(name) for name in self._keys if name in columns.names]
         for name, aggregate in self.values.items():
+            if name in self._keys:
+                continue  # a fault of the properties
             try:
                 fields.append(rules_of(aggregate).field(columns).with_name(name))
             except ValueError as error:
                 msg = f"`values` has `{name}`, but {error}"
                 raise SchemaError(msg) from None
         return pa.schema(fields)
+
+    def needs_times(self) -> str:
+        """For all kinds of windows."""
+        return "puts records into windows"
 
     def timestamp_of(self, port: str) -> str | None:
         """The column that `timestamp` names."""

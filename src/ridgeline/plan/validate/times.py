@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 
+import pyarrow as pa
+
 from ridgeline.api.cells.keyed_declaration import KeyedState
 from ridgeline.api.operator import Operator, lateness_seconds
 from ridgeline.api.timers import Timers
@@ -11,8 +13,10 @@ from ridgeline.plan.draft import Draft, DraftOperator, Faults
 
 
 def check_times(draft: Draft, faults: Faults) -> None:
-    """Check all operators that declare timers, keys with a time to live, or `end_of_input`."""
+    """Check all operators that go by time: with windows, timers, keys with a time to live, `end_of_input`."""
     for operator in draft.operators:
+        if not operator.vague:
+            _check_need(faults, operator)
         for name, state in operator.declared.states.items():
             if isinstance(state, Timers):
                 _check_handler(faults, operator, name, state)
@@ -69,18 +73,37 @@ def _check_record_time(faults: Faults, operator: DraftOperator, name: str, *, ti
     if operator.is_input:
         why = "but an input operator gets no records, so it has no watermark"
         faults.add(operator.name, f"{what} by record time, {why}", f"declare {other}")
-    elif not _has_watermark(operator):
+    elif not _has_watermark([operator]):
         why = "but no input operator upstream promises a `lateness`, so time never passes"
         remedy = f'declare `OutputPort(..., timestamp="column", lateness="5s")` there, or {other} here'
         faults.add(operator.name, f"{what} by record time, {why}", remedy)
 
 
-def _has_watermark(operator: DraftOperator) -> bool:
-    """True if an operator upstream makes a watermark, or if that is not known since streams are missing."""
-    reached = [operator]
+def _check_need(faults: Faults, operator: DraftOperator) -> None:
+    """Refuse an operator that needs times at a port which no watermark reaches."""
+    need = operator.operator.needs_times()
+    for name, stream in operator.entered.items() if need else ():
+        if stream.source is None or _has_watermark([stream.source.operator]):
+            continue
+        schema = operator.inputs.get(name)
+        columns = [] if schema is None or schema.pickled else schema.arrow
+        times = [field.name for field in columns if pa.types.is_timestamp(field.type)]
+        column = times[0] if times else "column"
+        why = "but no step upstream declares both `timestamp` and `lateness`"
+        what = f"`{operator.kind}` {need} by their times, {why}"
+        given = f'`timestamp="{column}", lateness="5s"`'
+        remedy = f'give an input {given}, or add the step `with_times("{column}", lateness="5s")` before it'
+        faults.add(operator.port(name), what, remedy)
+
+
+def _has_watermark(reached: list[DraftOperator]) -> bool:
+    """True if one of the operators or upstream makes a watermark, or if faults hide that."""
     for at in reached:  # grows
-        if lateness_seconds(at.operator) is not None:
-            return True
+        try:
+            if lateness_seconds(at.operator) is not None:
+                return True
+        except ValueError:
+            return True  # its `lateness` is no duration, which is a fault already
         if not at.is_input and not at.entered:
             return True  # it is not connected, which is a fault already
         for stream in at.entered.values():
