@@ -6,7 +6,7 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from ridgeline import OperatorError, RoundRobinPartitioner
+from ridgeline import OperatorError, RoundRobinPartitioner, ValidationError
 from ridgeline.operators import TopN
 from support.operators.one_operator import collect
 
@@ -131,8 +131,7 @@ def test_the_schema_chooses_columns():
 
 def test_a_missing_column_is_reported():
     with pytest.raises(
-        OperatorError,
-        match=r"`TopN` needs column `delay`; got tuples with the columns \['route', 'minutes'\]; put a `Map`",
+        ValidationError, match=r"`by` names `delay`, which the stream \['route', 'minutes'\] does not have"
     ):
         collect(TopN(by="delay"), {"data": (Route, WINDOWS)}, "top")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary, ref
 
@@ -53,6 +53,8 @@ class AddedOperator:
     """The full name of the module that it is in, once modules are expanded; `name` begins with it."""
     listeners: tuple[StatsListener, ...] = ()
     """Who listens to its figures."""
+    remedies: Mapping[str, str] = field(default_factory=dict)
+    """Remedies of its faults: by property, and by "output" that of an output port that nothing reads."""
 
 
 @dataclass

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from ridgeline.api import InputPort, KeyedState, OutputPort, SchemaError, SchemaType, State
+from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, SchemaError, SchemaType, State
 from ridgeline.operators._batch_unifier import BatchUnifier
+from ridgeline.operators._divided import check_columns
 from ridgeline.operators.key_value import FirstColumnCodec, KeyValOperator, T, distinct, last_rows, to_batch
 
 
@@ -113,6 +115,12 @@ class TopN(KeyValOperator[T]):
     def slider_of(self, port: str) -> TopNUnifier | None:
         """Return the unifier; None with `keyed` or `cumulative`, where older windows count otherwise."""
         return None if self.keyed or self.cumulative else self.unifier_of(port)
+
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """That of the input. Raises SchemaError without the column `by`."""
+        if "data" in inputs:
+            check_columns(inputs["data"], [self.by], "`by`")
+        return None
 
     @data.process_batch
     def note(self, batch: pa.RecordBatch) -> None:

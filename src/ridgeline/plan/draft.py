@@ -108,6 +108,10 @@ class DraftOperator:
     entered: dict[str, DraftStream] = field(default_factory=dict)
     vague: bool = False
     excused: set[str] = field(default_factory=set)
+    sound: bool = True
+    """Its properties have no fault."""
+    unread: str = ""
+    """The remedy if nothing reads its output; "": that of any operator."""
     inputs: dict[str, Schema] = field(default_factory=dict)
     outputs: dict[str, Schema] = field(default_factory=dict)
     partitions: int | None = None

@@ -133,11 +133,17 @@ def stream_of(app: Application, source: Source) -> AddedStream | None:
     return next((added for added in app.streams if added.source is source), None)
 
 
-def with_remedy(operator: Operator) -> Operator:
-    """An operator whose fault, if it has no `schema`, says how a step is given one."""
-    annotated = "annotate the function's return type"
-    vars(operator)["_remedies"] = {"schema": f"{annotated}, or give the step `schema=...`"}
-    return operator
+def advise(app: Application, operator: Operator, **remedies: str) -> None:
+    """Let faults of an operator advise this: by property, and of the output port by "output"."""
+    added = next(one for one in app.operators if one.operator is operator)
+    added.remedies = {**added.remedies, **remedies}
+
+
+def no_step(name: str, what: str, remedy: str) -> AttributeError:
+    """The error of a step that is called of what is no stream. `what`: what it is called of."""
+    if name.startswith("_"):
+        return AttributeError(name)
+    return AttributeError(f"{what} and has no step `{name}`; {remedy}")
 
 
 class Steps(Generic[T_co]):

@@ -22,7 +22,7 @@ from ridgeline.operators import (
     WithColumns,
 )
 from ridgeline.streams.connecting import Steps
-from ridgeline.streams.outputs import Outputs
+from ridgeline.streams.outputs import Outputs, Pair
 
 if TYPE_CHECKING:
     import polars as pl
@@ -106,7 +106,7 @@ class ExpressionSteps(Steps[T_co]):
         """
         operator = Split[Any](predicate)
         matching = self._step(name, operator, "input", "matching", attributes)
-        return matching, self.app.stream(operator.others)
+        return Pair((matching, self.app.stream(operator.others)))
 
     def branch(self, name: str, /, **named: Callable[[T_co], bool] | Any) -> Outputs:
         """Divide by several predicates: `parts = orders.branch("size", large="cents > 1000")`.

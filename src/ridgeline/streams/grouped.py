@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from ridgeline.api import Module, Operator, OperatorAttributes, RidgelineError
-from ridgeline.api.errors import listed, shorten
+from ridgeline.api.errors import listed, nearest, shorten
 from ridgeline.api.operator import operator_type
 from ridgeline.operators import Detect, Running, Windowed, Windows, aggregate
 from ridgeline.operators.aggregate import Aggregate
 from ridgeline.operators.patterns import Pattern
-from ridgeline.streams.connecting import input_of
+from ridgeline.streams.connecting import input_of, no_step
+from ridgeline.streams.expressions import ATTRIBUTES
 from ridgeline.streams.stream import Stream
 
 
@@ -87,6 +88,12 @@ class WindowedStream:
         self.windows = windows
         self.options = options
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            remedy = f'aggregate the windows first: `.aggregate("name", records=agg.count()).{name}(...)`'
+            raise no_step(name, "`window(...)` is a stream in windows", remedy)
+
     def aggregate(self, name: str, /, **aggregates: Any) -> Aggregated:
         """Aggregate the records of each window, see `Windowed`: `aggregate("counts", clicks=agg.count())`.
 
@@ -130,6 +137,12 @@ class GroupedStream:
         self.stream = stream
         self.columns = columns
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            remedy = f"call `{name}` before `group_by`, or of what its own steps give"
+            raise no_step(name, "`group_by(...)` is a stream with a key", remedy)
+
     def window(self, windows: Windows, **options: Unpack[WindowOptions]) -> WindowedStream:
         """Put the records of each key into windows, such as `tumbling("1m")`.
 
@@ -144,8 +157,9 @@ class GroupedStream:
         record, `ttl="1h"` forgets keys. Other keyword arguments are attributes of the operator. Raises
         RidgelineError for no aggregate.
         """
-        values, attributes = divided(name, aggregates)
-        options = {one: attributes.pop(one) for one in ("emit", "ttl", "ttl_by") if one in attributes}
+        own = ("emit", "ttl", "ttl_by")
+        values, attributes = divided(name, aggregates, *own)
+        options = {one: attributes.pop(one) for one in own if one in attributes}
         key = self.columns[0] if len(self.columns) == 1 else self.columns
         stream: Stream[Any] = self.stream.process(name, Running(key, values=values, **options), **attributes)
         return stream
@@ -190,15 +204,24 @@ class GroupedStream:
         return self.stream.process(name, operator, port, **attributes)
 
 
-def divided(name: str, given: Mapping[str, Any]) -> tuple[dict[str, Aggregate], Any]:
+def divided(name: str, given: Mapping[str, Any], *options: str) -> tuple[dict[str, Aggregate], Any]:
     """The aggregates and the attributes among the keyword arguments of a step.
 
-    Raises RidgelineError for no aggregate, and for a function of `aggregate` that was not called.
+    `options`: keywords that are neither. Raises RidgelineError for no aggregate, for a function of
+    `aggregate` that was not called, and for a keyword that is nothing of all this.
     """
     values = {column: one for column, one in given.items() if isinstance(one, Aggregate)}
     for column, one in given.items():
         if callable(one) and getattr(one, "__module__", "").startswith(aggregate.__name__):
             msg = f"`{column}` of step `{name}` is a function; call it: `{column}=agg.{one.__name__}(...)`"
+            raise RidgelineError(msg)
+    known = (*ATTRIBUTES, *options)
+    for column, one in given.items():
+        if values and column not in values and column not in known:
+            close = nearest(column, known)
+            remedy = f"give one, such as `{column}=agg.count()`"
+            remedy += f"; or did you mean `{close}`?" if close else ""
+            msg = f"`{column}` of step `{name}` is {shorten(one)}, which is no aggregate; {remedy}"
             raise RidgelineError(msg)
     if not values:
         example = f'`aggregate("{name}", records=agg.count())`'

@@ -6,9 +6,20 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.api.errors import did_you_mean
+from ridgeline.streams.connecting import no_step
 
 if TYPE_CHECKING:
     from ridgeline.streams.stream import Stream
+
+
+class Pair(tuple[Any, Any]):
+    """The two streams of `split`, to be taken apart."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        both = "take them apart: `matching, others = stream.split(...)`"
+        raise no_step(name, "`split(...)` is a pair of streams", f"{both}, then `matching.{name}(...)`")
 
 
 class Outputs:

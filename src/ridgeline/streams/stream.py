@@ -9,8 +9,9 @@ from typing_extensions import TypeVar
 
 from ridgeline.api import Application, Module, Operator, OperatorAttributes, RidgelineError, SchemaType
 from ridgeline.api.application import KEEP
-from ridgeline.api.errors import shorten
+from ridgeline.api.errors import did_you_mean, shorten
 from ridgeline.api.module import InputProxy
+from ridgeline.api.operator import operator_type
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.results import returned
 from ridgeline.operators import AsyncMap, ConsoleOutput, FlatMap, LimitRate, Map, Sampler, Union, WithTimes
@@ -19,12 +20,13 @@ from ridgeline.streams.connecting import (
     Sink,
     Source,
     add,
+    advise,
     connect,
     input_of,
+    no_step,
     outputs_of,
     owner_of,
     stream_of,
-    with_remedy,
 )
 from ridgeline.streams.expressions import ExpressionSteps
 from ridgeline.streams.models import ModelSteps
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True, default=Any)
 Made = TypeVar("Made", default=Any)
 Out = TypeVar("Out", bound=Operator | Module)
+_SCHEMA = "annotate the function's return type, or give the step `schema=...`"
+_UNREAD = 'let a step read the stream, or write it: `.write("name")`'
 
 
 class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelSteps[T_co], Generic[T_co]):
@@ -75,6 +79,17 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
 
     def __repr__(self) -> str:
         return f"Stream({self.name})"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            owner = vars(self).get("source")
+            errors = {} if owner is None else operator_type(type(owner_of(owner))).outputs
+            if name in errors:
+                what = f"this stream leaves the port `{owner.name}` of an operator"
+                read = f"`app.stream(stream.point.operator.{name})` is that of its port `{name}`"
+                raise no_step(name, what, read)
+            raise no_step(name, "this is a stream", did_you_mean(name, steps_of(type(self))))
 
     @property
     def point(self) -> OutputPoint[T_co]:
@@ -121,7 +136,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         """
         made: Any = schema if schema is not None else returned(function)
         given: dict[str, Any] = {} if made is None else {"schema": made}
-        return self._step(name, with_remedy(Map(function, **given)), "data", "output", attributes)
+        return self._step(name, Map(function, **given), "data", "output", attributes)
 
     def flat_map(
         self,
@@ -136,7 +151,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         """
         made: Any = schema if schema is not None else returned(function, many=True)
         given: dict[str, Any] = {} if made is None else {"schema": made}
-        return self._step(name, with_remedy(FlatMap(function, **given)), "data", "output", attributes)
+        return self._step(name, FlatMap(function, **given), "data", "output", attributes)
 
     def enrich(
         self,
@@ -166,7 +181,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
             back_off=back_off,
             **given,
         )
-        return self._step(name, with_remedy(operator), "data", "output", attributes)
+        return self._step(name, operator, "data", "output", attributes)
 
     def with_times(
         self,
@@ -269,6 +284,11 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         if not columns:
             msg = 'group_by needs the columns of the key: `group_by("user")`; for all tuples leave it out'
             raise RidgelineError(msg)
+        for column in columns:
+            if not isinstance(column, str):
+                what = f"`group_by` takes names of columns, but got {shorten(column)}"
+                msg = f'{what}; compute the key as a column before: `with_columns("keyed", key=...)`'
+                raise RidgelineError(msg)
         return GroupedStream(self, columns)
 
     def window(self, windows: Windows, **options: Unpack[WindowOptions]) -> WindowedStream:
@@ -316,9 +336,15 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
     ) -> Stream[Any]:
         """Add an operator that reads this stream; return the stream of one of its output ports."""
         self.app.add_operator(name, operator, **attributes)
+        advise(self.app, operator, output=_UNREAD, schema=_SCHEMA)
         sink: Sink = getattr(operator, input_port)
         self.into(sink)
         return Stream(self.app, getattr(operator, output_port))
+
+
+def steps_of(kind: type) -> list[str]:
+    """The names of the methods of streams."""
+    return [name for name in dir(kind) if not name.startswith("_")]
 
 
 def streams_of(app: Application, name: str, operator: Operator | Module) -> Stream[Any] | Outputs:
@@ -332,6 +358,9 @@ def read(app: Application, name: str, source: Any, attributes: OperatorAttribute
     """Do the work of `Application.read`."""
     if isinstance(source, OutputPoint):
         add(app, name, source.operator, attributes)
+        advise(app, source.operator, output=_UNREAD)
         return Stream(app, source)
     add(app, name, source, attributes)
+    if isinstance(source, Operator):
+        advise(app, source, output=_UNREAD)
     return streams_of(app, name, source)

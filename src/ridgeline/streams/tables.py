@@ -19,7 +19,7 @@ from ridgeline.operators import (
     WindowJoin,
     WithinJoin,
 )
-from ridgeline.streams.connecting import Steps
+from ridgeline.streams.connecting import Steps, advise, no_step
 
 if TYPE_CHECKING:
     from ridgeline.streams.stream import Stream
@@ -60,6 +60,12 @@ class StreamTable:
         self.key = key
         self.deleted = deleted
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            remedy = f"its rows are a stream: `.changes.{name}(...)`; a stream joins it by `join`"
+            raise no_step(name, "`table(...)` is a table", remedy)
+
     def __repr__(self) -> str:
         return f"StreamTable({self.changes.name} by {', '.join(self.key)})"
 
@@ -90,7 +96,10 @@ class KeyedSteps(Steps[T_co]):
     ) -> StreamTable:
         """Read the stream as a table, which has the latest row of each key; see `LatestByKey`."""
         operator = LatestByKey(key_of(key), deleted)
+        join = f"`stream.join(..., {name})`"
         changes = self._step(name, operator, "input", "output", attributes)
+        remedy = f"join a stream with the table, {join}, or read its stream, `.changes`"
+        advise(self.app, operator, output=remedy)
         return StreamTable(changes, names_of(key), deleted)
 
     def join(

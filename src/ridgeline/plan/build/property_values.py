@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from ridgeline.api.operator import REQUIRED, Operator
 from ridgeline.api.support.masking import mask_text, shown
@@ -11,10 +13,12 @@ from ridgeline.api.support.properties import check_properties
 from ridgeline.plan.build.entries import with_entry
 
 
-def property_faults(operator: Operator) -> list[tuple[str, str, str]]:
+def property_faults(
+    operator: Operator, remedies: Mapping[str, str] = MappingProxyType({})
+) -> list[tuple[str, str, str]]:
     """Validate an operator's properties and store their converted values in it.
 
-    Returns what is wrong: (property or "", what, remedy).
+    `remedies`: of missing properties, by name. Returns what is wrong: (property or "", what, remedy).
     """
     kind = type(operator).__name__
     validated, problems = check_properties(operator)
@@ -32,7 +36,7 @@ def property_faults(operator: Operator) -> list[tuple[str, str, str]]:
                 ("", f"properties of `{kind}`: {rule}", "define or import these types at module level")
             )
         elif value is REQUIRED:
-            remedy = vars(operator).get("_remedies", {}).get(name, f"give it, in {given}")
+            remedy = remedies.get(name, f"give it, in {given}")
             faults.append((name, f"property `{name}` of `{kind}` is required and was not given", remedy))
         else:
             faults.append(

@@ -9,7 +9,7 @@ import copy
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ridgeline.api.application import AddedModule, AddedOperator, Application
@@ -94,7 +94,7 @@ class _Expander:
                     self.distinct(scope, str(name))
                     name = here
                 given: Any = {**defaults, **added.attributes}
-                self.operators.append(AddedOperator(name, added.operator, given, scope.name, added.listeners))
+                self.operators.append(replace(added, name=name, attributes=given, module=scope.name))
 
     def names(self, scope: ModuleScope) -> None:
         """Refuse names that a module shares with another one, or with an operator."""

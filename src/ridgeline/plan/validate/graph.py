@@ -46,7 +46,9 @@ def resolve_schemas(draft: Draft, faults: Faults) -> None:
         for name in operator.declared.every_output:
             sound, schema = declared_schema(faults, operator.port(name), operator.operator, name)
             if sound and schema is None:
-                schema = _derived(faults, operator, name) or _passed_on(faults, operator, name, open_inputs)
+                sound, schema = _derived(faults, operator, name)
+            if sound and schema is None:
+                schema = _passed_on(faults, operator, name, open_inputs)
             if schema is not None:
                 operator.outputs[name] = schema
         for stream in draft.streams:
@@ -74,14 +76,26 @@ def _compare(faults: Faults, stream: DraftStream, source: End, sink: End) -> Non
             given, giver = taken, taker
 
 
-def _derived(faults: Faults, operator: DraftOperator, name: str) -> Schema | None:
-    """The schema that the operator makes of those of its inputs, for an output declared as `Any`."""
+def _derived(faults: Faults, operator: DraftOperator, name: str) -> tuple[bool, Schema | None]:
+    """The schema that the operator makes of those of its inputs, for an output declared as `Any`.
+
+    False with a fault, which hides the columns: what follows of them would be false. It is one already if a
+    property is missing.
+    """
+    given = vars(operator.operator)
+    if any(name not in given for name in operator.declared.properties if name != "context"):
+        return False, None
     try:
         made = operator.operator.derived_schema(name, operator.inputs)
-        return None if made is None else Schema(made)
+        return True, None if made is None else Schema(made)
     except SchemaError as error:
-        faults.add(operator.port(name), str(error), "change that, or the operator before it")
-        return None
+        others = {operator.port(other) for other in operator.declared.every_output}
+        if not any(fault.what == str(error) and fault.where in others for fault in faults.found):
+            faults.add(operator.port(name), str(error), "change that, or the operator before it")
+    except Exception:
+        if operator.sound:
+            raise
+    return False, None
 
 
 def _passed_on(faults: Faults, operator: DraftOperator, name: str, open_inputs: list[str]) -> Schema | None:

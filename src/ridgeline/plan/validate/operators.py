@@ -97,13 +97,15 @@ def _read(
     `attributes_set`: what `set_attribute` was given, by the `id` of the author's instance.
     """
     operator = DraftOperator(len(draft.operators), where, copy.copy(added.operator))
+    operator.unread = added.remedies.get("output", "")
     values = vars(operator.operator)
     if "_schemas" not in values:
         what = f"`{operator.kind}.__init__` does not call the `__init__` of `Operator`"
         faults.add(where, what, "call `super().__init__(**properties)` in it")
     values["_schemas"] = dict(values.get("_schemas", {}))
     values["_given"] = dict(values.get("_given", {}))
-    set_properties(faults, where, operator.operator, overrides.properties.get(added.name, {}))
+    given_properties = overrides.properties.get(added.name, {})
+    operator.sound = set_properties(faults, where, operator.operator, given_properties, added.remedies)
     given = {
         **added.attributes,
         **attributes_set.get(id(added.operator), {}),

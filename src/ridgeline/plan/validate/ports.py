@@ -55,6 +55,9 @@ def _check_outputs(faults: Faults, operator: DraftOperator) -> None:
     wanted = [name for name, port in outputs.items() if not port.optional and not port.error]
     if wanted and not loose and not found.intersection(outputs):
         ports = listed([operator.port(name) for name in outputs])
+        if operator.unread:
+            faults.add(operator.name, "nothing reads what it emits", operator.unread)
+            return
         what = (
             "its output port is not connected"
             if len(outputs) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ridgeline.api.operator import operator_type
@@ -14,8 +15,17 @@ from ridgeline.plan.draft import Faults
 _DIGITS_A_BIT = math.log10(2)
 
 
-def set_properties(faults: Faults, owner: str, component: Any, overrides: Mapping[str, object]) -> None:
-    """Apply overrides to an operator or a module of the draft, called `owner`; validate its properties."""
+def set_properties(
+    faults: Faults,
+    owner: str,
+    component: Any,
+    overrides: Mapping[str, object],
+    remedies: Mapping[str, str] = MappingProxyType({}),
+) -> bool:
+    """Apply overrides to an operator or a module of the draft, called `owner`; validate its properties.
+
+    `remedies`: what to do about properties that are missing, by their names. Returns False with a fault.
+    """
     known = set(operator_type(type(component)).properties) - {"context"}
     values = vars(component)
     for name, value in sorted(
@@ -28,13 +38,15 @@ def set_properties(faults: Faults, owner: str, component: Any, overrides: Mappin
             values.update([decoded_entry(component, owner, name, value)])
         except NoEntryError as error:
             faults.add(f"{owner}.{name}", error.what, error.remedy)
-    for name, what, remedy in property_faults(component):
+    found = property_faults(component, remedies)
+    for name, what, remedy in found:
         option = f" or with `-D {owner}.{name}=...`" if name in known else ""
         faults.add(f"{owner}.{name}" if name else owner, what, f"{remedy}{option}")
     for name in overrides:
         if (digits := _digits_beyond(values.get(name.partition(".")[0]))) and name.partition(".")[0] in known:
             what = f"a number that is given from outside has at most 64 bits; got one of {digits} digits"
             faults.add(f"{owner}.{name}", what, "give one between -2**63 and 2**63 - 1")
+    return not found
 
 
 def _digits_beyond(value: object) -> int:

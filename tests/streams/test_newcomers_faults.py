@@ -1,0 +1,226 @@
+"""Faults that newcomers meet: one each, which names the step or the call, and says what to do."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import pytest
+
+from ridgeline import Application, OperatorAttributes, RidgelineError, Stream
+from ridgeline.operators import RandomEventGenerator, rolling, session, sliding, tumbling, zscore
+from ridgeline.operators import aggregate as agg
+from ridgeline.plan.spec.writer import specification_of
+from ridgeline.plan.validation import find_faults
+from ridgeline.streams.aggregating import AggregatesAll, AggregatesWindows
+from ridgeline.testing import ListInput
+
+
+class Order(NamedTuple):
+    ident: str
+    cents: int
+    time: datetime
+
+
+Steps = Callable[[Stream[Any]], Any]
+
+
+def faults(steps: Steps, *, timed: bool = True) -> list[str]:
+    app = Application("faulty")
+    times: dict[str, Any] = {"timestamp": "time", "lateness": "5s"} if timed else {}
+    steps(app.read("orders", ListInput(Order, [], **times)))
+    return [str(fault) for fault in find_faults(app)]
+
+
+def other(orders: Stream[Any]) -> Stream[Any]:
+    return orders.app.read("others", ListInput(Order, [], "time", lateness="5s"))
+
+
+NO_TIMES: dict[str, Steps] = {
+    "puts records into windows": lambda s: (
+        s.window(tumbling("1m")).aggregate("step", n=agg.count()).write("out")
+    ),
+    "sorts records": lambda s: s.sort_within("step").write("out"),
+    "forgets keys": lambda s: s.deduplicate("step", "ident", within="1m").write("out"),
+    "joins records": lambda s: s.join_within("step", other(s), "ident", "1m").write("out"),
+    "joins tuples": lambda s: s.join("step", other(s).table("table", "ident"), "ident", versions="1h").write(
+        "out"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", NO_TIMES)
+def test_steps_that_need_times_are_refused_without(what: str) -> None:
+    (fault,) = faults(NO_TIMES[what], timed=False)
+    assert fault.startswith(("`step.input`: ", "`step.left`: "))
+    assert f"{what} by their times, but no step upstream declares both `timestamp` and `lateness`; " in fault
+    assert 'give an input `timestamp="time", lateness="5s"`' in fault
+    assert 'the step `with_times("time", lateness="5s")`' in fault
+    assert faults(NO_TIMES[what]) == []
+
+
+def test_times_from_a_step_are_times() -> None:
+    def steps(orders: Stream[Any]) -> None:
+        timed = orders.with_times("time", lateness="1s").filter("some", lambda order: order.cents > 0)
+        timed.window(session("1m")).aggregate("step", n=agg.count()).write("out")
+
+    assert faults(steps, timed=False) == []
+
+
+def test_keys_that_the_clock_forgets_need_no_times() -> None:
+    def steps(orders: Stream[Any]) -> None:
+        orders.deduplicate("once", "ident", within="1m", by="clock").write("out")
+
+    assert faults(steps, timed=False) == []
+
+
+def no_schema(orders: Stream[Any]) -> Stream[Any]:
+    return orders.map("mapped", lambda order: order)
+
+
+ONE_FAULT: dict[str, Steps] = {
+    "there is no column `centss`": lambda s: (
+        s.window(tumbling("1m")).aggregate("step", n=agg.sum("centss")).select("more", "n").write("out")
+    ),
+    "property `schema` of `Map` is required": lambda s: no_schema(s).select("step", "none").write("out"),
+    "property `schema` of `Map` is required ": lambda s: no_schema(s).explode("step", "none").write("out"),
+    "property `schema` of `Map` is required and": lambda s: (
+        no_schema(s).group_by("none").aggregate("step", n=agg.count()).write("out")
+    ),
+    "is 'soon'; must be a number of seconds": lambda s: (
+        s.app.read("late", ListInput(Order, [], "time", lateness="soon")).sort_within("step").write("out"),
+        s.write("all"),
+    ),
+    "join a stream with the table, `stream.join(..., step)`": lambda s: s.table("step", "ident"),
+    'nothing reads what it emits; let a step read the stream, or write it: `.write("name")`': lambda s: (
+        s.filter("step", lambda order: order.cents > 0)
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ONE_FAULT)
+def test_one_cause_is_one_fault(what: str) -> None:
+    (fault,) = faults(ONE_FAULT[what])
+    assert what in fault
+
+
+@pytest.mark.parametrize(
+    ("make", "call"),
+    [
+        (lambda: tumbling("1 minute"), "`tumbling('1 minute')`: its `size` is no time: "),
+        (lambda: sliding("1h", slide="7m"), "`sliding('1h', slide='7m')`: the `size` of sliding windows"),
+        (lambda: session(-1), "`session(-1)`: its `gap` is no time: "),
+        (lambda: rolling(count=0), "`rolling(count=0)`: the `count` of a window"),
+        (lambda: agg.quantile("cents", 95), "`quantile('cents', 95)`: a quantile is a share from 0 to 1"),
+        (lambda: agg.stddev("cents", ddof=3), "`stddev('cents', ddof=3)`: `ddof` is 1"),
+        (lambda: zscore("cents", -1), "`zscore('cents', -1)`: "),
+    ],
+)
+def test_a_wrong_value_names_the_call(make: Callable[[], object], call: str) -> None:
+    with pytest.raises(ValueError) as error:  # noqa: PT011  the text is compared below
+        make()
+    assert str(error.value).startswith(call)
+
+
+@pytest.mark.parametrize(
+    ("steps", "text"),
+    [
+        (
+            lambda s: s.split("step", "cents > 0").write("out"),
+            "take them apart: `matching, others = stream.split(...)`, then `matching.write(...)`",
+        ),
+        (lambda s: s.group_by("ident").write("out"), "call `write` before `group_by`"),
+        (lambda s: s.group_by("ident").filter("step", "cents > 0"), "call `filter` before `group_by`"),
+        (lambda s: s.window(tumbling("1m")).write("out"), "aggregate the windows first: `.aggregate("),
+        (lambda s: s.table("step", "ident").write("out"), "its rows are a stream: `.changes.write(...)`"),
+    ],
+)
+def test_a_step_of_what_is_no_stream_says_where_the_stream_is(steps: Steps, text: str) -> None:
+    with pytest.raises(AttributeError) as error:
+        faults(steps)
+    assert text in str(error.value)
+
+
+def test_what_is_no_stream_can_be_copied_and_asked() -> None:
+    orders = Application("copies").read("orders", ListInput(Order, []))
+    pair = orders.split("pair", "cents > 0")
+    assert len(copy.copy(pair)) == 2
+    for one in (orders.group_by("ident"), orders.window(tumbling("1m")), orders.table("table", "ident")):
+        assert vars(copy.copy(one)) == vars(one)
+        assert not hasattr(one, "_repr_html_")
+
+
+class Number(NamedTuple):
+    value: int
+
+
+def double(number: Number) -> Number:
+    return Number(2 * number.value)
+
+
+def test_advice_is_no_part_of_the_operator() -> None:
+    app = Application("written")
+    numbers = app.read("numbers", RandomEventGenerator())
+    numbers.map("doubled", double, schema=Number).write("out")
+    assert set(specification_of(app)["operators"]) == {"numbers", "doubled", "out"}
+
+
+@pytest.mark.parametrize("method", [AggregatesWindows.__call__, AggregatesAll.__call__])
+def test_aggregate_is_typed_with_each_attribute(method: Any) -> None:
+    named = inspect.get_annotations(method)
+    forward = inspect.get_annotations(OperatorAttributes)
+    declared = {name: kind.__forward_arg__ for name, kind in forward.items()}
+    assert {name: named.get(name) for name in declared} == declared
+
+
+class NoModel(NamedTuple):
+    ident: str
+
+
+SECOND: dict[str, Steps] = {
+    "`step.top`: `by` names `centz`, which the stream": lambda s: s.top("step", 5, by="centz").write("out"),
+    "`step.output`: `column` or `keep` names `idnt`": lambda s: s.parse("step", "idnt", schema=NoModel).write(
+        "out"
+    ),
+    "`step.model`: property `model` of `Validate` is ": lambda s: s.validate("step", NoModel).write("out"),  # type: ignore[arg-type]
+    "`step.values`: property `values` of `Running` is 'ident'": lambda s: (
+        s.group_by("ident").aggregate("step", ident=agg.count()).write("out")
+    ),
+    "nothing reads what it emits; let a step read the stream": lambda _: None,
+}
+
+
+@pytest.mark.parametrize("what", SECOND)
+def test_no_second_fault_follows(what: str) -> None:
+    (fault,) = faults(SECOND[what])
+    assert what in fault
+
+
+@pytest.mark.parametrize(
+    ("steps", "text"),
+    [
+        (lambda s: s.group_by(lambda order: order.ident), "`group_by` takes names of columns, but got"),
+        (lambda s: s.fliter("step", "cents > 0"), "has no step `fliter`; did you mean `filter`?"),
+        (
+            lambda s: s.sort_within("step").late,
+            "`app.stream(stream.point.operator.late)` is that of its port `late`",
+        ),
+        (
+            lambda s: s.aggregate("step", n=agg.count(), total="sum(cents)"),
+            "`total` of step `step` is 'sum(cents)', which is no aggregate; give one, such as",
+        ),
+        (
+            lambda s: s.aggregate("step", n=agg.count(), partition=2),
+            "`partition` of step `step` is 2, which is no aggregate; give one, such as",
+        ),
+        (lambda s: s.aggregate("step", n=agg.count(), partition=2), "; or did you mean `partitions`?"),
+        (lambda _: agg.avg("cents"), "there is no aggregate `avg`; did you mean `mean`?"),  # type: ignore[attr-defined]
+    ],
+)
+def test_a_wrong_call_says_what_to_do(steps: Steps, text: str) -> None:
+    with pytest.raises((AttributeError, RidgelineError)) as error:
+        faults(steps)
+    assert text in str(error.value)
