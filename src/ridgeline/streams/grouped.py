@@ -11,6 +11,7 @@ from ridgeline.api.operator import operator_type
 from ridgeline.operators import Detect, Running, Windowed, Windows, aggregate
 from ridgeline.operators.aggregate import Aggregate
 from ridgeline.operators.patterns import Pattern
+from ridgeline.streams.aggregating import aggregates_all, aggregates_windows
 from ridgeline.streams.connecting import input_of, no_step
 from ridgeline.streams.expressions import ATTRIBUTES
 from ridgeline.streams.stream import Stream
@@ -94,6 +95,7 @@ class WindowedStream:
             remedy = f'aggregate the windows first: `.aggregate("name", records=agg.count()).{name}(...)`'
             raise no_step(name, "`window(...)` is a stream in windows", remedy)
 
+    @aggregates_windows
     def aggregate(self, name: str, /, **aggregates: Any) -> Aggregated:
         """Aggregate the records of each window, see `Windowed`: `aggregate("counts", clicks=agg.count())`.
 
@@ -150,6 +152,7 @@ class GroupedStream:
         """
         return WindowedStream(self.stream, self.columns, windows, options)
 
+    @aggregates_all
     def aggregate(self, name: str, /, **aggregates: Any) -> Stream[Any]:
         """Aggregate all records of each key so far, see `Running`: `aggregate("totals", n=agg.count())`.
 

@@ -15,6 +15,7 @@ from ridgeline.api.operator import operator_type
 from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.results import returned
 from ridgeline.operators import AsyncMap, ConsoleOutput, FlatMap, LimitRate, Map, Sampler, Union, WithTimes
+from ridgeline.streams.aggregating import aggregates_all
 from ridgeline.streams.connecting import (
     Decoupling,
     Sink,
@@ -297,6 +298,7 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
 
         return WindowedStream(self, (), windows, options)
 
+    @aggregates_all
     def aggregate(self, name: str, /, **aggregates: Any) -> Stream[Any]:
         """Aggregate all records so far without a key, as `GroupedStream.aggregate`: in one partition."""
         from ridgeline.streams.grouped import GroupedStream

@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from ridgeline import Application, InputPort, Operator, OutputPort, Stream
+from ridgeline.operators import aggregate as agg
+from ridgeline.operators import tumbling
 from ridgeline.testing import CollectorSink, ListInput
 
 
@@ -81,3 +83,18 @@ words.rename("wrong_rename", "word")  # error: a mapping
 records.filter("wrong_record", lambda record: record.word == "")  # error: records are dictionaries
 words.predict("wrong_model", 5, ["length"])  # error: no model
 words.predict("wrong_missing", "model.onnx", ["length"], missing="drop")  # error: no such way
+
+counts = (
+    words.group_by("word").aggregate("counts", n=agg.count(), partitions=2, ttl="1h").filter("one", "n = 1")
+)
+minutes = words.group_by("word").window(tumbling("1m")).aggregate("minutes", longest=agg.max("length"))
+minutes.late.write("late")
+words.aggregate("all", n=agg.count(), emit="records")
+words.group_by("word").aggregate("no_call", n=agg.count)  # error: a function that was not called
+words.group_by("word").aggregate("no_aggregate", n="length")  # error: no aggregate
+words.aggregate("wrong_value", n=agg.count(), partitions="two")  # error: a text
+words.aggregate("wrong_emit", n=agg.count(), emit="record")  # error: no such way
+words.window(tumbling("1m")).aggregate("wrong_option", n=agg.count(), ttl="1h")  # error: windows have none
+words.window(tumbling("1m")).aggregate("wrong_number", n=5)  # error: no aggregate
+words.split("pair", "length > 3").write("pair")  # error: a pair of streams
+words.group_by("word").write("grouped")  # error: no stream
