@@ -1,6 +1,8 @@
 """The kit for connectors: bases of operators that read from and write to other systems."""
 
+from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.partitioned_output import PartitionedOutput
+from ridgeline.connect.reader import ReaderContext, Records, SourceRange, SourceReader
 from ridgeline.connect.secrets import Secret, secret_value
 from ridgeline.connect.sink import (
     Batch,
@@ -10,15 +12,25 @@ from ridgeline.connect.sink import (
     SinkUnavailableError,
     UnwritableError,
 )
+from ridgeline.connect.source import Amount, Source, SourceContext, SourceUnavailableError
 
 __all__ = [
+    "Amount",
     "Batch",
     "Mark",
+    "PartitionedInput",
     "PartitionedOutput",
+    "ReaderContext",
+    "Records",
     "Secret",
     "Sink",
     "SinkContext",
     "SinkUnavailableError",
+    "Source",
+    "SourceContext",
+    "SourceRange",
+    "SourceReader",
+    "SourceUnavailableError",
     "UnwritableError",
     "secret_value",
 ]

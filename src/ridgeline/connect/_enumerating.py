@@ -1,0 +1,267 @@
+"""The enumerator of a `PartitionedInput`: which records of which source partitions a window reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from ridgeline.api.enumerator import Enumerator, EnumeratorContext
+from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.connect._budget import Budget
+from ridgeline.connect._watching import Seen, Watching
+from ridgeline.connect.source import Begin, Position, Source, SourceContext
+
+_FIRST_ANSWER_SECONDS = 10.0
+"""How long the start of a run waits for the first answer of the source."""
+
+
+class Settings(NamedTuple):
+    """The properties of a `PartitionedInput` that its enumerator needs."""
+
+    begin: str | datetime | Mapping[str, Position]
+    until: str | None
+    idle_after: float | None
+    discover_every: float
+    window_records: float
+    window_bytes: float
+
+
+def begin_of(value: Any) -> Begin | dict[str, Position]:
+    """The property `begin` as a value. Raises ValueError for a text that is no time."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    if value in ("earliest", "latest"):
+        return value
+    at = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
+
+
+class PartitionedEnumerator(Enumerator):
+    """Divides what a source has into windows.
+
+    The offset of a window has these values. `at`: the number and the position, at its end, of each source
+    partition. `new`: where those begin that it is the first to have. `idle`: those that have had nothing new
+    for a while. `count`: how many there were so far. `records`, `bytes`: how much was read up to its end.
+    `ahead`: how many records and bytes were left. `until`: where they end, with `until="end"`. `memory`: what
+    the source keeps of those that are closed. `ended`: all is read.
+    """
+
+    def __init__(self, source: Source, settings: Settings) -> None:
+        self._source = source
+        self._settings = settings
+        begin = begin_of(settings.begin)
+        self._given: dict[str, Position] = begin if isinstance(begin, dict) else {}
+        self._watching = Watching(
+            source, settings.discover_every, "earliest" if isinstance(begin, dict) else begin
+        )
+
+    def open(self, context: EnumeratorContext, offset: Any) -> None:
+        """Connect to the source, and wait a while for its answer. Raises what the source does."""
+        self._context = context
+        self._budget = Budget(context.clock, self._settings.window_records)
+        self._closed: dict[str, int] = {}
+        """The source partitions that a window has closed, and which one. The source may still list them."""
+        self._committed = -1
+        self._news: dict[str, float] = {}
+        """When each source partition had something new last."""
+        surroundings = SourceContext(
+            context.application,
+            context.operator,
+            context.run_id,
+            context.clock,
+            self._watching.ask_at_once,
+            self._watching.say,
+            None if offset is None else offset.get("memory"),
+        )
+        self._watching.start(
+            surroundings,
+            context.wake,
+            {} if offset is None else _positions(offset),
+            fresh=offset is None,
+            seconds=_FIRST_ANSWER_SECONDS,
+        )
+
+    def advance(self, window_id: int, start: Any) -> Any:
+        """The end of the window. Raises what the source has raised."""
+        self._closed = {name: window for name, window in self._closed.items() if window < window_id}
+        for text in self._watching.take_texts():
+            self._context.warn(text)
+        seen = self._watching.seen()
+        if seen is None:
+            return start
+        at, new, count = self._followed(seen, start)
+        until = self._until(seen, start)
+        limits = seen.ends if until is None else until
+        ends = {name: limits[name] for name in at if name in limits}
+        read, ahead = self._read(at, ends, window_id)
+        offset: dict[str, Any] = {
+            "at": {name: [number, read.get(name, position)] for name, (number, position) in at.items()},
+            "count": count,
+            "records": 0.0 if start is None else start["records"],
+            "bytes": 0.0 if start is None else start["bytes"],
+            "ahead": ahead,
+            "idle": self._idle(at, read, ends),
+            "ended": False,
+        }
+        for name, end in read.items():
+            amount = self._source.amount(name, at[name][1], end)
+            offset["records"] += amount.records
+            offset["bytes"] += amount.bytes
+        if new:
+            offset["new"] = new
+        if until is not None:
+            offset["until"] = until
+        memory = self._close(window_id, offset, ends, None if start is None else start.get("memory"))
+        if memory is not None:
+            offset["memory"] = memory
+        finished = seen.finished if until is None else True
+        left = any(name in ends and offset["at"][name][1] != ends[name] for name in offset["at"])
+        offset["ended"] = finished and not left
+        if start is not None and not {"new", "closed"} & offset.keys() and _same(offset, start):
+            return start
+        return offset
+
+    def committed(self, window_id: int, offset: Any) -> None:
+        """Note how far all is committed."""
+        self._committed = window_id
+        self._budget.committed(window_id)
+        if offset is not None:
+            self._watching.committed(_positions(offset))
+
+    def close(self) -> None:
+        """End the thread and the connection."""
+        self._watching.stop()
+
+    def _followed(
+        self, seen: Seen, start: Any
+    ) -> tuple[dict[str, tuple[int, Position]], dict[str, Position], int]:
+        """The source partitions at the window's start: number and position; those that are new; their count.
+
+        Raises RidgelineError for a position of `begin` that belongs to no source partition.
+        """
+        at: dict[str, tuple[int, Position]] = {}
+        new: dict[str, Position] = {}
+        count = 0
+        if start is not None:
+            at = {name: (number, position) for name, (number, position) in start["at"].items()}
+            count = start["count"]
+        for name, (old, now) in seen.moved.items():
+            if name in at and at[name][1] == old:
+                new[name] = now
+                at[name] = (at[name][0], now)
+        for name in seen.gone:
+            if name in at:
+                self._mention_gone(name, at[name][1], seen.ends.get(name))
+                del at[name]
+        listed = set(seen.names)
+        self._closed = {
+            name: window
+            for name, window in self._closed.items()
+            if window > self._committed or name in listed
+        }
+        if start is None and (unknown := sorted(self._given.keys() - listed)):
+            what = f"`begin` gives a position of `{unknown[0]}`, which the source does not have"
+            msg = f"`{self._context.operator}`: {what}; {did_you_mean(unknown[0], sorted(listed))}"
+            raise RidgelineError(msg)
+        until = None if start is None else start.get("until")
+        found = []
+        for name in seen.names:
+            if name in at or name in self._closed or name in seen.gone or name not in seen.starts:
+                continue
+            if until is not None and name not in until:
+                continue
+            position = seen.starts[name]
+            if start is None and name in self._given:
+                position = self._given[name]
+            at[name] = (count, position)
+            new[name] = position
+            count += 1
+            found.append(name)
+        if start is not None and found and self._source.mentions_new:
+            names = ", ".join(f"`{name}`" for name in found[:3])
+            more = f" and {len(found) - 3} more" if len(found) > 3 else ""  # noqa: PLR2004
+            self._watching.say(f"reads new source partitions: {names}{more}")
+        return at, new, count
+
+    def _mention_gone(self, name: str, position: Position, end: Position) -> None:
+        """Say that a source partition is not there any more, and what was not read of it."""
+        left = ""
+        if end is not None and end != position:
+            left = f"; it was read up to {position}, and what followed is lost"
+        self._watching.say(f"source partition `{name}` is gone{left}")
+
+    def _until(self, seen: Seen, start: Any) -> dict[str, Position] | None:
+        """Where each source partition ends, with `until="end"`: the ends when the run began."""
+        if self._settings.until is None:
+            return None
+        if start is not None and "until" in start:
+            found: dict[str, Position] = start["until"]
+            return found
+        return {name: seen.ends[name] for name in seen.names if name in seen.ends}
+
+    def _read(
+        self,
+        at: Mapping[str, tuple[int, Position]],
+        ends: Mapping[str, Position],
+        window_id: int,
+    ) -> tuple[dict[str, Position], list[float]]:
+        """Where the window ends, of the source partitions that it reads; records and bytes that are left."""
+        waiting = {name: end for name, end in ends.items() if at[name][1] != end}
+        amounts = {name: self._source.amount(name, at[name][1], end) for name, end in waiting.items()}
+        records = sum(amount.records for amount in amounts.values())
+        size = sum(amount.bytes for amount in amounts.values())
+        share = min(
+            1.0,
+            self._budget.records / records if records else 1.0,
+            self._settings.window_bytes / size if size else 1.0,
+        )
+        self._budget.began(window_id, full=share < 1.0)
+        if share >= 1.0:
+            return waiting, [0.0, 0.0]
+        read = {name: self._source.cut(name, at[name][1], end, share) for name, end in waiting.items()}
+        taken = [self._source.amount(name, at[name][1], end) for name, end in read.items()]
+        left = records - sum(amount.records for amount in taken), size - sum(one.bytes for one in taken)
+        return read, [max(0.0, left[0]), max(0.0, left[1])]
+
+    def _idle(
+        self,
+        at: Mapping[str, tuple[int, Position]],
+        read: Mapping[str, Position],
+        ends: Mapping[str, Position],
+    ) -> list[str]:
+        """The source partitions that have had nothing new for `idle_after`."""
+        seconds = self._settings.idle_after
+        if seconds is None:
+            return []
+        now = self._context.clock.monotonic()
+        before = self._news
+        self._news = {name: now if name in read or name not in ends else before.get(name, now) for name in at}
+        return sorted(name for name, last in self._news.items() if now - last >= seconds)
+
+    def _close(self, window_id: int, offset: Any, ends: Mapping[str, Position], memory: Any) -> Any:
+        """Take out the source partitions that are read to their end and closed. Returns the memory."""
+        at = offset["at"]
+        closed = [
+            name
+            for name, (_, position) in at.items()
+            if ends.get(name) == position and name in ends and self._source.closes(name, position)
+        ]
+        if closed:
+            offset["closed"] = {name: at.pop(name) for name in closed}
+            self._closed.update(dict.fromkeys(closed, window_id))
+            memory = self._source.remember(memory, closed)
+        return memory
+
+
+def _positions(offset: Any) -> dict[str, Position]:
+    """The positions of an offset, without the numbers."""
+    return {name: position for name, (_, position) in offset["at"].items()}
+
+
+def _same(offset: Mapping[str, Any], start: Mapping[str, Any]) -> bool:
+    """Whether a window reads nothing, and nothing else has changed that a later one needs."""
+    passing = {"new", "closed"}
+    return {key: value for key, value in offset.items() if key not in passing} == {
+        key: value for key, value in start.items() if key not in passing
+    }

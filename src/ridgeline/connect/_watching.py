@@ -1,0 +1,243 @@
+"""The thread that asks a source: which source partitions there are, and how far each one is."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import OperatorError, shorten
+from ridgeline.connect.source import Begin, Position, Source, SourceContext, SourceUnavailableError
+
+_log = logging.getLogger(__name__)
+RETRIED = (OSError, SourceUnavailableError)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
+_SAID_AGAIN = 60.0
+_GONE_AFTER = 3
+"""A source partition that this many lists lack is gone."""
+_LEAST_PAUSE = 0.002
+
+
+class Seen(NamedTuple):
+    """The last answer of a source.
+
+    `starts`: where the source partitions begin that were never read. `gone`: those that are not listed any
+    more. `moved`: the positions, before and now, that the source has replaced.
+    """
+
+    names: Sequence[str]
+    ends: Mapping[str, Position]
+    starts: Mapping[str, Position]
+    finished: bool
+    gone: Sequence[str]
+    moved: Mapping[str, tuple[Position, Position]]
+
+
+class _Listing:
+    """The source partitions that a source lists, and where those begin that were never read."""
+
+    def __init__(self, source: Source, begin: Begin) -> None:
+        self._source, self._begin = source, begin
+        self.names: list[str] = []
+        self.starts: dict[str, Position] = {}
+        self._known: set[str] = set()
+        self._missing: dict[str, int] = {}
+        self._fresh = True
+
+    def begin(self, known: Mapping[str, Position], *, fresh: bool) -> None:
+        """These have a position. `fresh`: nothing was ever read."""
+        self._known, self._fresh = set(known), fresh
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """Those that have not been listed for a while."""
+        return tuple(name for name, count in self._missing.items() if count >= _GONE_AFTER)
+
+    def look(self) -> bool:
+        """Ask the source. True if it has new ones."""
+        found = set(self._source.partitions())
+        missing = {*self.names, *self._missing} - found
+        self._missing = {name: self._missing.get(name, 0) + 1 for name in missing}
+        lost = {name for name, count in self._missing.items() if count < _GONE_AFTER}
+        new = sorted(found - self._known)
+        if new:
+            begins = self._source.start(new, self._begin if self._fresh else "earliest")
+            self.starts.update(begins)
+            self._known.update(begins)
+        self._fresh = False
+        self.names = sorted(found | lost)
+        self._known &= found | lost
+        self.starts = {name: at for name, at in self.starts.items() if name in self._known}
+        return bool(new)
+
+
+class Watching:
+    """Asks a source in a thread of its own, and keeps what it said last."""
+
+    def __init__(self, source: Source, discover_every: float, begin: Begin) -> None:
+        self.source = source
+        self._discover_every = discover_every
+        self._listing = _Listing(source, begin)
+        self._lock = threading.Lock()
+        self._asked = threading.Event()
+        self._first = threading.Event()
+        self._stop = threading.Event()
+        self._seen: Seen | None = None
+        self._texts: list[str] = []
+        self._error: Exception | None = None
+        self._committed: Mapping[str, Position] = {}
+        self._said_committed: Mapping[str, Position] = {}
+        self._clock = SystemClock()
+        self._thread: threading.Thread | None = None
+
+    def start(
+        self,
+        context: SourceContext,
+        wake: Callable[[], None],
+        positions: Mapping[str, Position],
+        *,
+        fresh: bool,
+        seconds: float,
+    ) -> None:
+        """Begin to ask, and wait `seconds` at most for the first answer.
+
+        `fresh`: nothing was ever read. Otherwise source partitions that have no position are new, and begin
+        with their earliest record. Raises what the source does.
+        """
+        self._context = context
+        self._wake = wake
+        self._listing.begin(positions, fresh=fresh)
+        self._committed = dict(positions)
+        self._said_committed = dict(positions)
+        self._moved: dict[str, tuple[Position, Position]] = {}
+        self._connected = False
+        self._discovered: float | None = None
+        self._thread = threading.Thread(target=self._run, name="ridgeline-source", daemon=True)
+        self._thread.start()
+        self._first.wait(seconds)
+        self._raise()
+
+    def seen(self) -> Seen | None:
+        """The last answer of the source; None if it has not answered yet. Raises what it raised."""
+        self._raise()
+        with self._lock:
+            return self._seen
+
+    def take_texts(self) -> list[str]:
+        """Return, once, the texts that are to be shown to the user."""
+        with self._lock:
+            texts, self._texts = self._texts, []
+        return texts
+
+    def say(self, text: str) -> None:
+        """Have a text shown. From any thread."""
+        with self._lock:
+            self._texts.append(f"`{self._context.operator}`: {text}")
+
+    def ask_at_once(self) -> None:
+        """There is something new. From any thread."""
+        self._asked.set()
+
+    def committed(self, positions: Mapping[str, Position]) -> None:
+        """Pass on how far all is committed; the thread does."""
+        with self._lock:
+            self._committed = positions
+        self._asked.set()
+
+    def stop(self) -> None:
+        """End the thread, and close the source."""
+        self._stop.set()
+        self._asked.set()
+        if self._thread is not None:
+            self._thread.join(30.0)
+            self._thread = None
+
+    def _raise(self) -> None:
+        if self._error is not None:
+            raise self._error
+
+    # In the thread ------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        """Ask until `stop`, with growing pauses while the source is away. A fault is kept for `seen`."""
+        pause, since, said = _FIRST_PAUSE, 0.0, 0.0
+        while not self._stop.is_set():
+            try:
+                self._round()
+                if since:
+                    seconds = self._clock.monotonic() - since
+                    self.say(f"the source answers again, after {seconds:.0f} s; nothing was lost")
+                pause, since, said = _FIRST_PAUSE, 0.0, 0.0
+            except RETRIED as error:
+                now = self._clock.monotonic()
+                since = since or now
+                if not said or now - said >= _SAID_AGAIN:
+                    said = now
+                    began = datetime.fromtimestamp(self._clock.wall() - (now - since), UTC)
+                    what = f"the source cannot be reached since {began:%H:%M:%S} UTC: {shorten(error)}"
+                    self.say(f"{what}; it is asked again and again, and nothing is lost")
+                    self._wake()
+                self._disconnect()
+                self._stop.wait(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+            except Exception as error:  # noqa: BLE001  it ends the run, in the thread of windows
+                self._error = error
+                self._first.set()
+                self._wake()
+                break
+        with contextlib.suppress(*RETRIED, OperatorError):
+            self._say_committed()
+        self._disconnect()
+
+    def _disconnect(self) -> None:
+        self._connected = False
+        self._discovered = None
+        try:
+            self.source.close()
+        except Exception:  # noqa: BLE001  of a connection that may be broken
+            _log.exception("closing a source failed")
+
+    def _round(self) -> None:
+        """Ask once, and wait until the next time. Raises what the source does."""
+        source, began = self.source, self._clock.monotonic()
+        if not self._connected:
+            source.open(self._context)
+            with self._lock:
+                positions = dict(self._committed)
+            if positions:
+                now = source.resume(positions)
+                changed = {name: (old, now[name]) for name, old in positions.items() if now[name] != old}
+                self._moved = {**self._moved, **changed}
+            self._connected = True
+        self._say_committed()
+        finished = source.finished()
+        last, listing, before = self._discovered, self._listing, self._seen
+        hurries = before is None
+        if last is None or finished or began - last >= self._discover_every:
+            hurries = listing.look() or hurries
+            self._discovered = began
+        self._asked.clear()
+        ends = dict(source.ends(0.0 if hurries else source.poll_seconds))
+        seen = Seen(
+            tuple(listing.names), ends, dict(listing.starts), finished, listing.gone, dict(self._moved)
+        )
+        if seen != before:
+            with self._lock:
+                self._seen = seen
+            self._wake()
+            self._first.set()
+            self._asked.wait(_LEAST_PAUSE)
+        else:
+            left = source.poll_seconds - (self._clock.monotonic() - began)
+            self._asked.wait(max(_LEAST_PAUSE, left))
+
+    def _say_committed(self) -> None:
+        with self._lock:
+            positions = self._committed
+        if positions != self._said_committed:
+            self.source.committed(positions)
+            self._said_committed = positions

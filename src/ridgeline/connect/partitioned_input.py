@@ -1,0 +1,347 @@
+"""The base of inputs that read a source of several partitions, each with a position."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+from typing_extensions import TypeVar
+
+from ridgeline.api.attributes import OnError
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.errors import RidgelineError, shorten
+from ridgeline.api.ports import OutputPort
+from ridgeline.api.push_input import PushInput
+from ridgeline.api.state import State
+from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.emitting import Emits
+from ridgeline.api.times import EARLIEST, LATEST, NO_TIME, Mark, Microseconds, Times, column_times
+from ridgeline.connect._enumerating import PartitionedEnumerator, Settings, begin_of
+from ridgeline.connect._watching import RETRIED
+from ridgeline.connect.reader import ReaderContext, Records, SourceRange, SourceReader
+from ridgeline.connect.source import Source
+
+T = TypeVar("T", default=Any)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+_CLOSED = ""
+"""The name of the mark of all source partitions that are closed."""
+Kept = dict[str, tuple[int, Any]]
+"""By source partition: its newest time, and the reader's note."""
+
+
+def _united(values: Sequence[Kept], partitions: int) -> list[Kept]:
+    """Each partition gets all; it drops what is not its own in its next window."""
+    every: Kept = {}
+    for name, (newest, note) in (item for value in values for item in value.items()):
+        known = every.get(name, (NO_TIME, None))
+        every[name] = max(known[0], newest), known[1] if note is None else note
+    return [every] * partitions
+
+
+class PartitionedInput(PushInput, Emits[T]):
+    """Emit the records of a source that has partitions with positions, each exactly once and in order.
+
+    A subclass returns the two halves of a connector. `source` says on the driver which source partitions
+    there are and how far each is. `reader` reads them in the containers. The driver decides what a window
+    reads, and the window's commit keeps it. Source partition `n`, in the order in which they were found, is
+    read by partition `n` modulo their number.
+
+    - `begin`: where a fresh run begins. `"earliest"`, `"latest"`, a time (a `datetime`, or ISO 8601 text), or
+      a position by source partition. Those that are found later begin with their earliest record;
+    - `until="end"`: ends with the records that were there when the run began;
+    - `timestamp`: the column with the records' times, a `datetime`. Without it they have those of the source;
+    - `lateness` ("5s", or seconds) promises that no record is older by more than the newest before it in its
+      source partition. The watermark is that of the source partition that is most behind;
+    - `idle_after`: a source partition without a record for that time holds no watermark up;
+    - `discover_every`: how often it looks for new source partitions;
+    - `window_records`, `window_bytes`: a window reads no more.
+
+    While the source cannot be reached the application waits for it, and says so.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.connect import PartitionedInput, Source, SourceReader
+        >>> from ridgeline.testing import CollectorSink, run_local
+        >>> class Number(NamedTuple):
+        ...     partition: str
+        ...     value: int
+        >>> class Numbers(Source):
+        ...     def partitions(self):
+        ...         return ["a", "b"]
+        ...
+        ...     def ends(self, wait):
+        ...         return {"a": 2, "b": 1}
+        ...
+        ...     def start(self, partitions, begin):
+        ...         return dict.fromkeys(partitions, 0)
+        >>> class ReadNumbers(SourceReader):
+        ...     def read(self, part):
+        ...         yield [Number(part.partition, value) for value in range(part.start, part.end)]
+        >>> class NumbersInput(PartitionedInput[Number]):
+        ...     output = OutputPort(Number)
+        ...
+        ...     def source(self) -> Source:
+        ...         return Numbers()
+        ...
+        ...     def reader(self) -> SourceReader:
+        ...         return ReadNumbers()
+        >>> app = Application("numbers")
+        >>> numbers = app.add_operator("numbers", NumbersInput(until="end"), partitions=2)
+        >>> sink = app.add_operator("sink", CollectorSink(Number))
+        >>> app.add_stream("numbers", numbers.output, sink.input)
+        >>> sorted(run_local(app).collected("sink"))
+        [Number(partition='a', value=0), Number(partition='a', value=1), Number(partition='b', value=0)]
+    """
+
+    progress_unit = "records"
+    leaves_out_records = True
+    gives_record_times: ClassVar[bool] = False
+    """Whether `Records` of the reader have times: then `lateness` needs no `timestamp`."""
+    output = OutputPort[T](Any)
+
+    begin: str | datetime | dict[str, Any] = Field(default="earliest", kw_only=True)
+    until: Literal["end"] | None = Field(default=None, kw_only=True)
+    timestamp: str | None = Field(default=None, kw_only=True)
+    lateness: float | str | None = Field(default=None, kw_only=True)
+    idle_after: float | str | None = Field(default=None, kw_only=True)
+    discover_every: float | str = Field(default=10.0, kw_only=True)
+    window_records: int = Field(default=1_000_000, gt=0, kw_only=True)
+    window_bytes: int = Field(default=256 * 2**20, gt=0, kw_only=True)
+
+    _kept: State[Kept] = State({}, moves=_united)
+
+    # What a connector overrides -----------------------------------------------------------------------------
+
+    def source(self) -> Source:
+        """The half that runs on the driver. Called on the driver, once a run."""
+        raise NotImplementedError
+
+    def reader(self) -> SourceReader:
+        """The half that reads records in a container. Called in each container."""
+        raise NotImplementedError
+
+    # What the base does -------------------------------------------------------------------------------------
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse times that are none, and a `lateness` of records without times."""
+        faults = duration_faults(self, "lateness", "idle_after", "discover_every")
+        if self.lateness is not None and self.timestamp is None and not self.gives_record_times:
+            rule = "needs `timestamp`, the column with the records' times"
+            faults.append(("lateness", self.lateness, rule))
+        try:
+            begin_of(self.begin)
+        except ValueError:
+            rule = 'must be "earliest", "latest", a time (ISO 8601), or a position by source partition'
+            faults.append(("begin", self.begin, rule))
+        return faults
+
+    def timestamp_of(self, port: str) -> str | None:
+        """The column that `timestamp` names."""
+        return self.timestamp
+
+    def lateness_of(self, port: str) -> float | None:
+        """The `lateness` in seconds."""
+        return None if self.lateness is None else parse_duration(self.lateness)
+
+    def idle_seconds(self) -> float | None:
+        """`idle_after` in seconds."""
+        return None if self.idle_after is None else parse_duration(self.idle_after)
+
+    def enumerator(self) -> PartitionedEnumerator:
+        """The part that runs on the driver."""
+        settings = Settings(
+            self.begin,
+            self.until,
+            self.idle_seconds() if self.lateness is not None else None,
+            parse_duration(self.discover_every),
+            self.window_records,
+            self.window_bytes,
+        )
+        return PartitionedEnumerator(self.source(), settings)
+
+    def setup(self, context: OperatorContext) -> None:
+        """Make the reader; it connects when there is something to read."""
+        skips = context.attributes.get("on_error") is OnError.SKIP
+        self._reading = _Reading(
+            self.reader(), ReaderContext(context, self.output.schema, self._leave_out, skips)
+        )
+
+    def teardown(self) -> None:
+        """Close the reader."""
+        self._reading.close()
+
+    def emit_tuples(self) -> None:
+        """Emit this partition's share of what the window reads. Raises what the reader does."""
+        attempt, offsets = (self.context.window_id, self.context.container_attempt), self.context.offsets
+        if attempt == self._reading.attempt or offsets is None or offsets.end is None:
+            return
+        self._reading.attempt = attempt
+        kept = dict(self._kept)
+        nothing = offsets.start == offsets.end
+        parts = [] if nothing else list(self._parts(offsets.start, offsets.end, kept))
+        if parts:
+            for name, records in self._reading.read(parts):
+                newest = self._emit(records)
+                if newest != NO_TIME:
+                    kept[name] = max(newest, kept.get(name, (NO_TIME, None))[0]), None
+            for part in parts:
+                newest = kept.get(part.partition, (NO_TIME, None))[0]
+                kept[part.partition] = newest, part.note
+        self._keep(kept, offsets.end)
+        if offsets.end["ended"]:
+            self.finish()
+
+    def progress(self) -> tuple[float, float | None] | None:
+        """Records, this partition's share of them."""
+        return self._share(0, "records")
+
+    def _share(self, place: int, name: str) -> tuple[float, float | None] | None:
+        offsets = self.context.offsets
+        if offsets is None or offsets.end is None:
+            return None
+        count = self.context.partitions
+        return offsets.end[name] / count, offsets.end["ahead"][place] / count
+
+    def _parts(self, start: Any, end: Any, kept: Kept) -> Iterable[SourceRange]:
+        """The ranges of this partition in what the window reads."""
+        before = {} if start is None else start["at"]
+        new = end.get("new", {})
+        for name, (number, position) in (end["at"] | end.get("closed", {})).items():
+            if number % self.context.partitions != self.context.partition:
+                continue
+            begin = new[name] if name in new else before[name][1]
+            if begin != position:
+                yield SourceRange(name, begin, position, kept.get(name, (NO_TIME, None))[1])
+
+    def _emit(self, records: Any) -> int:
+        """Emit records. Returns their newest time in microseconds, or NO_TIME."""
+        if not isinstance(records, Records):
+            records = Records(records)
+        newest = NO_TIME
+        for batch, times in _batches(records, self.output.schema):
+            self.output.emit_timed(batch, times)
+            if self.lateness is not None:
+                newest = max(newest, self._newest(batch, times))
+        return newest
+
+    def _newest(self, batch: pa.RecordBatch, times: Times | str | None) -> int:
+        """The newest time that is not further ahead of the clock than `time_ahead_limit`."""
+        found: Microseconds | None = None
+        column = self.timestamp or (times if isinstance(times, str) else None)
+        if column is not None:
+            index = batch.schema.get_field_index(column)
+            found = column_times(batch.column(index)) if index >= 0 else None
+        elif isinstance(times, Times):
+            found = times.newest
+        if found is None or not len(found):
+            return NO_TIME
+        limit = self.context.clock.wall() + self.context.attributes["time_ahead_limit"]
+        within = found[found <= min(round(limit * 1e6), LATEST - 1)]
+        return int(within.max(initial=NO_TIME))
+
+    def _keep(self, kept: Kept, end: Any) -> None:
+        """Keep times and notes of what is this partition's, and pass on the watermark."""
+        at, closed = end["at"], end.get("closed", {})
+        floor = kept.pop(_CLOSED, (NO_TIME, None))[0]
+        own: Kept = {}
+        for name, (newest, note) in kept.items():
+            if name in closed or name not in at:
+                floor = max(floor, newest)
+            elif at[name][0] % self.context.partitions == self.context.partition:
+                own[name] = newest, note
+        self._mark({name: newest for name, (newest, _) in own.items()}, floor, end)
+        own = {name: value for name, value in own.items() if value != (NO_TIME, None)}
+        if floor != NO_TIME:
+            own[_CLOSED] = floor, None
+        if own != self._kept:
+            self._kept = own
+
+    def _mark(self, newest: Mapping[str, int], floor: int, end: Any) -> None:
+        """Pass on the watermark: that of the source partition that is most behind."""
+        if self.lateness is None:
+            return
+        late = round(parse_duration(self.lateness) * 1_000_000)
+        marks: list[Mark] = []
+        for name, (number, _) in end["at"].items():
+            if number % self.context.partitions == self.context.partition:
+                at = newest.get(name, NO_TIME)
+                marks.append((EARLIEST if at == NO_TIME else at - late, name in end["idle"]))
+        if not marks and floor != NO_TIME:  # others are read on, or all is read
+            marks.append((floor - late, bool(end["at"])))
+        self.context.engine.marks_read = marks
+
+    def _leave_out(self, partition: str, position: Any, record: str, reason: str) -> None:
+        """Leave out a record that cannot be read. Raises RidgelineError unless `on_error` is SKIP."""
+        what = f"record {position} of `{partition}` cannot be read: {reason}"
+        if self.context.attributes.get("on_error") is OnError.SKIP:
+            self.context.leave_out(record, what)
+            return
+        remedy = "mend it, or leave such records out with `on_error=SKIP`"
+        msg = f"`{self.context.name}`: {what}; got {shorten(record)}; {remedy}"
+        raise RidgelineError(msg)
+
+
+class _Reading:
+    """The reader of a container. `attempt`: the one that has emitted last."""
+
+    def __init__(self, reader: SourceReader, context: ReaderContext) -> None:
+        self.reader = reader
+        self.context = context
+        self.attempt: tuple[int, str] | None = None
+        self._opened = False
+
+    def read(self, parts: Sequence[SourceRange]) -> list[tuple[str, Any]]:
+        """Read; where the other side cannot be reached, again and again from the start of the window."""
+        notes = [part.note for part in parts]
+        pause, clock = _FIRST_PAUSE, SystemClock()
+        engine = self.context.operator.engine
+        while True:
+            left_out = len(engine.left_out)
+            try:
+                if not self._opened:
+                    self.reader.open(self.context)
+                    self._opened = True
+                return list(self.reader.read_all(parts))
+            except RETRIED:
+                self.close()
+                del engine.left_out[left_out:]
+                for part, note in zip(parts, notes, strict=True):
+                    part.note = note
+                clock.wait(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def close(self) -> None:
+        """Close the reader."""
+        self._opened = False
+        with contextlib.suppress(*RETRIED):
+            self.reader.close()
+
+
+def _batches(records: Records, schema: Schema) -> Iterable[tuple[pa.RecordBatch, Times | str | None]]:
+    """Records as Arrow batches in the schema, with their times. Raises SchemaError for those that misfit."""
+    rows, times = records
+    if isinstance(rows, pa.RecordBatch):
+        whole = [rows]
+    elif isinstance(rows, pa.Table):
+        whole = rows.to_batches()
+    else:
+        whole = [schema.encode(rows)]
+    if times is None or isinstance(times, str):
+        for batch in whole:
+            yield schema.conform(batch), times
+        return
+    if isinstance(times, pa.ChunkedArray):
+        times = times.combine_chunks()
+    newest = column_times(times) if isinstance(times, pa.Array) else np.asarray(times, np.int64)
+    first = 0
+    for batch in whole:
+        yield schema.conform(batch), Times(newest[first : first + batch.num_rows])
+        first += batch.num_rows

@@ -1,0 +1,165 @@
+"""The driver's half of a connector: which source partitions there are, and how far each one is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+
+from ridgeline.api.clock import Clock
+from ridgeline.api.errors import RidgelineError
+
+Position: TypeAlias = Any
+"""A place in a source partition, of JSON's types. A number, a text, a list."""
+Begin: TypeAlias = "Literal['earliest', 'latest'] | datetime"
+"""Where a source partition begins that was never read."""
+
+
+class SourceUnavailableError(RidgelineError):
+    """The other side cannot be reached now: it is asked again, with growing pauses, until it answers.
+
+    An `OSError` counts as one, too.
+
+    Example:
+        >>> from ridgeline import RidgelineError
+        >>> from ridgeline.connect import SourceUnavailableError
+        >>> issubclass(SourceUnavailableError, RidgelineError)
+        True
+    """
+
+
+class Amount(NamedTuple):
+    """How much lies between two positions; `bytes` is 0 where it is not known.
+
+    Example:
+        >>> from ridgeline.connect import Amount
+        >>> Amount(records=3).bytes
+        0.0
+    """
+
+    records: float
+    bytes: float = 0.0
+
+
+@dataclass(frozen=True)
+class SourceContext:
+    """The surroundings of a `Source`.
+
+    Attributes:
+        application: The name of the application.
+        operator: The name of the input operator.
+        run_id: The same for all runs on one checkpoint.
+        clock: The source of all times.
+        wake: Says that there is something new: `ends` is asked at once. From any thread.
+        warn: Shows a text to the user: on the terminal, in the log, as an event. From any thread.
+        memory: The last committed value of `Source.remember`; None if there is none.
+
+    Example:
+        >>> from ridgeline.connect import Source, SourceContext
+        >>> class Named(Source):
+        ...     def open(self, context: SourceContext) -> None:
+        ...         self.group = f"{context.application}-{context.operator}"
+    """
+
+    application: str
+    operator: str
+    run_id: str
+    clock: Clock
+    wake: Callable[[], None]
+    warn: Callable[[str], None]
+    memory: Any = None
+
+
+class Source:
+    """Says on the driver which source partitions there are, and where each one ends now.
+
+    All methods are called in one background thread, never concurrently, so they may block. The exceptions
+    are `amount`, `cut`, `closes` and `remember`: they are called where windows begin, and must be quick.
+
+    Where the other side cannot be reached they raise `OSError` or `SourceUnavailableError`. Then `close` is
+    called, and `open` again after a pause. Any other exception ends the run.
+
+    Example:
+        >>> from ridgeline.connect import Source
+        >>> class Numbers(Source):
+        ...     def partitions(self):
+        ...         return ["even", "odd"]
+        ...
+        ...     def ends(self, wait):
+        ...         return {"even": 5, "odd": 5}
+        ...
+        ...     def start(self, partitions, begin):
+        ...         return {name: 5 if begin == "latest" else 0 for name in partitions}
+        >>> Numbers().cut("even", 0, 5, share=0.5)
+        2
+    """
+
+    poll_seconds: ClassVar[float] = 0.1
+    """`ends` is asked at least so often."""
+    mentions_new: ClassVar[bool] = True
+    """Whether source partitions that are found while the application runs are shown to the user."""
+
+    def open(self, context: SourceContext) -> None:
+        """Connect. Called at the start, and again after a failure."""
+
+    def partitions(self) -> Iterable[str]:
+        """The names of the source partitions that there are now. Asked every `discover_every`."""
+        raise NotImplementedError
+
+    def ends(self, wait: float) -> Mapping[str, Position]:
+        """The position after the newest record of each source partition.
+
+        It may block up to `wait` seconds until there is something new. Otherwise it returns at once, and is
+        asked again after `poll_seconds`.
+        """
+        raise NotImplementedError
+
+    def start(self, partitions: Sequence[str], begin: Begin) -> Mapping[str, Position]:
+        """Where source partitions begin that were never read: at the earliest record, after the latest one.
+
+        With a time: at the first record that is not older.
+        """
+        raise NotImplementedError
+
+    def resume(self, positions: Mapping[str, Position]) -> Mapping[str, Position]:
+        """A run continues at these positions, or is connected again there: called after `open`.
+
+        Return them. If they are gone, raise RidgelineError, or return others and `warn`.
+        """
+        return positions
+
+    def committed(self, positions: Mapping[str, Position]) -> None:
+        """All records before these positions are processed for good: the other side may forget them."""
+
+    def finished(self) -> bool:
+        """True once nothing will be added any more. Asked before `partitions` and `ends`."""
+        return False
+
+    def amount(self, partition: str, start: Position, end: Position) -> Amount:
+        """How much lies between two positions. The default is for positions that count records."""
+        return Amount(float(end - start))
+
+    def cut(self, partition: str, start: Position, end: Position, share: float) -> Position:
+        """The position up to which about this share of what lies between two positions is read.
+
+        It is after `start`, and not after `end`. The default is for positions that are whole numbers.
+        """
+        return min(end, start + max(1, int((end - start) * share)))
+
+    def closes(self, partition: str, position: Position) -> bool:
+        """True if nothing will follow in a source partition that is read up to its end, `position`.
+
+        It is not read again: `remember` has to take care of that.
+        """
+        return False
+
+    def remember(self, memory: Any, closed: Sequence[str]) -> Any:
+        """The memory, a small value of JSON's types, with source partitions that are closed now.
+
+        `memory`: what it returned before. The window's commit keeps it.
+        """
+        return memory
+
+    def close(self) -> None:
+        """Let go of connections."""

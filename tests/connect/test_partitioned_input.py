@@ -1,0 +1,224 @@
+"""A source with partitions is read once, in order, whatever happens meanwhile: against plain loops."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.connect.memory_source import LOGS, START, Entry, Log, MemoryInput, steps
+
+from ridgeline import Application, DeadLetter, OperatorError, RidgelineError, ValidationError
+from ridgeline.operators import Windowed, tumbling
+from ridgeline.operators import aggregate as agg
+from ridgeline.plan.edits import Repartition
+from ridgeline.testing import CollectorSink, Faults, run_local
+
+
+def application(log: Log, partitions: int = 1, **properties: Any) -> Application:
+    attributes = {"on_error": properties.pop("on_error")} if "on_error" in properties else {}
+    LOGS["log"] = log
+    app = Application("memory", window="100ms")
+    source = app.add_operator(
+        "source",
+        MemoryInput("log", **{"discover_every": 0.0, **properties}),
+        partitions=partitions,
+        **attributes,
+    )
+    sink = app.add_operator("sink", CollectorSink(Entry))
+    app.add_stream("entries", source.output, sink.input)
+    return app
+
+
+def by_partition(rows: Iterable[Entry]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for row in rows:
+        found[row.partition].append(row.place)
+    return dict(found)
+
+
+def expected(log: Log) -> dict[str, list[int]]:
+    return {name: list(range(end)) for name, end in log.records.items() if end}
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([1, 2, 3, 5]), st.sampled_from([1, 10, 1_000_000]))
+def test_each_record_once_and_in_order(seed: int, partitions: int, window_records: int) -> None:
+    log = Log(steps(seed))
+    run = run_local(application(log, partitions, window_records=window_records))
+    assert by_partition(run.collected("sink")) == expected(log)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_kills_lose_nothing(seed: int) -> None:
+    log = Log(steps(seed))
+    partitions = (1, 2, 3, 5)[seed % 4]
+    faults = Faults(seed=seed, rate=0.2, kinds=["exception", "kill", "repeat", "restart"])
+    app = application(log, partitions, window_records=15, lateness="5s", timestamp="at")
+    run = run_local(app, faults=faults, interleave=seed if seed % 2 else None)
+    assert faults.struck
+    assert by_partition(run.collected("sink")) == expected(log)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_partitions_that_change_while_it_runs(seed: int) -> None:
+    log = Log(steps(seed, count=25))
+    random = Random(seed)
+    changes = {window: [Repartition("source", random.choice([1, 3, 5]))] for window in (2, 4, 7)}
+    app = application(log, 2, window_records=20, lateness="1s", timestamp="at")
+    run = run_local(app, changes=changes, faults=Faults(seed=seed, rate=0.05, kinds=["kill"]))
+    assert any(change.state == "APPLIED" for change in run.changes)
+    assert by_partition(run.collected("sink")) == expected(log)
+
+
+@pytest.mark.parametrize("windows", [1, 2, 5])
+def test_a_restart_continues_where_the_commit_says(windows: int, tmp_path: Path) -> None:
+    log = Log(steps(3, count=30))
+    first = run_local(application(log, 2, window_records=5), windows=windows, checkpoint=tmp_path)
+    second = run_local(application(log, 2, window_records=50), checkpoint=tmp_path)
+    rows = [*first.collected("sink"), *second.collected("sink")]
+    assert by_partition(rows) == expected(log)
+
+
+def test_where_a_fresh_run_begins() -> None:
+    def found(**properties: Any) -> dict[str, list[int]]:
+        log = Log([{"a": 10, "b": 4}, {"a": 5}, {"c": 3}])
+        log.step()  # is there when the run begins
+        return by_partition(run_local(application(log, **properties)).collected("sink"))
+
+    assert found() == {"a": [*range(15)], "b": [*range(4)], "c": [0, 1, 2]}
+    assert found(begin="latest") == {"a": [*range(10, 15)], "c": [0, 1, 2]}
+    later = START.replace(second=3)
+    assert found(begin=later) == {"a": [*range(3, 15)], "b": [3], "c": [0, 1, 2]}
+    assert found(begin=later.isoformat()) == found(begin=later)
+    assert found(begin={"b": 2}) == {"a": [*range(15)], "b": [2, 3], "c": [0, 1, 2]}
+    assert found(until="end") == {"a": [*range(10)], "b": [*range(4)]}
+
+
+def test_a_beginning_that_is_none() -> None:
+    with pytest.raises(ValidationError, match=r"`source.begin`.*ISO 8601"):
+        run_local(application(Log([{"a": 1}]), begin="yesterday"))
+    log = Log([{"p0": 1}] * 3)
+    log.step()
+    with pytest.raises(RidgelineError, match=r"`source`: `begin` gives a position of `pO`.*known are `p0`"):
+        run_local(application(log, begin={"pO": 1}))
+
+
+def test_no_lateness_without_times() -> None:
+    with pytest.raises(ValidationError, match="needs `timestamp`"):
+        run_local(application(Log([{"a": 1}]), lateness="1s"))
+
+
+def counts_of(log: Log, partitions: int, **properties: Any) -> Application:
+    """Records by source partition in windows of ten seconds."""
+    LOGS["log"] = log
+    app = Application("memory", window="100ms")
+    source = app.add_operator(
+        "source",
+        MemoryInput("log", discover_every=0.0, timestamp="at", lateness="1s", **properties),
+        partitions=partitions,
+    )
+    counted = app.add_operator(
+        "counted", Windowed(tumbling("10s"), key="partition", values={"count": agg.count()})
+    )
+    sink = app.add_operator("sink", CollectorSink(Any))
+    app.add_stream("entries", source.output, counted.input)
+    app.add_stream("counts", counted.output, sink.input)
+    return app
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+@pytest.mark.parametrize("idle_after", [None, "1s"])
+def test_a_source_partition_without_records_holds_the_watermark_until_it_is_idle(
+    idle_after: str | None, partitions: int
+) -> None:
+    log = Log([{"quiet": 1, "busy": 20}, *({"busy": 20} for _ in range(5))], ends=False)
+    app = counts_of(log, partitions, idle_after=idle_after)
+    rows = run_local(app, windows=20).collected("sink")
+    assert sum(row["count"] for row in rows) == (0 if idle_after is None else 110 + 1)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3])
+def test_the_watermark_waits_for_the_source_partition_that_is_behind(partitions: int) -> None:
+    """`slow` is far behind `quick` in each window, so no record of it is late."""
+    log = Log([{"quick": 100, "slow": 1}, *({"quick": 100, "slow": 3} for _ in range(20))])
+    app = counts_of(log, partitions)
+    rows = run_local(app, faults=Faults(seed=1, rate=0.1, kinds=["kill"])).collected("sink")
+    counts: dict[str, int] = defaultdict(int)
+    for row in rows:
+        counts[row["partition"]] += row["count"]
+    assert counts == log.records
+
+
+def test_a_record_that_cannot_be_read() -> None:
+    log = Log([{"a": 10, "b": 3}])
+    log.bad = {("a", 4), ("b", 0)}
+    app = application(log, 2, on_error="SKIP")
+    letters = app.add_operator("letters", CollectorSink(DeadLetter))
+    app.dead_letters(letters.input)
+    run = run_local(app)
+    assert by_partition(run.collected("sink")) == {"a": [0, 1, 2, 3, 5, 6, 7, 8, 9], "b": [1, 2]}
+    errors = sorted(letter.error for letter in run.collected("letters"))
+    assert [error for error in errors if "record 4 of `a` cannot be read: it is torn" in error]
+    assert len(errors) == 2
+    with pytest.raises(
+        OperatorError, match=r"(?s)`source`.*record 4 of `a` cannot be read: it is torn; got .*on_error=SKIP"
+    ):
+        run_local(application(log))
+
+
+def test_a_source_that_is_away_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+    log = Log(steps(5))
+    log.failures = [ConnectionRefusedError("port 9092")]
+    log.read_failures = [ConnectionResetError("gone"), TimeoutError("slow")]
+    log.bad = {("p0", 1)}
+    run = run_local(application(log, 2, on_error="SKIP"))
+    found = by_partition(run.collected("sink"))
+    assert found["p0"][:3] == [0, 2, 3]
+    assert {**found, "p0": [0, 1, *found["p0"][1:]]} == expected(log)
+    texts = capsys.readouterr().out
+    assert "`source`: the source cannot be reached since" in texts
+    assert "port 9092" in texts
+    assert "answers again" in texts
+
+
+def test_a_fault_of_the_source_ends_the_run() -> None:
+    log = Log(steps(5))
+    log.failures = [ZeroDivisionError("broken")]
+    with pytest.raises(RidgelineError, match=r"(?s)source.*broken"):
+        run_local(application(log))
+
+
+def test_committed_positions_come_back_to_the_source() -> None:
+    log = Log(steps(7))
+    run_local(application(log, 2))
+    assert log.committed == log.records
+
+
+def test_source_partitions_that_go_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    log = Log([{"a": 5, "b": 5}, {"a": 1}, {"b": 0}, *({"b": 1} for _ in range(12))])
+
+    class Removing(dict[str, int]):
+        def items(self) -> Any:
+            log.removed.add("a")
+            return super().items()
+
+    log.steps[2] = Removing({"b": 1})
+    run = run_local(application(log))
+    found = by_partition(run.collected("sink"))
+    assert found["b"] == expected(log)["b"]
+    assert found["a"] == list(range(len(found["a"])))
+    assert "source partition `a` is gone" in capsys.readouterr().out
+
+
+def test_progress_and_backlog() -> None:
+    log = Log([{"a": 100, "b": 50}])
+    log.step()
+    run = run_local(application(log, 2, window_records=30), windows=1)
+    [source] = run.watch.progress()["sources"]
+    assert (source["unit"], source["backlog"]["value"]) == ("records", 120.0)
