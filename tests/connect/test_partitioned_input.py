@@ -137,8 +137,9 @@ def counts_of(log: Log, partitions: int, **properties: Any) -> Application:
 def test_a_source_partition_without_records_holds_the_watermark_until_it_is_idle(
     idle_after: str | None, partitions: int
 ) -> None:
-    log = Log([{"quiet": 1, "busy": 20}, *({"busy": 20} for _ in range(5))], ends=False)
-    app = counts_of(log, partitions, idle_after=idle_after)
+    log = Log([{"quiet": 1, "busy": 120}], ends=False)
+    log.step()  # all is there when the run begins
+    app = counts_of(log, partitions, idle_after=idle_after, window_records=50)
     rows = run_local(app, windows=20).collected("sink")
     assert sum(row["count"] for row in rows) == (0 if idle_after is None else 110 + 1)
 
