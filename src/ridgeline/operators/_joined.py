@@ -125,12 +125,6 @@ def _number(kind: pa.DataType) -> pa.DataType | None:
     return pa.int32() if types.is_date32(kind) or types.is_time32(kind) else None
 
 
-def as_stored(value: Any, kind: pa.DataType) -> Any:
-    """A value of Python as it is in rows."""
-    number = _number(kind)
-    return value if number is None else pa.array([value], kind).view(number)[0].as_py()
-
-
 def arrays_of(rows: Sequence[Row | None], fields: Sequence[pa.Field]) -> list[pa.Array]:
     """A column for each field of rows; nulls where a row is None."""
     if not fields:
@@ -144,6 +138,14 @@ def arrays_of(rows: Sequence[Row | None], fields: Sequence[pa.Field]) -> list[pa
         array = pa.array(values, number or field.type)
         found.append(array if number is None else array.view(field.type))
     return found
+
+
+def fitted(columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> list[pa.Array]:
+    """Columns as the types of fields: those that were held have no dictionaries."""
+    return [
+        column if column.type == field.type else column.cast(field.type)
+        for column, field in zip(columns, fields, strict=True)
+    ]
 
 
 def has_null(key: Any) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -12,40 +12,42 @@ import pyarrow as pa
 from pydantic import Field
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, State, metric
+from ridgeline.api.cells.cell import Declaration
+from ridgeline.api.context import OperatorContext
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.times import EARLIEST, LATEST, Microseconds, Times
 from ridgeline.operators._divided import DividedOperator, row_keys
-from ridgeline.operators._joined import (
-    On,
-    Row,
-    arrays_of,
-    as_stored,
-    has_null,
-    left_columns,
-    others,
-    pair_schema,
-    right_columns,
-    rows_of,
+from ridgeline.operators._joined import On, fitted, left_columns, others, pair_schema, right_columns
+from ridgeline.operators._row_blocks import (
+    Block,
+    Blocks,
+    Name,
+    Sorted,
+    decoded,
+    divide_blocks,
+    merged,
+    one_batch,
 )
 from ridgeline.operators._window_parts import filtered
-from ridgeline.operators.key_value import Index
+from ridgeline.operators.key_value import Index, refuse_strays
 
 _NEVER = np.iinfo(np.int64).max
 _LAST = LATEST - 366 * 86_400_000_000
-Entry = tuple[int, bool, Row]
-"""A record that is held: its time in microseconds since 1970, whether it has met one, its columns."""
+_MOST_PAIRS = 1 << 18
+"""The most results that are made at once."""
 
 
-class Held(NamedTuple):
-    """Records that are held, and may meet some of a batch.
+class Met(NamedTuple):
+    """A block that is held, and for each record of a batch which of its records meet it.
 
-    `entries`: those of one group of the batch after the other. `counts`: how many each group has. `names`:
-    the entries of the state that they are from, each with how many it has.
+    Those at the places `first` to `last`, exclusively, of `held.sorted`; for each record of the batch in the
+    order in which these came.
     """
 
-    entries: list[Entry]
-    counts: list[int]
-    names: list[tuple[Row, int]]
+    name: Name
+    held: Block
+    first: Index
+    last: Index
 
 
 class PairJoin(DividedOperator):
@@ -69,23 +71,13 @@ class PairJoin(DividedOperator):
     how: Literal["inner", "left", "full", "anti"] = Field(default="inner", kw_only=True)
     suffix: str = Field(default="_right", kw_only=True)
 
-    held_left = KeyedState(tuple, moves_by=lambda name: name[1:])
-    """By (slice of time, *key) the records that are held, the oldest first."""
-    held_right = KeyedState(tuple, moves_by=lambda name: name[1:])
-    held_count = State(0, moves="sum")
-    """How many records are held."""
+    left_rows = KeyedState(bytes)
+    """The records of `left` that are held, in blocks (see `Blocks`)."""
+    right_rows = KeyedState(bytes)
     sweep_at = State(_NEVER, moves="least")
     """When records whose time is over are looked for next."""
 
     # What subclasses say ------------------------------------------------------------------------------------
-
-    def slices(self, times: Microseconds) -> Microseconds:
-        """The slice of time that each record is held in."""
-        raise NotImplementedError
-
-    def near(self, begin: int) -> Sequence[int]:
-        """The slices of time in which records of this one may find partners, the oldest first."""
-        raise NotImplementedError
 
     def spans(self, times: Microseconds) -> tuple[Microseconds, Microseconds]:
         """For each record the first and the last time that it meets."""
@@ -95,8 +87,8 @@ class PairJoin(DividedOperator):
         """When no record can meet these any more, by the watermark."""
         raise NotImplementedError
 
-    def slice_ends(self, begin: int) -> tuple[int, int]:
-        """The first and the last end that records in a slice of time may have."""
+    def over_before(self, watermark: int) -> int:
+        """Records before this time are over, by the watermark."""
         raise NotImplementedError
 
     def is_late(self, times: Microseconds, watermark: int) -> npt.NDArray[np.bool_]:
@@ -113,10 +105,27 @@ class PairJoin(DividedOperator):
         """`on`, of each side."""
         return {"left": left_columns(given.get("on")), "right": right_columns(given.get("on"))}
 
+    @classmethod
+    def states_of(cls, keys: Mapping[str, Sequence[str]]) -> dict[str, Declaration]:
+        """The records of both sides, divided by their keys."""
+        return {
+            f"{side}_rows": KeyedState(bytes, moves=partial(divide_blocks, tuple(keys[side])))
+            for side in ("left", "right")
+        }
+
     @metric(help="Records that are held.")
     def held_records(self) -> int:
         """The number of records of both sides that are held."""
-        return self.held_count
+        return sum(
+            name[2] for cell in (self.left_rows, self.right_rows) for name in cell if name[0] == "rows"
+        )
+
+    def setup(self, context: OperatorContext) -> None:
+        """Take the blocks of both sides."""
+        self.sides = (
+            Blocks(self, "left_rows", left_columns(self.on)),
+            Blocks(self, "right_rows", right_columns(self.on)),
+        )
 
     def needs_times(self) -> str:
         """To know which records meet."""
@@ -150,212 +159,148 @@ class PairJoin(DividedOperator):
             batch, times = filtered(batch, there), times[there]
         if not len(batch):
             return
-        self.refuse_strays(batch, names)
-        codes, keys = row_keys(batch, names)
-        slices = self.slices(times)
-        order = np.lexsort((times, slices, codes))
-        begins = np.append(
-            0, np.flatnonzero((np.diff(codes[order]) != 0) | (np.diff(slices[order]) != 0)) + 1
-        )
-        firsts = order[begins]
-        found = [
-            (slice_, keys[code])
-            for slice_, code in zip(slices[firsts].tolist(), codes[firsts].tolist(), strict=True)
-        ]
-        groups = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(order))))
-        met = self._meet(
-            batch, times, order, groups, self._candidates(found, is_left=is_left), is_left=is_left
-        )
-        self._hold(batch, times, order, np.append(begins, len(order)), found, met, is_left=is_left)
+        block = Block(self._held_columns(batch, is_left=is_left), times, names)
+        if self.context.partitions > 1:
+            refuse_strays(self, block.hashes, lambda row: row_keys(batch.slice(row, 1), names)[1][0])
+        met = self._meet(block, is_left=is_left)
+        if met:
+            counts = np.sum([one.last - one.first for one in met], axis=0)
+            if self.how != "anti":
+                self._emit_pairs(batch, times, counts, met, is_left=is_left)
+            block.met = counts > 0
+        self._hold(block, is_left=is_left)
 
-    def _candidates(self, groups: Sequence[tuple[int, Any]], *, is_left: bool) -> Held:
-        """Find the records of the other side that may meet those of each group: (slice of time, key)."""
-        other, near = self.held_right if is_left else self.held_left, self.near
-        held = Held([], [], [])
-        for begin, key in groups:
-            before = len(held.entries)
-            if not has_null(key):
-                name = key if isinstance(key, tuple) else (key,)
-                for beside in near(begin):
-                    entries = other.get((beside, *name))
-                    if entries:
-                        held.entries.extend(entries)
-                        held.names.append(((beside, *name), len(entries)))
-            held.counts.append(len(held.entries) - before)
-        return held
+    def _held_columns(self, batch: pa.RecordBatch, *, is_left: bool) -> pa.RecordBatch:
+        """The columns that are held: all of `left`; of `right` only its key where no other is emitted."""
+        anti = self.how == "anti" and not is_left
+        return decoded(batch, right_columns(self.on) if anti else batch.schema.names)
 
-    def _meet(
-        self,
-        batch: pa.RecordBatch,
-        times: Microseconds,
-        order: Index,
-        groups: Index,
-        held: Held,
-        *,
-        is_left: bool,
-    ) -> npt.NDArray[np.bool_]:
-        """Emit the records of a batch with those that they meet; returns which have met one, in `order`.
-
-        `groups`: of each record in `order`, the number of its group.
-        """
-        count = len(held.entries)
-        if not count:
-            return np.zeros(len(order), np.bool_)
-        theirs = np.fromiter(map(itemgetter(0), held.entries), np.int64, count)
-        of_group = np.repeat(np.arange(len(held.counts)), held.counts)
-        low, high = self.spans(times[order])
-        # all points of time in one order: a record meets those between its first and its last one
-        every = np.concatenate([theirs, low, high])
-        side = np.repeat([1, 0, 2], [count, len(order), len(order)])
-        placed = np.lexsort((side, every, np.concatenate([of_group, groups, groups])))
-        before = np.empty(len(every), np.int64)
-        before[placed] = np.cumsum(side[placed] == 1)
-        sorted_held = placed[side[placed] == 1]
-        first, last = before[count : count + len(order)], before[count + len(order) :]
-        counts = last - first
-        if self.how != "anti" and counts.any():
-            own = np.repeat(np.arange(len(order)), counts)
-            offsets = np.arange(len(own)) - np.repeat(np.cumsum(counts) - counts, counts)
-            places = sorted_held[first[own] + offsets]
-            partners = [held.entries[place][2] for place in places.tolist()]
-            self._emit_pairs(batch, times, order[own], theirs[places], partners, is_left=is_left)
-        if self.wants_outer[self.how][1 if is_left else 0] and counts.any():
-            covered = np.zeros(count + 1, np.int64)
-            np.add.at(covered, first, 1)
-            np.add.at(covered, last, -1)
-            met = np.empty(count, np.bool_)
-            met[sorted_held] = np.cumsum(covered)[:-1] > 0
-            self._mark(held, met, is_left=is_left)
-        return counts > 0
-
-    def _mark(self, held: Held, met: npt.NDArray[np.bool_], *, is_left: bool) -> None:
-        """Note which of the records that are held have met one."""
-        other = self.held_right if is_left else self.held_left
-        place = 0
-        for name, count in held.names:
-            own = met[place : place + count]
-            if own.any():
-                entries = other[name]  # of another group they may be marked already
-                other[name] = tuple(
-                    entry if entry[1] or not new else (entry[0], True, entry[2])
-                    for new, entry in zip(own.tolist(), entries, strict=True)
-                )
-            place += count
-
-    def _hold(
-        self,
-        batch: pa.RecordBatch,
-        times: Microseconds,
-        order: Index,
-        begins: Index,
-        groups: Sequence[tuple[int, Any]],
-        met: npt.NDArray[np.bool_],
-        *,
-        is_left: bool,
-    ) -> None:
-        """Hold the records of a batch. `begins`: of each group in `order`; `met`: in `order`."""
-        names = batch.schema.names
-        if not is_left:
-            names = [name for name in names if name not in right_columns(self.on) and self.how != "anti"]
-        rows = rows_of(batch, names)
-        entries: list[Entry] = [
-            (time, flag, rows[row])
-            for time, flag, row in zip(times[order].tolist(), met.tolist(), order.tolist(), strict=True)
-        ]
-        alone = self.wants_outer[self.how][0 if is_left else 1]
-        state, count = self.held_left if is_left else self.held_right, 0
-        for (begin, key), first, last in zip(groups, begins[:-1].tolist(), begins[1:].tolist(), strict=True):
-            if not alone and has_null(key):
+    def _meet(self, block: Block, *, is_left: bool) -> list[Met]:
+        """Find the records of the other side that those of a block meet, and note that they have met one."""
+        found = []
+        low, high = self.spans(block.times)
+        first_time, last_time = int(low.min()), int(high.max())
+        for name, held in self.sides[is_left].all():
+            if held.newest < first_time or held.oldest > last_time:
                 continue
-            name = (begin, *key) if isinstance(key, tuple) else (begin, key)
-            new = entries[first:last]
-            before = state.get(name)
-            if before is None:
-                state[name] = tuple(new)
-            elif before[-1][0] <= new[0][0]:
-                state[name] = (*before, *new)
-            else:
-                state[name] = tuple(sorted((*before, *new), key=itemgetter(0)))
-            count += len(new)
-        if count:
-            self.held_count += count
-            self.sweep_at = min(self.sweep_at, int(self.ends(times).min()))
+            rows = block.sorted.rows
+            first, last = held.find(block.sorted, low[rows], high[rows])
+            if not (last > first).any():
+                continue
+            if self.wants_outer[self.how][is_left]:
+                self.sides[is_left].mark(name, held, _covered(held.sorted, first, last))
+            every = np.zeros((2, len(block)), np.int64)
+            every[:, rows] = first, last
+            found.append(Met(name, held, *every))
+        return found
+
+    def _hold(self, block: Block, *, is_left: bool) -> None:
+        """Hold the records of a block; those that can meet none only if they are emitted alone."""
+        if len(block.sorted.rows) < len(block) and not self.wants_outer[self.how][not is_left]:
+            there = np.zeros(len(block), np.bool_)
+            there[block.sorted.rows] = True
+            block = block.chosen(there)
+        if len(block):
+            self.sides[not is_left].add(block)
+            self.sweep_at = min(self.sweep_at, int(self.ends(np.array([block.oldest]))[0]))
 
     def _emit_pairs(
-        self,
-        batch: pa.RecordBatch,
-        times: Microseconds,
-        rows: Index,
-        partner_times: Microseconds,
-        partners: Sequence[Row],
-        *,
-        is_left: bool,
+        self, batch: pa.RecordBatch, times: Microseconds, counts: Index, met: Sequence[Met], *, is_left: bool
     ) -> None:
-        """Emit records of a batch with their partners; a result has the later of both times."""
+        """Emit records of a batch with those that they meet; a result has the later of both times.
+
+        In the order of the batch, and for each record in the order of the times of what it meets.
+        """
         schema = self.output.schema.arrow
-        fields, mine = list(schema), batch.take(pa.array(rows))
-        if is_left:
-            columns = [*mine.columns, *arrays_of(partners, fields[batch.num_columns :])]
-        else:
-            own = [mine.column(field.name) for field in others(mine.schema, right_columns(self.on))]
-            columns = [*arrays_of(partners, fields[: len(fields) - len(own)]), *own]
-        newest = np.maximum(times[rows], partner_times)
-        self.output.emit_timed(pa.RecordBatch.from_arrays(columns, schema=schema), Times(newest))
+        fields, keys = list(schema), right_columns(self.on)
+        for begin, end in _portions(counts):
+            rows, partners, partner_times = _pairs(met, begin, end)
+            mine = batch.take(pa.array(rows))
+            newest = np.maximum(times[rows], partner_times)
+            right = partners if is_left else mine
+            added = [right.column(field.name) for field in others(right.schema, keys)]
+            columns = [*(mine if is_left else partners).columns, *added]
+            pairs = pa.RecordBatch.from_arrays(fitted(columns, fields), schema=schema)
+            self.output.emit_timed(pairs, Times(newest))
 
     def end_window(self) -> None:
         """Let go of records whose time is over, and emit those that have met none, if asked for."""
         watermark = self.context.watermark_microseconds
         if watermark < self.sweep_at:
             return
-        wants, first_end, gone = self.wants_outer[self.how], _NEVER, 0
-        over: list[tuple[int, bool, Row, Row]] = []
-        ends: dict[int, tuple[int, int]] = {}
-        for state, wanted, is_left in ((self.held_left, wants[0], True), (self.held_right, wants[1], False)):
-            for name, entries in list(state.items()):
-                first, last = ends.get(name[0]) or ends.setdefault(name[0], self.slice_ends(name[0]))
-                count = 0
-                if last <= watermark:
-                    count = len(entries)
-                elif first <= watermark:
-                    times = np.fromiter(map(itemgetter(0), entries), np.int64, len(entries))
-                    count = int(np.searchsorted(self.ends(times), watermark, side="right"))
-                if count < len(entries):
-                    first_end = min(first_end, first if not count else watermark + 1)
-                if count:
-                    gone += count
-                    if wanted:
-                        alone = [(time, row) for time, met, row in entries[:count] if not met]
-                        over += [(time, is_left, name[1:], row) for time, row in alone]
-                    if count == len(entries):
-                        del state[name]
-                    else:
-                        state[name] = entries[count:]
-        if gone:
-            self.held_count -= gone
-        self.sweep_at = _NEVER if first_end == _NEVER else max(first_end, watermark + self.pause)
-        if over:
-            self._emit_alone(sorted(over, key=itemgetter(0)))
+        before = _NEVER if watermark >= LATEST else self.over_before(watermark)
+        alone = []
+        for side, wanted in zip(self.sides, self.wants_outer[self.how], strict=True):
+            over = (
+                [block.chosen(~block.met) for block in side.let_go(before)] if wanted else side.let_go(before)
+            )
+            alone.append([block for block in over if len(block)] if wanted else [])
+        left = [time for side in self.sides if (time := side.next_time()) is not None]
+        due = int(self.ends(np.array([min(left)]))[0]) if left else _NEVER
+        self.sweep_at = max(due, watermark + self.pause) if left else _NEVER
+        if any(alone):
+            self._emit_alone(*[merged(blocks) if blocks else None for blocks in alone])
 
-    def _emit_alone(self, over: Sequence[tuple[int, bool, Row, Row]]) -> None:
-        """Emit records that have met none: (time, of the left side, key, columns) each."""
+    def _emit_alone(self, left: Block | None, right: Block | None) -> None:
+        """Emit records that have met none, in the order of their times; of one time those of `left` first."""
         schema = self.output.schema.arrow
-        if self.how == "anti":
-            columns = arrays_of([row for _, _, _, row in over], list(schema))
-        else:
-            _, is_left, _, row = over[0]
-            width = len(row) if is_left else len(schema) - len(row)
-            lefts: list[Row | None] = []
-            fields = list(schema)
-            keys = [schema.get_field_index(name) for name in left_columns(self.on)]
-            for _, is_left, key, row in over:
-                if is_left:
-                    lefts.append(row)
-                else:
-                    values: list[Any] = [None] * width
-                    for place, value in zip(keys, key, strict=True):
-                        values[place] = as_stored(value, fields[place].type)
-                    lefts.append(tuple(values))
-            rights = [None if is_left else row for _, is_left, _, row in over]
-            columns = [*arrays_of(lefts, fields[:width]), *arrays_of(rights, fields[width:])]
-        times = np.array([time for time, *_ in over], np.int64)
-        self.output.emit_timed(pa.RecordBatch.from_arrays(columns, schema=schema), Times(times))
+        fields, batches, times = list(schema), [], []
+        for block in (left, right):
+            if block is None:
+                continue
+            times.append(block.times)
+            columns: list[pa.Array] = []
+            if block is left:
+                columns = block.batch.columns
+            else:
+                places = dict(zip(left_columns(self.on), right_columns(self.on), strict=True))
+                added = others(block.batch.schema, right_columns(self.on))
+                for field in fields[: len(fields) - len(added)]:
+                    name = places.get(field.name)
+                    columns.append(
+                        pa.nulls(len(block), field.type) if name is None else block.batch.column(name)
+                    )
+                columns += [block.batch.column(field.name) for field in added]
+            columns = [*columns, *(pa.nulls(len(block), field.type) for field in fields[len(columns) :])]
+            batches.append(pa.RecordBatch.from_arrays(fitted(columns, fields), schema=schema))
+        every = np.concatenate(times)
+        order = np.argsort(every, kind="stable")
+        self.output.emit_timed(one_batch(batches).take(pa.array(order)), Times(every[order]))
+
+
+def _covered(own: Sorted, first: Index, last: Index) -> Index:
+    """The rows of a block that lie in one of some ranges of places."""
+    edges = np.zeros(len(own.rows) + 1, np.int64)
+    np.add.at(edges, first, 1)
+    np.add.at(edges, last, -1)
+    return own.rows[np.cumsum(edges)[:-1] > 0]
+
+
+def _portions(counts: Index) -> Iterator[tuple[int, int]]:
+    """Ranges of records that have not too many results together."""
+    ends = np.cumsum(counts)
+    begin, done = 0, 0
+    while done < ends[-1]:
+        end = max(begin + 1, int(np.searchsorted(ends, done + _MOST_PAIRS, side="right")))
+        if ends[end - 1] > done:
+            yield begin, end
+        begin, done = end, int(ends[end - 1])
+
+
+def _pairs(met: Sequence[Met], begin: int, end: int) -> tuple[Index, pa.RecordBatch, Microseconds]:
+    """The results of a range of records: their numbers, what they meet, and the times of that."""
+    rows, partners, times = [], [], []
+    for _, held, first, last in met:
+        counts = last[begin:end] - first[begin:end]
+        own = np.repeat(np.arange(begin, end), counts)
+        if len(own):
+            offsets = np.arange(len(own)) - np.repeat(np.cumsum(counts) - counts, counts)
+            places = held.sorted.rows[first[own] + offsets]
+            rows.append(own)
+            partners.append(held.batch.take(pa.array(places)))
+            times.append(held.times[places])
+    if len(rows) == 1:
+        return rows[0], partners[0], times[0]
+    every, every_time = np.concatenate(rows), np.concatenate(times)
+    order = np.lexsort((every_time, every))
+    return every[order], one_batch(partners).take(pa.array(order)), every_time[order]

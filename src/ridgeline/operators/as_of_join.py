@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from operator import itemgetter
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -12,29 +11,28 @@ import pyarrow as pa
 from pydantic import Field
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, State, metric
+from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.times import EARLIEST, LATEST, Times
 from ridgeline.operators._divided import DividedOperator, row_keys
-from ridgeline.operators._joined import (
-    On,
-    Row,
-    arrays_of,
-    has_null,
-    left_columns,
-    pair_schema,
-    right_columns,
-    rows_of,
+from ridgeline.operators._joined import On, fitted, left_columns, others, pair_schema, right_columns
+from ridgeline.operators._row_blocks import (
+    Block,
+    Blocks,
+    Mask,
+    decoded,
+    divide_blocks,
+    merged,
+    one_batch,
 )
 from ridgeline.operators._window_parts import filtered
+from ridgeline.operators.key_value import Index, refuse_strays
 
 _NEVER = np.iinfo(np.int64).max
 _LAST = LATEST - 366 * 86_400_000_000
 _SWEEPS = 8
-Entry = tuple[int, Row]
-"""A record's time in microseconds since 1970, and its columns."""
-_TIME = itemgetter(0)
 
 
 class AsOfJoin(DividedOperator):
@@ -56,8 +54,8 @@ class AsOfJoin(DividedOperator):
     RidgelineError for streams without record times.
 
     State: records of `left` until the watermark has passed them. Of `right`, for each key those since the
-    watermark and one before; with `within` that goes an eighth of it after its end, at most. The metric
-    `held_records` says how many keys of `right` there are, and how many of `left` wait.
+    watermark and one before; with `within` none that is older than it. At most as many again are let go of
+    later, many at once. The metric `held_records` says how many there are.
 
     Partitions: by `on`, the same on both sides. Round robin is refused with RidgelineError: a record would
     not meet its partner.
@@ -97,10 +95,10 @@ class AsOfJoin(DividedOperator):
     how: Literal["left", "inner"] = Field(default="left", kw_only=True)
     suffix: str = Field(default="_right", kw_only=True)
 
-    waiting = KeyedState(tuple)
-    """By key the records of `left` that the watermark has not passed, in the order of their times."""
-    known = KeyedState(tuple)
-    """By key the records of `right` that may still be the newest of one of `left`, the oldest first."""
+    left_rows = KeyedState(bytes)
+    """The records of `left` that the watermark has not passed, in blocks (see `Blocks`)."""
+    right_rows = KeyedState(bytes)
+    """The records of `right` that may still be the newest of one of `left`."""
     due = State(_NEVER, moves="least")
     """The time of the oldest record of `left` that waits."""
     sweep_at = State(_NEVER, moves="least")
@@ -111,10 +109,20 @@ class AsOfJoin(DividedOperator):
         """`on`, of each side."""
         return {"left": left_columns(given.get("on")), "right": right_columns(given.get("on"))}
 
-    @metric(help="Keys of the right side, and keys of the left side with records that wait.")
+    @classmethod
+    def states_of(cls, keys: Mapping[str, Sequence[str]]) -> dict[str, Declaration]:
+        """The records of both sides, divided by their keys."""
+        return {
+            f"{side}_rows": KeyedState(bytes, moves=partial(divide_blocks, tuple(keys[side])))
+            for side in ("left", "right")
+        }
+
+    @metric(help="Records that are held.")
     def held_records(self) -> int:
-        """The number of keys that are held."""
-        return len(self.known) + len(self.waiting)
+        """The number of records of both sides that are held."""
+        return sum(
+            name[2] for cell in (self.left_rows, self.right_rows) for name in cell if name[0] == "rows"
+        )
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, and what is no duration."""
@@ -130,105 +138,136 @@ class AsOfJoin(DividedOperator):
         return "joins records"
 
     def setup(self, context: OperatorContext) -> None:
-        """Read the durations."""
+        """Read the durations, and take the blocks of both sides."""
         self.oldest = None if self.within is None else round(parse_duration(self.within) * 1_000_000)
+        self.waiting = Blocks(self, "left_rows", left_columns(self.on))
+        self.known = Blocks(self, "right_rows", right_columns(self.on))
 
     @left.process_batch
     def take_left(self, batch: pa.RecordBatch) -> None:
         """Let the records of a batch wait for the watermark."""
-        found = self._taken(batch, left_columns(self.on), self.late_left, batch.schema.names)
-        for key, entries in found.items():
-            if self.how == "left" or not has_null(key):
-                self.waiting[key] = _merged(self.waiting.get(key, ()), entries)
-                self.due = min(self.due, self.waiting[key][0][0])
+        block = self._taken(batch, left_columns(self.on), self.late_left)
+        if self.how == "inner":
+            block = _with_keys(block)
+        if len(block):
+            self.waiting.add(block)
+            self.due = min(self.due, block.oldest)
 
     @right.process_batch
     def take_right(self, batch: pa.RecordBatch) -> None:
         """Keep the records of a batch, of which records of `left` may be."""
-        names = right_columns(self.on)
-        rest = [name for name in batch.schema.names if name not in names]
-        for key, entries in self._taken(batch, names, self.late_right, rest).items():
-            if not has_null(key):
-                self._keep(key, _merged(self.known.get(key, ()), entries))
+        block = _with_keys(self._taken(batch, right_columns(self.on), self.late_right))
+        if len(block):
+            self.known.add(block)
+            if self.oldest is not None:
+                self.sweep_at = min(self.sweep_at, block.oldest + self.oldest + 1)
 
-    def _taken(
-        self, batch: pa.RecordBatch, names: Sequence[str], late: OutputPoint, columns: Sequence[str]
-    ) -> dict[Any, list[Entry]]:
-        """The records of a batch by key, with these columns; late ones are emitted on `late`."""
+    def _taken(self, batch: pa.RecordBatch, names: Sequence[str], late: OutputPoint) -> Block:
+        """The records of a batch; late ones are emitted on `late`. `names`: the columns of the key."""
         times, watermark = self.record_times(batch, "joins records"), self.context.watermark_microseconds
         there = (times >= max(EARLIEST, watermark)) & (times < _LAST)
         if not there.all():
             late.emit_batch(filtered(batch, ~there), rows=~there)
             batch, times = filtered(batch, there), times[there]
-        self.refuse_strays(batch, names)
-        codes, keys = row_keys(batch, names)
-        found: dict[Any, list[Entry]] = {}
-        rows = rows_of(batch, columns)
-        for code, time, row in zip(codes.tolist(), times.tolist(), rows, strict=True):
-            found.setdefault(keys[code], []).append((time, row))
-        return found
-
-    def _keep(self, key: Any, entries: tuple[Entry, ...]) -> None:
-        """Keep the records of `right` of a key that may still count: those since the watermark, and one.
-
-        In an application window records of `left` that the watermark has passed may still wait.
-        """
-        watermark = min(self.context.watermark_microseconds, self.due)
-        entries = entries[max(0, bisect_right(entries, watermark, key=_TIME) - 1) :]
-        if self.oldest is not None:
-            entries = entries[bisect_right(entries, watermark - self.oldest - 1, key=_TIME) :]
-            if entries:
-                self.sweep_at = min(self.sweep_at, entries[0][0] + self.oldest + 1)
-        if not entries:
-            self.known.pop(key, None)
-        elif self.known.get(key) != entries:
-            self.known[key] = entries
+        block = Block(decoded(batch, batch.schema.names), times, names)
+        if self.context.partitions > 1:
+            refuse_strays(self, block.hashes, lambda row: row_keys(batch.slice(row, 1), names)[1][0])
+        return block
 
     def end_window(self) -> None:
         """Emit the records of `left` that the watermark has passed."""
         watermark = self.context.watermark_microseconds
         if watermark > self.due:
-            self._emit_due(watermark)
-        if watermark >= self.sweep_at and self.oldest is not None:
+            over = self.waiting.let_go(watermark)
+            due = self.waiting.next_time()
+            self.due = _NEVER if due is None else due
+            if over:
+                self._emit(merged(over))
+        self._forget(min(watermark, self.due))
+
+    def _emit(self, block: Block) -> None:
+        """Emit records of `left`, in the order of their times; of equal times as they came."""
+        order = np.argsort(block.times, kind="stable")
+        block = Block(block.batch.take(pa.array(order)), block.times[order], block.names)
+        rows = block.sorted.rows
+        times = block.times[rows]
+        low = np.full(len(times), EARLIEST) if self.oldest is None else times - self.oldest
+        # for each record the number of the block with its partner, the place there, and the partner's time
+        best = np.full((3, len(block)), -1, np.int64)
+        best[2] = -_NEVER
+        blocks = [held for _, held in self.known.all()]
+        for number, held in enumerate(blocks):
+            first, last = held.find(block.sorted, low, times)
+            there = last > first
+            places = held.sorted.rows[last[there] - 1]
+            found, own = held.times[places], rows[there]
+            newer = found >= best[2, own]  # of equal times that of the later block
+            best[0, own[newer]] = number
+            best[1:, own[newer]] = np.stack([places[newer], found[newer]])
+        self._emit_pairs(block, blocks, best[0], best[1])
+
+    def _emit_pairs(self, block: Block, blocks: Sequence[Block], numbers: Index, places: Index) -> None:
+        """Emit records with their partners: each in a block of a number, -1 for none, at a place."""
+        batch, times = block.batch, block.times
+        if self.how == "inner":
+            there = numbers >= 0
+            batch, times, numbers, places = (
+                filtered(batch, there),
+                times[there],
+                numbers[there],
+                places[there],
+            )
+        if not len(times):
+            return
+        schema = self.output.schema.arrow
+        fields = list(schema)
+        partners, where, count = [], np.full(len(times), -1, np.int64), 0
+        for number in np.unique(numbers[numbers >= 0]).tolist():
+            own = np.flatnonzero(numbers == number)
+            partners.append(blocks[number].batch.take(pa.array(places[own])))
+            where[own] = np.arange(count, count + len(own))
+            count += len(own)
+        if partners:
+            found = one_batch(partners).take(pa.array(where, mask=where < 0))
+            keys = right_columns(self.on)
+            added = [found.column(field.name) for field in others(found.schema, keys)]
+        else:
+            added = [pa.nulls(len(times), field.type) for field in fields[batch.num_columns :]]
+        results = pa.RecordBatch.from_arrays(fitted([*batch.columns, *added], fields), schema=schema)
+        self.output.emit_timed(results, Times(times))
+
+    def _forget(self, watermark: int) -> None:
+        """Forget the records of `right` that no record of `left` can meet any more.
+
+        `watermark`: no record of `left` is before it. In an application window those may still wait that the
+        watermark itself has passed.
+        """
+        too_old = self.oldest is not None and watermark >= self.sweep_at
+        for name, held in list(self.known.all()):
+            if too_old or (held.newest <= watermark and not held.settled):
+                held.settled = held.newest <= watermark
+                self.known.keep(name, held, self._useful(held, watermark))
+        if too_old and self.oldest is not None:
+            due = self.known.next_time()
             self.sweep_at = _NEVER
-            for key, entries in list(self.known.items()):
-                self._keep(key, entries)
-            if self.sweep_at != _NEVER:
-                self.sweep_at = max(self.sweep_at, watermark + max(1, self.oldest // _SWEEPS))
+            if due is not None:
+                after = watermark + max(1, self.oldest // _SWEEPS)
+                self.sweep_at = max(due + self.oldest + 1, after)
 
-    def _emit_due(self, watermark: int) -> None:
-        """Emit the records of `left` that the watermark has passed, in the order of their times."""
-        over: list[tuple[int, Row, Row | None]] = []
-        self.due, passed = _NEVER, dict[Any, tuple[Entry, ...]]()
-        for key, entries in list(self.waiting.items()):
-            count = bisect_right(entries, watermark - 1, key=_TIME)
-            if count:
-                known = () if has_null(key) else self.known.get(key, ())
-                for time, row in entries[:count]:
-                    place = bisect_right(known, time, key=_TIME) - 1
-                    fits = place >= 0 and (self.oldest is None or known[place][0] >= time - self.oldest)
-                    if fits or self.how == "left":
-                        over.append((time, row, known[place][1] if fits else None))
-                if count == len(entries):
-                    del self.waiting[key]
-                else:
-                    self.waiting[key] = entries[count:]
-                if known:
-                    passed[key] = known
-            if count < len(entries):
-                self.due = min(self.due, entries[count][0])
-        for key, known in passed.items():
-            self._keep(key, known)
-        if over:
-            over.sort(key=_TIME)
-            schema = self.output.schema.arrow
-            fields, width = list(schema), len(over[0][1])
-            columns = arrays_of([row for _, row, _ in over], fields[:width])
-            columns += arrays_of([row for _, _, row in over], fields[width:])
-            times = np.array([time for time, *_ in over], np.int64)
-            self.output.emit_timed(pa.RecordBatch.from_arrays(columns, schema=schema), Times(times))
+    def _useful(self, held: Block, watermark: int) -> Mask:
+        """Which records may still be the newest of one of `left`: those since the watermark, and one."""
+        own = held.sorted
+        times, useful = held.times[own.rows], np.zeros(len(held), np.bool_)
+        last = np.ones(len(times), np.bool_)
+        last[:-1] = (own.groups[1:] != own.groups[:-1]) | (times[1:] > watermark)
+        if self.oldest is not None:
+            last &= times >= watermark - self.oldest
+        useful[own.rows[last]] = True
+        return useful
 
 
-def _merged(held: tuple[Entry, ...], new: Sequence[Entry]) -> tuple[Entry, ...]:
-    """Both in the order of their times; of equal times in that in which they came."""
-    return tuple(sorted((*held, *new), key=_TIME))
+def _with_keys(block: Block) -> Block:
+    """The records whose keys have no null."""
+    there = np.zeros(len(block), np.bool_)
+    there[block.sorted.rows] = True
+    return block.chosen(there)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
@@ -22,8 +20,9 @@ class WindowJoin(PairJoin):
     soon as both are there. A record that meets none comes once the watermark has passed the end of its
     window. It is late if its window had ended when its streaming window began.
 
-    State: each record, until the watermark has passed the end of its window. Results may be older than the
-    watermark by the length of a window; the watermark that is passed on allows for it.
+    State: each record, until the watermark has passed the end of its window. It may be held until half of
+    those that came with it are over. Results may be older than the watermark by the length of a window; the
+    watermark that is passed on allows for it.
 
     Example:
         >>> from datetime import UTC, datetime
@@ -59,15 +58,8 @@ class WindowJoin(PairJoin):
 
     def setup(self, context: OperatorContext) -> None:
         """Results may be as old as a window is long, and a day of a zone has 25 hours now and then."""
+        super().setup(context)
         context.watermark_delay = self.windows.size + (0 if self.windows.zone is None else _HOUR)
-
-    def slices(self, times: Microseconds) -> Microseconds:
-        """The start of each record's window."""
-        return self.windows.last_starts(times)
-
-    def near(self, begin: int) -> Sequence[int]:
-        """The window itself."""
-        return (begin,)
 
     def spans(self, times: Microseconds) -> tuple[Microseconds, Microseconds]:
         """All of each record's window."""
@@ -78,10 +70,9 @@ class WindowJoin(PairJoin):
         """The end of each record's window."""
         return self.windows.ends(self.windows.last_starts(times))
 
-    def slice_ends(self, begin: int) -> tuple[int, int]:
-        """The end of the window."""
-        end = int(self.windows.ends(np.array([begin]))[0])
-        return end, end
+    def over_before(self, watermark: int) -> int:
+        """Those before the window in which the watermark is."""
+        return int(self.windows.last_starts(np.array([watermark]))[0])
 
     def is_late(self, times: Microseconds, watermark: int) -> npt.NDArray[np.bool_]:
         """Those whose window has ended."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 
@@ -33,9 +31,9 @@ class WithinJoin(PairJoin):
     those without a time, are counted and go to the error ports `late_left` and `late_right`. Raises
     RidgelineError for streams without record times.
 
-    State: each record, until the watermark is `within` past it, at most an eighth later. The metric
-    `held_records` says how many. A stream that stands still holds the watermark back, and so the records of
-    the other: declare `idle_after` at its input.
+    State: each record, until the watermark is `within` past it, at most an eighth later. It may be held until
+    half of those that came with it are over. The metric `held_records` says how many are. A stream that
+    stands still holds the watermark back, and so the records of the other: declare `idle_after` at its input.
 
     Partitions: by `on`, the same on both sides. Round robin is refused with RidgelineError: a record would
     not meet its partners.
@@ -75,6 +73,7 @@ class WithinJoin(PairJoin):
 
     def setup(self, context: OperatorContext) -> None:
         """Records that meet none are emitted when the watermark has passed them by that much."""
+        super().setup(context)
         self.width = round(parse_duration(self.within) * 1_000_000)
         if any(self.wants_outer[self.how]):
             context.watermark_delay = self.width + self.pause
@@ -84,14 +83,6 @@ class WithinJoin(PairJoin):
         """An eighth of `within`."""
         return max(1, self.width // _SWEEPS)
 
-    def slices(self, times: Microseconds) -> Microseconds:
-        """Slices are as long as `within`."""
-        return times // max(1, self.width)
-
-    def near(self, begin: int) -> Sequence[int]:
-        """The slice, and those beside it."""
-        return (begin - 1, begin, begin + 1)
-
     def spans(self, times: Microseconds) -> tuple[Microseconds, Microseconds]:
         """From `within` before to `within` after each record."""
         return times - self.width, times + self.width
@@ -100,10 +91,9 @@ class WithinJoin(PairJoin):
         """Once the watermark is more than `within` past them."""
         return times + self.width + 1
 
-    def slice_ends(self, begin: int) -> tuple[int, int]:
-        """Those of the first and the last time in it."""
-        first = begin * max(1, self.width)
-        return first + self.width + 1, first + max(1, self.width) + self.width
+    def over_before(self, watermark: int) -> int:
+        """Those that the watermark has passed by more than `within`."""
+        return watermark - self.width
 
     def is_late(self, times: Microseconds, watermark: int) -> npt.NDArray[np.bool_]:
         """Those older than the watermark."""

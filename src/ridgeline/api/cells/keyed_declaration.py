@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, get_args, overload
 
+import numpy as np
+import numpy.typing as npt
 import typing_extensions
 
 from ridgeline.api.cells.cell import MISSING, Declaration, StateScope, cell_of, checked_merge, checked_scope
@@ -32,6 +34,12 @@ def checked_base(name: str, base: TimeBase) -> TimeBase:
     return base
 
 
+KeyedMoves: TypeAlias = Callable[
+    [Sequence[Mapping[Any, Any]], Sequence[Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.bool_]]]],
+    Sequence[Mapping[Any, Any]],
+]
+"""Divides the mappings of some partitions among others; see `KeyedState`."""
+
 Duration: TypeAlias = float | str | timedelta
 """Seconds, a text such as "1h", or a timedelta."""
 
@@ -54,6 +62,10 @@ class KeyedState(Declaration, Generic[K, V]):
 
     A mutable mapping, split by key on repartition. Where its key is not that of the input port, but holds it,
     `moves_by=lambda key: key[0]` says which part that is.
+
+    Where a value belongs to many keys of the port, `moves(held, owns)` divides the whole state. `held` has
+    the mapping of each partition, `owns` a function for each partition of then. That takes an array of stable
+    hashes of keys and returns a mask of its own ones. The mappings of the partitions of then are returned.
 
     `type` is the values' type. `key`, the keys' type, is for type checkers: keys are not checked when the
     operator runs. `default` (a value, copied, or a callable without arguments) is what a missing key starts
@@ -98,6 +110,7 @@ class KeyedState(Declaration, Generic[K, V]):
         ttl_by: TimeBase = ...,
         merge: Callable[[Any, Any], Any] | None = ...,
         moves_by: Callable[[Any], Any] | None = ...,
+        moves: KeyedMoves | None = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -110,6 +123,7 @@ class KeyedState(Declaration, Generic[K, V]):
         ttl_by: TimeBase = ...,
         merge: Callable[[Any, Any], Any] | None = ...,
         moves_by: Callable[[Any], Any] | None = ...,
+        moves: KeyedMoves | None = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -123,8 +137,9 @@ class KeyedState(Declaration, Generic[K, V]):
         ttl_by: TimeBase = ...,
         merge: Callable[[Any, Any], Any] | None = ...,
         moves_by: Callable[[Any], Any] | None = ...,
+        moves: KeyedMoves | None = ...,
     ) -> None: ...
-    def __init__(
+    def __init__(  # noqa: PLR0913  each says one thing
         self,
         type: object,  # noqa: A002  what it is
         *,
@@ -135,6 +150,7 @@ class KeyedState(Declaration, Generic[K, V]):
         ttl_by: TimeBase = "clock",
         merge: Callable[[Any, Any], Any] | None = None,
         moves_by: Callable[[Any], Any] | None = None,
+        moves: KeyedMoves | None = None,
     ) -> None:
         self.type = type
         self.key = key
@@ -142,6 +158,10 @@ class KeyedState(Declaration, Generic[K, V]):
         self.scope = checked_scope(scope)
         self.merge = checked_merge(merge, self.scope)
         self.moves_by = checked_key(moves_by)
+        self.moves = moves
+        if moves is not None and (moves_by is not None or ttl is not None):
+            msg = "`moves` divides the whole state; leave `moves_by` and `ttl` out"
+            raise StateError(msg)
         if merge is not None and ttl is not None:
             msg = "a state that merges lives as long as its application window; leave `ttl` out"
             raise StateError(msg)

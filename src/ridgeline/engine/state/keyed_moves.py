@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ridgeline.api.cells.cell import Change, StateCell
+from ridgeline.api.cells.keyed_declaration import KeyedMoves
+from ridgeline.api.cells.keyed_overlay import Mask
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.cells.timer_cell import TimerCell
 from ridgeline.api.codec import Hashes
@@ -26,6 +29,11 @@ from ridgeline.plan.physical import PhysicalOperator
 
 Owners = npt.NDArray[np.int64]
 _AT_A_BORDER = -1
+
+
+def _belong(keys: PartitionKeys | None, hashes: Hashes) -> Mask:
+    """Which hashes belong to a partition; None has all."""
+    return np.ones(len(hashes), np.bool_) if keys is None else belong(hashes, keys)
 
 
 class KeyedSource:
@@ -99,6 +107,11 @@ class KeyedMove:
         by: Callable[[Any], Any] | None = getattr(declared, "moves_by", None)
         if by is not None:
             return self._divide_by(name, sources, into, after, by)
+        if getattr(declared, "moves", None) is not None:
+            held = [dict(self._attached(source).items()) for source in sources]
+            for cell, part in zip(into, self.divide_mappings(name, held), strict=True):
+                cell.apply((True, _AT_A_BORDER, dict(part), []))
+            return nothing
         try:
             beside = [routed(list(source.values)) for source in sources]
             self._check(name, sources, beside)
@@ -156,6 +169,19 @@ class KeyedMove:
         for target, keys in zip(into, after, strict=True):
             target.apply((True, _AT_A_BORDER, dict(_of(pairs, hashes, keys)), []))
         return [None] * len(into)
+
+    def divide_mappings(self, name: str, held: Sequence[Mapping[Any, Any]]) -> Sequence[Mapping[Any, Any]]:
+        """The mapping of each target, of a state that says itself how it is divided. Raises StateError."""
+        declared = operator_type(type(self._operator.operator)).states[name]
+        moves: KeyedMoves = declared.moves  # type: ignore[attr-defined]  # asked for before
+        after = self._after(name)
+        try:
+            parts = moves(held, [partial(_belong, keys) for keys in after])
+        except Exception as error:
+            raise self._cannot(name, f"its `moves` raised {described(error)}") from error
+        if len(parts) != len(after):
+            raise self._cannot(name, f"it was given {len(parts)} parts for {len(after)} partitions")
+        return parts
 
     def divide_items(self, name: str, items: Sequence[Any], by: Callable[[Any], Any]) -> list[list[Any]]:
         """The items of a list for each target: by the key that `by` finds in each. Raises StateError."""

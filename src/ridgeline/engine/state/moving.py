@@ -202,13 +202,16 @@ def _divided_contents(
     """The states of one slide in each partition."""
     states = operator_type(type(operator.operator)).states
     divided: list[dict[str, Any]] = [{} for _ in range(count)]
+    parts: Sequence[Any]
     for name in contents[0]:
         declared, values = states[name], [content[name] for content in contents]
         by = getattr(declared, "moves_by", None)
         cell = declared.cell()
-        if isinstance(cell, KeyedCell):
+        if isinstance(cell, KeyedCell) and getattr(declared, "moves", None) is not None:
+            parts = keyed.divide_mappings(name, values)
+        elif isinstance(cell, KeyedCell):
             pairs = [pair for value in values for pair in value.items()]
-            parts: Sequence[Any] = list(
+            parts = list(
                 map(dict, keyed.divide_items(name, pairs, lambda pair: (by or _itself)(pair[0])))  # noqa: B023
             )
         elif by is not None:

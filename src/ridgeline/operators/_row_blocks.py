@@ -1,0 +1,463 @@
+"""Records that a join holds, in columns: blocks of rows that are found by key and time.
+
+A `Block` is a batch of records as they came, with an index that is made when it is first asked for. `Blocks`
+keeps those of one side in a keyed state, each as the bytes of an Arrow stream. A few windows write small
+blocks, which are merged to larger ones later. So a record is written again only as often as the logarithm of
+how many there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ridgeline.api import Operator
+from ridgeline.api.cells.keyed_state import KeyedCell
+from ridgeline.api.codec import Hashes, hash_columns
+from ridgeline.api.times import Microseconds
+from ridgeline.operators._window_parts import Index
+
+Mask = npt.NDArray[np.bool_]
+Name = tuple[Any, ...]
+"""In state: ("rows", number, count), ("met", number) or ("until",)."""
+_ROWS, _MET, _UNTIL = "rows", "met", ("until",)
+_SHARE = 3
+"""Blocks are merged once the later ones have so many times the records of the first."""
+_MOST_ROWS = 1 << 20
+"""Blocks of more records are not merged."""
+_MOST_BYTES = 1 << 28
+"""Nor are those that have more bytes together."""
+_TIME = "\0time"
+_LARGEST = 1 << 62
+_BEFORE_ALL = -(1 << 62)
+
+
+class Found(NamedTuple):
+    """For each record that was looked for the places of those that it meets, `first` to `last`, exclusively.
+
+    Places are those in `Index.rows`.
+    """
+
+    first: Index
+    last: Index
+
+
+class Sorted(NamedTuple):
+    """The records of a block whose keys have no null, by key and time; of equal times as they came.
+
+    `rows`: their places in the block. `hashes` and `keys`: of each record. `begins`: where each key begins.
+    `groups`: the number of each record's key.
+    """
+
+    rows: Index
+    hashes: Hashes
+    keys: list[pa.Array]
+    begins: Index
+    groups: Index
+
+
+class Block:
+    """Records in the order in which they came.
+
+    `names`: the columns of their key. `met`: which have met one; none if it is left out.
+    """
+
+    def __init__(
+        self, batch: pa.RecordBatch, times: Microseconds, names: Sequence[str], met: Mask | None = None
+    ) -> None:
+        self.batch = batch
+        self.times = times
+        self.names = names
+        self.met: Mask = np.zeros(len(times), np.bool_) if met is None else met
+        self.settled = False
+        """Nothing more goes, unless blocks are merged: for those who keep the newest records."""
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @cached_property
+    def hashes(self) -> Hashes:
+        """The hash of each record's key, as streams are divided by it."""
+        return hash_columns(self.batch, self.names)
+
+    @cached_property
+    def oldest(self) -> int:
+        """The least time."""
+        return int(self.times.min())
+
+    @cached_property
+    def newest(self) -> int:
+        """The greatest time."""
+        return int(self.times.max())
+
+    @cached_property
+    def sorted(self) -> Sorted:
+        """The records by key and time."""
+        rows = np.arange(len(self))
+        columns = [self.batch.column(name) for name in self.names]
+        if any(column.null_count for column in columns):
+            there = np.ones(len(self), np.bool_)
+            for column in columns:
+                there &= column.is_valid().to_numpy(zero_copy_only=False)
+            rows = np.flatnonzero(there)
+        times = self.times[rows]
+        if (times[1:] < times[:-1]).any():
+            rows = rows[np.argsort(times, kind="stable")]
+        rows = rows[np.argsort(self.hashes[rows], kind="stable")]
+        hashes, keys = self.hashes[rows], [column.take(pa.array(rows)) for column in columns]
+        new = np.ones(len(rows), np.bool_)
+        new[1:] = hashes[1:] != hashes[:-1]
+        same = equal_keys([key[1:] for key in keys], [key[:-1] for key in keys])
+        if (same | new[1:]).all():
+            begins = np.flatnonzero(new)
+            return Sorted(rows, hashes, keys, begins, np.cumsum(new) - 1)
+        # several keys have one hash
+        apart = np.flatnonzero(np.isin(hashes, hashes[1:][~(same | new[1:])]))
+        ordinals, seen = np.zeros(len(rows), np.int64), dict[Any, int]()
+        for place, key in zip(
+            apart.tolist(), _listed([key.take(pa.array(apart)) for key in keys]), strict=True
+        ):
+            ordinals[place] = seen.setdefault(key, len(seen))
+        order = np.lexsort((ordinals, hashes))
+        rows, hashes, ordinals = rows[order], hashes[order], ordinals[order]
+        new[1:] = (hashes[1:] != hashes[:-1]) | (ordinals[1:] != ordinals[:-1])
+        keys = [key.take(pa.array(order)) for key in keys]
+        return Sorted(rows, hashes, keys, np.flatnonzero(new), np.cumsum(new) - 1)
+
+    @cached_property
+    def _places(self) -> tuple[Index, Microseconds | None]:
+        """A number for each record of `sorted` that grows with key and time; the times that these count."""
+        times, groups = self.times[self.sorted.rows], self.sorted.groups
+        span = self.newest - self.oldest + 2
+        if span < _LARGEST // (len(self) + 1):
+            return groups * span + (times - self.oldest), None
+        ordered = np.sort(times)
+        return groups * (len(ordered) + 2) + np.searchsorted(ordered, times), ordered
+
+    def find(self, sought: Sorted, low: Microseconds, high: Microseconds) -> Found:
+        """The records that have the keys of others, and times from `low` to `high`, of each of the others."""
+        first, last = np.zeros(len(sought.rows), np.int64), np.zeros(len(sought.rows), np.int64)
+        own = self.sorted
+        if not len(own.rows) or not len(sought.rows):
+            return Found(first, last)
+        rows, groups = self._groups(sought)
+        low, high = low[rows], high[rows]
+        numbers, ordered = self._places
+        if ordered is None:
+            span = self.newest - self.oldest + 2
+            begin = np.clip(low, self.oldest, self.oldest + span - 1) - self.oldest
+            end = np.clip(high, self.oldest - 1, self.newest) - self.oldest
+        else:  # ranks of times, as the times themselves are too far apart
+            span = len(ordered) + 2
+            begin = np.searchsorted(ordered, low)
+            end = np.searchsorted(ordered, high, side="right") - 1
+        first[rows] = np.searchsorted(numbers, groups * span + begin)
+        last[rows] = np.maximum(np.searchsorted(numbers, groups * span + end, side="right"), first[rows])
+        return Found(first, last)
+
+    def _groups(self, sought: Sorted) -> tuple[Index, Index]:
+        """Which records of `sought` have a key that is here, and its number here."""
+        own = self.sorted
+        firsts = own.hashes[own.begins]
+        places = np.searchsorted(firsts, sought.hashes)
+        places[places == len(firsts)] = 0
+        rows = np.flatnonzero(firsts[places] == sought.hashes)
+        places = places[rows]
+        known = equal_keys(_taken(own.keys, own.begins[places]), _taken(sought.keys, rows))
+        if known.all():
+            return rows, places
+        found, groups = [rows[known]], [places[known]]
+        rows, places = rows[~known], places[~known] + 1
+        while len(rows):  # another key with the same hash is next to it
+            there = places < len(firsts)
+            rows, places = rows[there], places[there]
+            there = firsts[places] == sought.hashes[rows]
+            rows, places = rows[there], places[there]
+            known = equal_keys(_taken(own.keys, own.begins[places]), _taken(sought.keys, rows))
+            found.append(rows[known])
+            groups.append(places[known])
+            rows, places = rows[~known], places[~known] + 1
+        return np.concatenate(found), np.concatenate(groups)
+
+    def chosen(self, mask: Mask) -> Block:
+        """The records of a mask."""
+        if mask.all():
+            return self
+        batch = self.batch.filter(pa.array(mask))
+        return Block(batch, self.times[mask], self.names, self.met[mask])
+
+
+def merged(blocks: Sequence[Block]) -> Block:
+    """The records of all blocks, those of earlier ones first."""
+    if len(blocks) == 1:
+        return blocks[0]
+    return Block(
+        one_batch([block.batch for block in blocks]),
+        np.concatenate([block.times for block in blocks]),
+        blocks[0].names,
+        np.concatenate([block.met for block in blocks]),
+    )
+
+
+def one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """The rows of all batches as one."""
+    if len(batches) == 1:
+        return batches[0]
+    columns = [
+        pa.concat_arrays([batch.column(place) for batch in batches])
+        for place in range(batches[0].num_columns)
+    ]
+    if not columns:
+        return batches[0]
+    return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
+
+
+def decoded(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
+    """Columns of a batch; dictionary columns as what they stand for."""
+    columns = [batch.column(name) for name in names]
+    plain = [
+        column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in columns
+    ]
+    fields = [
+        pa.field(name, column.type, nullable=batch.schema.field(name).nullable)
+        for name, column in zip(names, plain, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(plain, schema=pa.schema(fields))
+
+
+# Keys -------------------------------------------------------------------------------------------------------
+
+
+def _taken(columns: Sequence[pa.Array], rows: Index) -> list[pa.Array]:
+    places = pa.array(rows)
+    return [column.take(places) for column in columns]
+
+
+def equal_keys(ones: Sequence[pa.Array], others: Sequence[pa.Array]) -> Mask:
+    """Which rows of two sides have equal keys. There are no nulls; all NaN are equal."""
+    found: Mask = np.ones(len(ones[0]), np.bool_)
+    for one, other in zip(ones, others, strict=True):
+        found &= _equal(one, other)
+    return found
+
+
+def _equal(one: pa.Array, other: pa.Array) -> Mask:
+    """Which values of two columns are equal, as in Python; columns of other types are compared there."""
+    types = pa.types
+    if one.type != other.type:
+        if _is_small(one.type) and _is_small(other.type):
+            one, other = one.cast(pa.int64()), other.cast(pa.int64())
+        elif _is_text(one.type) and _is_text(other.type):
+            one, other = one.cast(pa.large_string()), other.cast(pa.large_string())
+        else:
+            pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
+            return np.fromiter((_same(*pair) for pair in pairs), np.bool_, len(one))
+    equal = pc.equal(one, other)
+    if types.is_floating(one.type):
+        equal = pc.or_(equal, pc.and_(pc.is_nan(one), pc.is_nan(other)))
+    found: Mask = equal.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _is_small(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind)) and kind != pa.uint64()
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _same(one: Any, other: Any) -> bool:
+    return bool(one == other or (one != one and other != other))  # noqa: PLR0124  two NaN
+
+
+def _listed(columns: Sequence[pa.Array]) -> list[tuple[Any, ...]]:
+    """The values of rows; a NaN as a value that equals itself."""
+    values = [
+        [None if value != value else value for value in column.to_pylist()]  # noqa: PLR0124  a NaN
+        for column in columns
+    ]
+    return list(zip(*values, strict=True))
+
+
+# In state ---------------------------------------------------------------------------------------------------
+
+
+class Blocks:
+    """The blocks of one side in a keyed state of an operator.
+
+    `state`: the name of the state. `names`: the columns of the key.
+    """
+
+    def __init__(self, operator: Operator, state: str, names: Sequence[str]) -> None:
+        self._operator = operator
+        self._state = state
+        self._names = names
+        self._known: dict[Name, tuple[bytes, bytes | None, Block]] = {}
+
+    @property
+    def _cell(self) -> KeyedCell[Name, bytes]:
+        cell: KeyedCell[Name, bytes] = getattr(self._operator, self._state)
+        return cell
+
+    @property
+    def count(self) -> int:
+        """How many records there are."""
+        return sum(name[2] for name in self._cell if name[0] == _ROWS)
+
+    @property
+    def until(self) -> int:
+        """Records before it are over, and gone or about to go."""
+        return _until(self._cell)
+
+    def all(self) -> Iterator[tuple[Name, Block]]:
+        """The blocks, those whose records came first before others, with their names."""
+        cell = self._cell
+        names = sorted(name for name in cell if name[0] == _ROWS)
+        for gone in self._known.keys() - set(names):
+            del self._known[gone]
+        for name in names:
+            data, met = cell[name], cell.get((_MET, name[1]))
+            known = self._known.get(name)
+            if known is None or known[0] is not data or known[1] is not met:
+                known = data, met, _block(data, met, self._names)
+                self._known[name] = known
+            yield name, known[2]
+
+    def add(self, block: Block) -> None:
+        """Hold records, and merge blocks if there are many."""
+        held = list(self.all())
+        number = held[-1][0][1] + 1 if held else 0
+        after, much, begin = len(block), block.batch.nbytes, len(held)
+        for place in range(len(held) - 1, -1, -1):
+            size = len(held[place][1])
+            much += held[place][1].batch.nbytes
+            if size > _MOST_ROWS or size + after > 2 * _MOST_ROWS or much > _MOST_BYTES:
+                break
+            if after >= _SHARE * size:
+                begin = place
+            after += size
+        if begin < len(held):
+            until = self.until
+            number = held[begin][0][1]
+            rest = [one.chosen(one.times >= until) for _, one in held[begin:]]
+            block = merged([*rest, block])
+            for name, _ in held[begin:]:
+                self._remove(name)
+        self._put(number, block)
+
+    def mark(self, name: Name, block: Block, rows: Index) -> None:
+        """Note that records of a block have met one."""
+        if block.met[rows].all():
+            return
+        block.met = block.met.copy()
+        block.met[rows] = True
+        data = np.packbits(block.met).tobytes()
+        self._cell[_MET, name[1]] = data
+        self._known[name] = self._known[name][0], data, block
+
+    def let_go(self, before: int) -> list[Block]:
+        """The records before a time that had not gone; no longer held, or soon."""
+        until, found = self.until, []
+        for name, block in list(self.all()):
+            if block.oldest >= before:
+                continue
+            over = block.times < before
+            found.append(block.chosen(over & (block.times >= until)))
+            self.keep(name, block, ~over)
+        if self._cell:
+            self._cell[_UNTIL] = before.to_bytes(8, "little", signed=True)
+        if all(name == _UNTIL for name in self._cell):
+            self._cell.pop(_UNTIL, None)
+        return [block for block in found if len(block)]
+
+    def keep(self, name: Name, block: Block, mask: Mask) -> None:
+        """Forget the records that are not in a mask, once they are half of the block."""
+        left = int(np.count_nonzero(mask))
+        if 2 * left <= len(block) and left < len(block):
+            self._remove(name)
+            if left:
+                self._put(name[1], block.chosen(mask))
+
+    def next_time(self) -> int | None:
+        """The least time of a record that is held and not over; None without one."""
+        until, found = self.until, []
+        for _, block in self.all():
+            if block.oldest >= until:
+                found.append(block.oldest)
+            elif block.newest >= until:
+                found.append(int(block.times[block.times >= until].min()))
+        return min(found, default=None)
+
+    def _put(self, number: int, block: Block) -> None:
+        name, data, met = (_ROWS, number, len(block)), _bytes(block), None
+        self._cell[name] = data
+        if block.met.any():
+            met = self._cell[_MET, number] = np.packbits(block.met).tobytes()
+        self._known[name] = data, met, block
+
+    def _remove(self, name: Name) -> None:
+        del self._cell[name]
+        self._cell.pop((_MET, name[1]), None)
+        self._known.pop(name, None)
+
+
+def _until(cell: Mapping[Name, bytes]) -> int:
+    data = cell.get(_UNTIL)
+    return _BEFORE_ALL if data is None else int.from_bytes(data, "little", signed=True)
+
+
+def _bytes(block: Block) -> bytes:
+    """The records of a block and their times, as an Arrow stream."""
+    batch = block.batch
+    fields = [*batch.schema, pa.field(_TIME, pa.int64())]
+    whole = pa.RecordBatch.from_arrays([*batch.columns, pa.array(block.times)], schema=pa.schema(fields))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, whole.schema) as stream:
+        stream.write_batch(whole)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _block(data: bytes, met: bytes | None, names: Sequence[str]) -> Block:
+    """The block in state."""
+    with pa.ipc.open_stream(data) as stream:
+        whole = stream.read_next_batch()
+    times = whole.column(_TIME).to_numpy()
+    last = whole.num_columns - 1
+    batch = pa.RecordBatch.from_arrays(whole.columns[:last], schema=pa.schema(list(whole.schema)[:last]))
+    if met is None:
+        return Block(batch, times, names)
+    return Block(batch, times, names, np.unpackbits(np.frombuffer(met, np.uint8), count=len(times)) != 0)
+
+
+def divide_blocks(
+    names: Sequence[str],
+    held: Sequence[Mapping[Name, bytes]],
+    owns: Sequence[Callable[[Hashes], Mask]],
+) -> list[dict[Name, bytes]]:
+    """The blocks of some partitions for others: each record goes where the tuples with its key go.
+
+    `names`: the columns of the key. `held`: the state of each partition. `owns`: for each partition after,
+    which hashes are its own.
+    """
+    found: list[dict[Name, bytes]] = [{} for _ in owns]
+    number = 0
+    for cell in held:
+        until = _until(cell)
+        for name in sorted(name for name in cell if name[0] == _ROWS):
+            block = _block(cell[name], cell.get((_MET, name[1])), names)
+            block = block.chosen(block.times >= until)
+            for target, own in zip(found, owns, strict=True):
+                part = block.chosen(own(block.hashes)) if len(block) else block
+                if len(part):
+                    target[_ROWS, number, len(part)] = _bytes(part)
+                    if part.met.any():
+                        target[_MET, number] = np.packbits(part.met).tobytes()
+            number += 1
+    return found

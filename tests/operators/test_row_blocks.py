@@ -1,0 +1,234 @@
+"""The rows that joins hold in columns: beside plain loops, with keys of one hash and of all types."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, stable_hash
+from ridgeline.operators import AsOfJoin, WithinJoin, _pair_join, _row_blocks
+from ridgeline.operators._row_blocks import Block
+from ridgeline.plan.edits import Repartition
+from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+
+START = datetime(2026, 3, 29, tzinfo=UTC)
+QUIET = settings(deadline=None, max_examples=10, suppress_health_check=list(HealthCheck))
+TWINS = ("plumless", "buckeroo")
+"""Texts that have one hash."""
+KINDS: dict[str, tuple[pa.DataType, pa.DataType, list[Any]]] = {
+    "text": (pa.string(), pa.large_string(), [None, *TWINS, "ann", "", "bob"]),
+    "dictionary": (pa.dictionary(pa.int32(), pa.string()), pa.string(), [None, *TWINS, "ann"]),
+    "integers": (pa.int32(), pa.uint8(), [None, 0, 1, 7, 255]),
+    "wide": (pa.uint64(), pa.int64(), [None, 0, 1, 2**63 - 1]),
+    "numbers": (pa.int64(), pa.float64(), [None, 0, 1, 2**53, -5]),
+    "floats": (pa.float64(), pa.float64(), [None, 0.0, -0.0, math.nan, math.inf, 1.5]),
+    "single": (pa.float32(), pa.float64(), [None, 0.0, -0.0, math.nan, 1.5]),
+    "decimals": (pa.decimal128(9, 2), pa.int64(), [None, 0, 1, 12]),
+    "truths": (pa.bool_(), pa.int8(), [None, False, True]),
+    "bytes": (pa.binary(), pa.binary(), [None, b"plumless", b"buckeroo", b""]),
+    "days": (pa.date32(), pa.date32(), [None, START.date(), datetime(1969, 1, 1, tzinfo=UTC).date()]),
+    "times": (pa.timestamp("us", "UTC"), pa.timestamp("us", "Asia/Tokyo"), [None, START]),
+}
+
+
+def test_the_twins_have_one_hash() -> None:
+    assert stable_hash(TWINS[0]) == stable_hash(TWINS[1])
+
+
+def items(windows: Sequence[Sequence[tuple[Any, int]]], kind: pa.DataType) -> list[Any]:
+    """Rows (key, number, time) of windows of a second: each is so many tenths older than its window's end."""
+    found: list[Any] = []
+    for window, rows in enumerate(windows):
+        for place, (key, tenths) in enumerate(rows):
+            value = Decimal(key) if key is not None and pa.types.is_decimal(kind) else key
+            found.append((value, window * 100 + place, START + timedelta(seconds=window - tenths / 10)))
+        found.append(END_WINDOW)
+    return found
+
+
+def application(kind: str, lefts: Any, rights: Any, join: Any, partitions: int) -> Application:
+    app = Application("pairs", window="1s")
+    inputs = []
+    for name, column, windows in (("left", KINDS[kind][0], lefts), ("right", KINDS[kind][1], rights)):
+        number = "l" if name == "left" else "r"
+        time = pa.timestamp("us", "UTC")
+        schema = pa.schema(
+            [("key" if name == "left" else "name", column), (number, pa.int64()), ("time", time)]
+        )
+        rows = items(windows, column)
+        inputs.append(app.add_operator(name, ListInput(schema, rows, "time", lateness="3s")))
+    joined = app.add_operator("join", join, partitions=partitions)
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("lefts", inputs[0].output, joined.left)
+    app.add_stream("rights", inputs[1].output, joined.right)
+    app.add_stream("joined", joined.output, sink.input)
+    return app
+
+
+def found_by(app: Application, **options: Any) -> Counter[tuple[Any, Any]]:
+    rows = run_local(app, **options).collected("sink")
+    return Counter((row["l"], row.get("r")) for row in rows)
+
+
+def meet(one: Any, other: Any) -> bool:
+    """Keys that are equal; all NaN are."""
+    if isinstance(one, float) and math.isnan(one):
+        return isinstance(other, float) and math.isnan(other)
+    return one is not None and bool(one == other)
+
+
+def flat(windows: Any) -> list[tuple[Any, int, int]]:
+    """(key, number, time in tenths)."""
+    return [
+        (key, window * 100 + place, window * 10 - tenths)
+        for window, rows in enumerate(windows)
+        for place, (key, tenths) in enumerate(rows)
+    ]
+
+
+def within_loop(lefts: Any, rights: Any, how: str, tenths: int) -> Counter[tuple[Any, Any]]:
+    found: Counter[tuple[Any, Any]] = Counter()
+    met: set[int] = set()
+    for key, number, time in flat(lefts):
+        own = [r for name, r, at in flat(rights) if meet(key, name) and abs(time - at) <= tenths]
+        met.update(own)
+        found.update((number, r) for r in own if how != "anti")
+        if not own and how != "inner":
+            found[number, None] += 1
+    if how == "full":
+        found.update((None, r) for _, r, _ in flat(rights) if r not in met)
+    return found
+
+
+def as_of_loop(lefts: Any, rights: Any, how: str, tenths: int | None) -> Counter[tuple[Any, Any]]:
+    found: Counter[tuple[Any, Any]] = Counter()
+    for key, number, time in flat(lefts):
+        best: Any = None
+        for name, r, at in flat(rights):
+            fits = meet(key, name) and at <= time and (tenths is None or time - at <= tenths)
+            if fits and (best is None or at >= best[0]):
+                best = at, r
+        if best or how == "left":
+            found[number, best and best[1]] += 1
+    return found
+
+
+@st.composite
+def sides(draw: Any, kind: str | None = None) -> Any:
+    kind = kind or draw(st.sampled_from(sorted(KINDS)))
+    rows = st.lists(st.tuples(st.sampled_from(KINDS[kind][2]), st.integers(0, 30)), max_size=7)
+    return kind, draw(st.lists(rows, max_size=9)), draw(st.lists(rows, max_size=9))
+
+
+@QUIET
+@given(sides(), st.sampled_from(["inner", "left", "full", "anti"]), st.sampled_from([0, 4, 30]))
+def test_keys_of_any_type_meet_within_a_time(given_sides: Any, how: Any, tenths: int) -> None:
+    kind, lefts, rights = given_sides
+    expected = within_loop(lefts, rights, how, tenths)
+    on = {"key": "name"}
+    for partitions in (1, 2, 3, 5):
+        join = WithinJoin(on, f"{tenths * 100}ms", how=how)
+        assert found_by(application(kind, lefts, rights, join, partitions)) == expected
+
+
+@QUIET
+@given(sides(), st.sampled_from(["left", "inner"]), st.sampled_from([None, 0, 4, 30]))
+def test_keys_of_any_type_meet_as_of_a_time(given_sides: Any, how: Any, tenths: int | None) -> None:
+    kind, lefts, rights = given_sides
+    expected = as_of_loop(lefts, rights, how, tenths)
+    within = None if tenths is None else f"{tenths * 100}ms"
+    for partitions in (1, 2, 3, 5):
+        join = AsOfJoin({"key": "name"}, within, how=how)
+        assert found_by(application(kind, lefts, rights, join, partitions)) == expected
+
+
+RANDOM = np.random.default_rng(5)
+MANY: list[Any] = [
+    [
+        [(f"k{RANDOM.integers(0, 9)}", int(RANDOM.integers(0, 30))) for _ in range(RANDOM.integers(0, 40))]
+        for _ in range(40)
+    ]
+    for _ in range(2)
+]
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "anti"])
+def test_many_windows_are_merged_and_divided(how: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of few records, results in small portions, faults, and partitions that change meanwhile."""
+    monkeypatch.setattr(_pair_join, "_MOST_PAIRS", 5)
+    monkeypatch.setattr(_row_blocks, "_MOST_ROWS", 60)
+    changes = {9: [Repartition("join", 3)], 19: [Repartition("join", 2)], 29: [Repartition("join", 5)]}
+    expected = within_loop(MANY[0], MANY[1], how, 40)
+
+    def app(partitions: int) -> Application:
+        return application("text", MANY[0], MANY[1], WithinJoin({"key": "name"}, "4s", how=how), partitions)
+
+    assert found_by(app(1), changes=changes) == expected
+    assert found_by(app(2), faults=Faults(3)) == expected
+
+
+@pytest.mark.parametrize("within", [None, 25])
+def test_newest_records_are_kept_over_merges_and_moves(within: int | None) -> None:
+    changes = {9: [Repartition("join", 3)], 19: [Repartition("join", 2)], 29: [Repartition("join", 5)]}
+    expected = as_of_loop(MANY[0], MANY[1], "left", within)
+    text = None if within is None else f"{within * 100}ms"
+    for options in ({"changes": changes}, {"faults": Faults(3)}):
+        app = application(
+            "text", MANY[0], MANY[1], AsOfJoin({"key": "name"}, text), 1 if "changes" in options else 2
+        )
+        assert found_by(app, **options) == expected
+
+
+HELD: list[int] = []
+
+
+class Watched(AsOfJoin):
+    """Notes how many records are held."""
+
+    def end_window(self) -> None:
+        super().end_window()
+        HELD.append(self.held_records())
+
+
+def test_an_as_of_join_holds_few_records_more_than_keys() -> None:
+    HELD.clear()
+    windows = [[(f"k{number}", 0) for number in range(10)]] * 80
+    found_by(application("text", windows, windows, Watched({"key": "name"}), 1))
+    assert max(HELD) < 4 * 10 * 5  # ten a second, three seconds of lateness
+    assert HELD[-1] <= 2 * 10
+
+
+@QUIET
+@given(
+    st.lists(st.tuples(st.sampled_from([None, *TWINS, "ann"]), st.integers(-5, 5)), min_size=1, max_size=30),
+    st.lists(st.tuples(st.sampled_from([None, *TWINS, "bob"]), st.integers(-6, 6)), min_size=1, max_size=30),
+    st.sampled_from([1, 2**52, 2**58]),
+)
+def test_a_block_finds_what_a_loop_finds(held: Any, sought: Any, unit: int) -> None:
+    """Times may be as far apart as they can be."""
+    one, other = (
+        Block(
+            pa.record_batch({"key": pa.array([key for key, _ in rows], pa.string())}),
+            np.array([time * unit for _, time in rows], np.int64),
+            ("key",),
+        )
+        for rows in (held, sought)
+    )
+    own = other.sorted
+    times = other.times[own.rows]
+    first, last = one.find(own, times - unit, times + 2 * unit)
+    for row, begin, end in zip(own.rows.tolist(), first.tolist(), last.tolist(), strict=True):
+        key, time = sought[row]
+        expected = [n for n, (name, at) in enumerate(held) if name == key and -1 <= at - time <= 2]
+        assert sorted(one.sorted.rows[begin:end].tolist()) == expected
+        assert one.times[one.sorted.rows[begin:end]].tolist() == sorted(held[n][1] * unit for n in expected)
