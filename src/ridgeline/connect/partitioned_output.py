@@ -59,8 +59,8 @@ class PartitionedOutput(WindowOutput):
         {'IBM': 12.3, 'SAP': 101.25}
     """
 
-    max_pending_bytes: int = Field(default=256 * 2**20, gt=0)
-    drain_seconds: float = Field(default=30.0, ge=0)
+    max_pending_bytes: int = Field(default=256 * 2**20, gt=0, kw_only=True)
+    drain_seconds: float = Field(default=30.0, ge=0, kw_only=True)
 
     def sink(self) -> Sink:
         """Make the driver's half. Called on the driver; must not connect yet."""

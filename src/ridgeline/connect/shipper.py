@@ -146,7 +146,21 @@ class Shipper:
     # The thread ---------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Write until it is stopped, or until the sink raises what cannot be mended. The thread's target."""
+        """The thread's target."""
+        try:
+            with suppress(SystemExit):  # as threads do
+                self._work()
+        finally:
+            with self._state:
+                if not self._stopped and self.failure is None:  # the interpreter or the sink has ended it
+                    operator = self._context.operator
+                    msg = f"`{operator}`: the thread that writes has ended; start it again, nothing is lost"
+                    self.failure = RidgelineError(msg)
+                self._tried = True
+                self._state.notify_all()
+
+    def _work(self) -> None:
+        """Write until it is stopped, or until the sink raises what cannot be mended."""
         delay = self._sink.first_retry_seconds
         while True:
             try:

@@ -225,10 +225,9 @@ class SinkPublisher(Publisher):
 
     @property
     def full(self) -> str | None:
-        """Why no window may begin: as much waits as may."""
+        """Why no window may begin: as much waits as may. Raises what has ended the thread."""
         shipper = self._running
-        if shipper.failure is not None:
-            return str(shipper.failure)
+        shipper.check()
         waiting, _ = shipper.snapshot()
         segments = [*waiting, *self._staged]
         if (

@@ -9,6 +9,8 @@ from ridgeline.testing.checks import (
 from ridgeline.testing.clock import SteppingClock
 from ridgeline.testing.collector import CollectorSink
 from ridgeline.testing.comparing import Comparison, Difference
+from ridgeline.testing.connectors.outputs import connector_checks
+from ridgeline.testing.connectors.target import ConnectorReport, ConnectorRow, ConnectorTarget
 from ridgeline.testing.faults import Fault, Faults
 from ridgeline.testing.list_input import ABORT, END_WINDOW, EOF, ListInput
 from ridgeline.testing.local_run import LocalRun
@@ -21,6 +23,9 @@ __all__ = [
     "EOF",
     "CollectorSink",
     "Comparison",
+    "ConnectorReport",
+    "ConnectorRow",
+    "ConnectorTarget",
     "CountSink",
     "Difference",
     "ExpectedSink",
@@ -37,5 +42,6 @@ __all__ = [
     "assert_independent_of_partitions",
     "assert_recovers",
     "compare_runs",
+    "connector_checks",
     "run_local",
 ]

@@ -1,0 +1,418 @@
+"""Conformance tests of output connectors."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from copy import deepcopy
+from functools import partial
+from io import StringIO
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+from ridgeline.api.application import Application
+from ridgeline.api.attributes import OnError
+from ridgeline.api.errors import RidgelineError
+from ridgeline.connect.sink import SinkUnavailableError
+from ridgeline.engine.files.storage import DriverStorage, MemoryStorage
+from ridgeline.measure.events import StateWarning
+from ridgeline.plan.edits import Edit, Repartition
+from ridgeline.testing.connectors.strikes import CONTAINER_POINTS, DRIVER_POINTS, Strikes
+from ridgeline.testing.connectors.target import ConnectorReport, ConnectorRow, ConnectorTarget, Outcome
+from ridgeline.testing.list_input import END_WINDOW, ListInput
+from ridgeline.testing.local_run import LocalRun
+from ridgeline.testing.run_local import run_local
+
+_WINDOWS = 8
+_ROWS = 6
+"""Rows of each window."""
+_KEYS = 5
+_MOST_STARTS = 10
+_JOIN_SECONDS = 60.0
+
+
+class _Check(NamedTuple):
+    name: str
+    run: Callable[[_Trial], None]
+
+
+def connector_checks(
+    target: Callable[[], ConnectorTarget],
+    *,
+    guarantee: str = "exactly once",
+    only: Collection[str] = (),
+) -> ConnectorReport:
+    """Run the conformance tests of an output connector, and say which guarantee they have shown.
+
+    `target` makes a fresh place at the other side for each check. Applications run in process, against the
+    real other side. Each check writes the same rows and compares what is there with a plain list:
+
+    - containers are killed before and after each `encode` and each segment
+    - the driver is killed before, in and after each step: stage, commit, open, mark, write, end
+    - a driver that was overtaken writes late; two drivers write at once
+    - the other side is gone for 60 s of a clock that is stepped, slow, or full
+    - the application is stopped and continued, and continued from an older copy of its checkpoint
+    - it is rewound, its output gets other partitions while it runs, it has 1, 2, 3 and 5 of them
+    - a row is refused: by default the run ends and names it, with `on_error=SKIP` all others arrive
+
+    `guarantee`: the least that has to be shown. `only`: the names of the checks to run, or parts of them.
+    Raises AssertionError with the report if a check does not hold, or if less is shown.
+
+    Example:
+        >>> from ridgeline.connect import PartitionedOutput, Sink
+        >>> from ridgeline.testing import ConnectorTarget, connector_checks
+        >>> class DictSink(Sink):
+        ...     protocol, appends = "idempotent", False
+        ...
+        ...     def __init__(self, store):
+        ...         self.store = store
+        ...
+        ...     def write(self, batches, mark):
+        ...         for batch in batches:
+        ...             self.store.update((row["id"], tuple(row.values())) for row in batch.data.to_pylist())
+        >>> class DictOutput(PartitionedOutput):
+        ...     store: object
+        ...
+        ...     def sink(self):
+        ...         return DictSink(self.store.rows_by_id)
+        >>> class Store:
+        ...     def __init__(self):
+        ...         self.rows_by_id = {}
+        >>> class InMemory(ConnectorTarget):
+        ...     def __init__(self):
+        ...         self.store = Store()
+        ...
+        ...     def output(self):
+        ...         return DictOutput(store=self.store)
+        ...
+        ...     def rows(self):
+        ...         return list(self.store.rows_by_id.values())
+        >>> report = connector_checks(InMemory, only=["write"])
+        >>> report.guarantee
+        'exactly once'
+    """
+    outcomes = []
+    for check in _checks():
+        if only and not any(part in check.name for part in only):
+            continue
+        outcomes.append(_outcome(check, target()))
+    report = ConnectorReport(outcomes)
+    if report.faults or (guarantee == "exactly once" and report.guarantee != guarantee):
+        raise AssertionError(str(report))
+    return report
+
+
+def _outcome(check: _Check, place: ConnectorTarget) -> Outcome:
+    trial = _Trial(place)
+    try:
+        check.run(trial)
+    except AssertionError as error:
+        return Outcome(check.name, str(error), "none")
+    except Exception as error:  # noqa: BLE001  a check that fails is a part of the report
+        return Outcome(check.name, f"{type(error).__name__}: {error}", "none")
+    finally:
+        place.close()
+    return Outcome(check.name, "", trial.kind)
+
+
+def _checks() -> Iterator[_Check]:
+    """All checks, in the order in which they run."""
+    for partitions in (1, 2, 3, 5):
+        yield _Check(f"{partitions} partitions", partial(_Trial.plain, partitions=partitions))
+    for point in CONTAINER_POINTS:
+        for number in (0, 7):
+            struck = partial(_Trial.killed, point=point, number=number)
+            yield _Check(f"container killed, {point}, time {number}", struck)
+    for point in DRIVER_POINTS:
+        for number in (0, 1, 2, 3) if point == "write: in" else (0, 2):  # of each partition's batch
+            if number and point.startswith(("open", "mark", "close")):
+                continue
+            struck = partial(_Trial.killed, point=point, number=number)
+            yield _Check(f"driver killed, {point}, time {number}", struck)
+    for point in ("write: before", "write: in"):
+        struck = partial(_Trial.overtaken, point=point)
+        yield _Check(f"overtaken driver writes late, {point}", struck)
+    at_once = partial(_Trial.overtaken, point="write: before", at_once=True)
+    yield _Check("two drivers write at once", at_once)
+    yield _Check("nothing is there before its commit", _Trial.hidden)
+    yield _Check("gone for 60 s", _Trial.gone)
+    yield _Check("down and up again", _Trial.down)
+    yield _Check("slow", _Trial.slow)
+    yield _Check("full", _Trial.full)
+    yield _Check("stopped and continued", _Trial.continued)
+    yield _Check("continued from an older copy of the checkpoint", _Trial.older)
+    yield _Check("rewound", _Trial.rewound)
+    yield _Check("other partitions while it runs", _Trial.repartitioned)
+    yield _Check("a row is refused", _Trial.refused)
+    yield _Check("a row is refused and left out", _Trial.left_out)
+
+
+def _rows(windows: int = _WINDOWS) -> list[list[ConnectorRow]]:
+    """The rows of each window."""
+    texts = ["plain", "", None, 'quoted "\\', "tab\tand\nline", "Zürich 🌊"]
+    return [
+        [
+            ConnectorRow(number, number % _KEYS, texts[number % len(texts)], number / 8 - 1.0)
+            for number in range(window * _ROWS, (window + 1) * _ROWS)
+        ]
+        for window in range(windows)
+    ]
+
+
+class _Trial:
+    """One check of one place. `kind`: whether all rows were there once, or some of them again."""
+
+    def __init__(self, place: ConnectorTarget) -> None:
+        self.place = place
+        self.kind = "exact"
+        self.windows = _rows()
+        self.said: list[str] = []
+
+    # The application, and what it should have written -------------------------------------------------------
+
+    def _application(self, partitions: int = 2, **attributes: Any) -> Application:
+        app = Application("conformance")
+        listed = [item for window in self.windows for item in (*window, END_WINDOW)]
+        source = app.add_operator("source", ListInput(ConnectorRow, listed))
+        output = app.add_operator("out", self.place.output(), partitions=partitions, **attributes)
+        app.add_stream("rows", source.output, output.input)
+        return app
+
+    def _run(self, storage: DriverStorage, partitions: int = 2, **options: Any) -> LocalRun:
+        attributes = options.pop("attributes", {})
+        console = Console(file=StringIO())
+        app = self._application(partitions, **attributes)
+        run = run_local(app, checkpoint=storage, console=console, **options)
+        self.said += [event.text for event in run.events if isinstance(event, StateWarning)]
+        return run
+
+    def _run_to_end(self, strikes: Strikes, storage: DriverStorage, **options: Any) -> None:
+        """Run until it has come to its end, with a new driver each time one is killed."""
+        for _ in range(_MOST_STARTS):
+            try:
+                with strikes.in_place():
+                    self._run(storage, **options)
+            except RidgelineError:
+                if not strikes.killed:
+                    raise
+                strikes.killed = False
+                continue
+            return
+        msg = f"it has not come to its end in {_MOST_STARTS} starts"
+        raise AssertionError(msg)
+
+    def _expect(self, rows: Sequence[ConnectorRow] | None = None) -> None:
+        """Compare what is there with what should be. Raises AssertionError."""
+        wanted = [row for window in self.windows for row in window] if rows is None else list(rows)
+        if self.place.upserts:
+            wanted = list({row.key: row for row in wanted}.values())
+        expected, found = Counter(map(tuple, wanted)), Counter(map(tuple, self.place.rows()))
+        if lost := expected - found:
+            msg = f"{lost.total()} rows are missing, such as {next(iter(lost))}; found {found.total()}"
+            raise AssertionError(msg)
+        if more := found - expected:
+            strange = [row for row in more if row not in expected]
+            if strange:
+                msg = f"rows are there that were never written, such as {strange[0]}"
+                raise AssertionError(msg)
+            self.kind = "repeats"
+
+    # The checks ---------------------------------------------------------------------------------------------
+
+    def plain(self, partitions: int) -> None:
+        """Nothing fails."""
+        self._run(MemoryStorage(), partitions)
+        self._expect()
+
+    def killed(self, point: str, number: int) -> None:
+        """A container or the driver is killed at a point."""
+        strikes = Strikes(point, number)
+        self._run_to_end(strikes, MemoryStorage())
+        if not strikes.struck and not point.startswith("mark"):
+            msg = f"point `{point}` was not reached {number + 1} times"
+            raise AssertionError(msg)
+        self._expect()
+
+    def overtaken(self, point: str, *, at_once: bool = False) -> None:
+        """A driver hangs in a write, another one continues; then the first one writes."""
+        reached, free = threading.Event(), threading.Event()
+
+        def hang() -> None:
+            reached.set()
+            free.wait(_JOIN_SECONDS)
+
+        storage = MemoryStorage()
+        first = Strikes(point, 1, hang)
+        threads = set(threading.enumerate())
+        with first.in_place():
+            began = threading.Thread(target=self._run_aside, args=(storage,), daemon=True)
+            began.start()
+            if not reached.wait(_JOIN_SECONDS):
+                msg = f"point `{point}` was not reached twice"
+                raise AssertionError(msg)
+        if point == "write: in":  # it may hold a lock that the other one waits for
+            freeing = Strikes("write: before", 0, free.set)
+        else:
+            freeing = Strikes("commit: after", 2, free.set) if at_once else Strikes()
+        self._run_to_end(freeing, storage)
+        free.set()
+        for thread in set(threading.enumerate()) - threads:
+            thread.join(_JOIN_SECONDS)
+        self._expect()
+
+    def _run_aside(self, storage: DriverStorage) -> None:
+        """The run of a driver that is overtaken: that it ends so is right."""
+        try:
+            self._run(storage)
+        except Exception:  # noqa: BLE001  what counts is at the other side
+            return
+
+    def hidden(self) -> None:
+        """At no commit is a row there of its window, or of a later one."""
+        seen: list[tuple[int, int]] = []
+
+        def look(window: int) -> None:
+            found = [row[0] for row in map(tuple, self.place.rows())]
+            seen.extend((window, one) for one in found if one >= window * _ROWS)
+
+        strikes = Strikes()
+        self._run_aside_of_tables()
+        strikes.commits = look
+        self._run_to_end(strikes, MemoryStorage())
+        if seen:
+            msg = f"at the commit of window {seen[0][0]} row {seen[0][1]} was there"
+            raise AssertionError(msg)
+        self._expect()
+
+    def _run_aside_of_tables(self) -> None:
+        """Let the output make its table, where it makes one: with an application without rows."""
+        windows, self.windows = self.windows, [[]]
+        self._run(MemoryStorage())
+        self.windows = windows
+
+    def gone(self) -> None:
+        """Each call of the sink fails until 60 s of the run's clock are over."""
+        left = [60]
+
+        def error() -> Exception | None:
+            left[0] -= 1
+            return SinkUnavailableError("gone") if left[0] >= 0 else None
+
+        self._run_to_end(Strikes(sink_error=error), MemoryStorage())
+        self._expect()
+        if not any("stuck" in text for text in self.said):
+            msg = f"it has not said that it is stuck; it said {self.said}"
+            raise AssertionError(msg)
+
+    def down(self) -> None:
+        """The other side itself is made unavailable while the application runs, and comes back."""
+        if not self.place.down():
+            return
+        back = threading.Event()
+
+        def say(number: list[int] = [0]) -> Exception | None:  # noqa: B006  counts the calls
+            number[0] += 1
+            if number[0] == 5:  # noqa: PLR2004  some attempts have failed
+                self.place.up()
+                back.set()
+            return None
+
+        self._run_to_end(Strikes(sink_error=say), MemoryStorage())
+        self._expect()
+
+    def slow(self) -> None:
+        """Each write takes long: several windows wait, and are written together."""
+        pause = threading.Event()
+
+        def wait() -> Exception | None:
+            pause.wait(0.05)
+            return None
+
+        self._run_to_end(Strikes(sink_error=wait), MemoryStorage())
+        self._expect()
+
+    def full(self) -> None:
+        """Each call of the sink fails for a while because the other side has no room."""
+        left = [10]
+
+        def error() -> Exception | None:
+            left[0] -= 1
+            return OSError(28, "No space left on device") if left[0] >= 0 else None
+
+        self._run_to_end(Strikes(sink_error=error), MemoryStorage())
+        self._expect()
+
+    def continued(self) -> None:
+        """It is stopped in order after three windows and after five, and continued."""
+        storage = MemoryStorage()
+        for windows in (3, 2, None):
+            self._run(storage, windows=windows)
+        self._expect()
+
+    def older(self) -> None:
+        """It is continued from a copy of its checkpoint that is older: refused, or without effect."""
+        storage = MemoryStorage()
+        self._run(storage, windows=3)
+        older = MemoryStorage()
+        older._files = deepcopy(storage._files)  # noqa: SLF001  a copy, as of a folder
+        self._run(storage)
+        try:
+            self._run(older)
+        except RidgelineError as error:
+            if "newer than the checkpoint" not in str(error):
+                raise
+        self._expect()
+
+    def rewound(self) -> None:
+        """It is rewound to window 3: refused where rows stay, else they are written again."""
+        storage = MemoryStorage()
+        self._run(storage)
+        try:
+            self._run(storage, from_window=3)
+        except RidgelineError as error:
+            if "cannot take back" not in str(error):
+                raise
+        self._expect()
+
+    def repartitioned(self) -> None:
+        """It gets other numbers of partitions while it runs."""
+        changes: dict[int, list[Edit]] = {2: [Repartition("out", 3)], 5: [Repartition("out", 1)]}
+        self._run(MemoryStorage(), changes=changes)
+        self._expect()
+
+    def refused(self) -> None:
+        """The other side refuses a row: the run ends, and the error names the output."""
+        if (poison := self.place.poison()) is None:
+            return
+        self.windows[3].insert(2, poison)
+        try:
+            self._run(MemoryStorage())
+        except RidgelineError as error:
+            if "out" not in str(error):
+                msg = f"the error does not name the output: {error}"
+                raise AssertionError(msg) from error
+        else:
+            msg = "it was not refused"
+            raise AssertionError(msg)
+        del self.windows[3][2]
+        self._expect([row for window in self._whole() for row in window])
+
+    def _whole(self) -> list[list[ConnectorRow]]:
+        """The first windows, as many as are there."""
+        found = {row[0] for row in map(tuple, self.place.rows())}
+        last = max(found, default=-1) // _ROWS
+        if last >= 3:  # noqa: PLR2004  the window with the poison
+            msg = f"rows of window {last} are there, window 3 could not be written"
+            raise AssertionError(msg)
+        return self.windows[: last + 1]
+
+    def left_out(self) -> None:
+        """The same with `on_error=SKIP`: all others arrive."""
+        if (poison := self.place.poison()) is None:
+            return
+        self.windows[3].insert(2, poison)
+        self._run(MemoryStorage(), attributes={"on_error": OnError.SKIP})
+        del self.windows[3][2]
+        self._expect()

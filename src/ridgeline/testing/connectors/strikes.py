@@ -1,0 +1,218 @@
+"""Points at which a conformance test strikes an output: before, in and after each of its steps."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+
+from ridgeline.api.errors import ContainerAbortError, RidgelineError
+from ridgeline.api.publisher import PublisherContext
+from ridgeline.connect import partitioned_output
+from ridgeline.connect.partitioned_output import PartitionedOutput
+from ridgeline.connect.segment_store import SegmentStore
+from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext
+from ridgeline.connect.sink_publisher import SinkPublisher
+
+CONTAINER_POINTS = ("encode: before", "encode: after", "segment: before", "segment: after")
+"""Points at which a container is killed."""
+DRIVER_POINTS = (
+    "stage: before",
+    "commit: before",
+    "commit: after",
+    "publish: after",
+    "open: before",
+    "open: after",
+    "mark: before",
+    "mark: after",
+    "write: before",
+    "write: in",
+    "write: after",
+    "close: before",
+    "close: after",
+)
+"""Points at which the driver is killed."""
+
+
+class DriverKilledError(RidgelineError):
+    """A check killed the driver."""
+
+
+class Strikes:
+    """Reaches a point of a run, and strikes there: at the `number`th time (from 0), once.
+
+    `strike` is called in the thread that reaches the point. `sink_error`: raised by each call of the sink for
+    which it returns an exception, in place of the call.
+    """
+
+    def __init__(
+        self,
+        point: str = "",
+        number: int = 0,
+        strike: Callable[[], None] | None = None,
+        sink_error: Callable[[], Exception | None] = lambda: None,
+    ) -> None:
+        self._point, self._number, self._strike = point, number, strike
+        self.sink_error = sink_error
+        self._times: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self.struck = False
+        self.killed = False
+        """The driver is dead: its other threads must not do anything any more."""
+        self.commits: Callable[[int], None] = lambda _window: None
+        """Called before the commit of each window."""
+
+    def at(self, point: str) -> None:
+        """A point is reached."""
+        with self._lock:
+            number = self._times[point]
+            self._times[point] += 1
+            strikes = point == self._point and number == self._number and not self.struck
+            self.struck = self.struck or strikes
+        if strikes and self._strike is not None:
+            self._strike()
+        elif strikes and point in CONTAINER_POINTS:
+            msg = f"killed {point}"
+            raise ContainerAbortError(msg)
+        elif strikes:
+            self.kill(point)
+
+    def kill(self, point: str) -> None:
+        """End the driver: at once in its own thread, else in this one and soon in its own."""
+        self.killed = True
+        if threading.current_thread().name.startswith("ridgeline-output-"):
+            raise SystemExit
+        msg = f"killed {point}"
+        raise DriverKilledError(msg)
+
+    def live(self) -> None:
+        """Raise DriverKilledError if another thread has killed the driver."""
+        if self.killed:
+            msg = "killed in the thread of the output"
+            raise DriverKilledError(msg)
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Strike what runs in this process meanwhile."""
+        publisher = type("StruckPublisher", (_StruckPublisher,), {"strikes": self})
+        with (
+            mock.patch.object(partitioned_output, "SinkPublisher", publisher),
+            mock.patch.object(PartitionedOutput, "take", self._around(PartitionedOutput.take, "encode")),
+            mock.patch.object(SegmentStore, "write", self._around(SegmentStore.write, "segment")),
+        ):
+            yield
+
+    def _around(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
+        def struck(this: Any, *arguments: Any) -> Any:
+            self.at(f"{name}: before")
+            found = function(this, *arguments)
+            self.at(f"{name}: after")
+            return found
+
+        return struck
+
+
+class _StruckPublisher(SinkPublisher):
+    """A publisher that is struck, with a sink that is."""
+
+    strikes: Strikes
+
+    def __init__(self, sink: Sink, settings: Any) -> None:
+        super().__init__(_StruckSink(sink, self.strikes), settings)
+
+    def open(self, context: PublisherContext, state: Any) -> None:
+        super().open(context, state)
+        self.strikes.live()
+
+    def stage(self, window_id: int, values: Sequence[Any]) -> Any:
+        self.strikes.live()
+        self.strikes.at("stage: before")
+        state = super().stage(window_id, values)
+        self.strikes.commits(window_id)
+        self.strikes.at("commit: before")
+        return state
+
+    def publish(self, window_id: int) -> None:
+        self.strikes.live()
+        self.strikes.at("commit: after")
+        super().publish(window_id)
+        self.strikes.at("publish: after")
+
+    def idle(self) -> None:
+        self.strikes.live()
+        super().idle()
+
+    def close(self) -> None:
+        self.strikes.live()
+        self.strikes.at("close: before")
+        super().close()
+        self.strikes.at("close: after")
+
+
+class _StruckSink(Sink):
+    """A sink around the author's, which is struck."""
+
+    def __init__(self, sink: Sink, strikes: Strikes) -> None:
+        self._sink, self._strikes = sink, strikes
+        self.appends = sink.appends
+        self.first_retry_seconds = min(0.02, sink.first_retry_seconds)
+        self.most_retry_seconds = min(0.1, sink.most_retry_seconds)
+
+    @property
+    def protocol(self) -> Any:  # type: ignore[override]
+        return self._sink.protocol
+
+    @property
+    def most_bytes(self) -> int:  # type: ignore[override]
+        return self._sink.most_bytes
+
+    def place(self) -> str:
+        return self._sink.place()
+
+    def open(self, context: SinkContext) -> None:
+        self._call("open", self._sink.open, context)
+
+    def mark(self) -> Mark | None:
+        found: Mark | None = self._call("mark", self._sink.mark)
+        return found
+
+    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+        self._call("write", self._sink.write, [self._watched(batch) for batch in batches], mark)
+
+    def close(self) -> None:
+        self._sink.close()
+
+    def is_unavailable(self, error: Exception) -> bool:
+        return self._sink.is_unavailable(error)
+
+    def _watched(self, batch: Batch) -> Batch:
+        """The batch; to read it is a point within the write."""
+
+        def read() -> tuple[Any, pa.Schema]:
+            self._strikes.at("write: in")
+            return batch.data, batch.schema
+
+        return Batch(
+            window=batch.window, partition=batch.partition, rows=batch.rows, size=batch.size, read=read
+        )
+
+    def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call the author's method, with the points around it. A kill lets go of its connection."""
+        if self._strikes.killed:
+            raise SystemExit
+        if (error := self._strikes.sink_error()) is not None:
+            raise error
+        try:
+            self._strikes.at(f"{name}: before")
+            found = function(*arguments)
+            self._strikes.at(f"{name}: after")
+        except SystemExit:
+            with suppress(Exception):
+                self._sink.close()
+            raise
+        return found
