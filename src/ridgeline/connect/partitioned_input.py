@@ -116,7 +116,7 @@ class PartitionedInput(PushInput, Emits[T]):
     window_records: int = Field(default=1_000_000, gt=0, kw_only=True)
     window_bytes: int = Field(default=256 * 2**20, gt=0, kw_only=True)
 
-    _kept: State[Kept] = State({}, moves=_united)
+    _kept = State[Kept]({}, moves=_united)
 
     # What a connector overrides -----------------------------------------------------------------------------
 

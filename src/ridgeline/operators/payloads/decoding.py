@@ -10,7 +10,7 @@ import pyarrow as pa
 from ridgeline.api.columns.casting import is_bytes, is_text
 from ridgeline.api.columns.nulls import refuse_nulls
 from ridgeline.api.columns.schema import Schema
-from ridgeline.api.errors import RidgelineError, shorten
+from ridgeline.api.errors import RidgelineError
 from ridgeline.operators._replay_parsers import JsonParser
 from ridgeline.operators._texts import convert
 from ridgeline.operators.payloads._avro import AvroDecoder, avro_schema_of
@@ -80,7 +80,7 @@ def _decode(
         return [decoder(values)], {}
     except (ValueError, pa.ArrowException, RidgelineError) as error:
         if len(values) == 1:
-            return [], {rows[0]: f"{shorten(values[0])}: {error}"}
+            return [], {rows[0]: str(error)}
     half = len(values) // 2
     first, bad = _decode(decoder, rows[:half], values[:half])
     second, more = _decode(decoder, rows[half:], values[half:])

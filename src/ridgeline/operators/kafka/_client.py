@@ -1,0 +1,195 @@
+"""The client of Kafka: its settings, what it prints, and which of its errors mean what."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ridgeline.api.clock import Clock, SystemClock
+from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.masking import mask_text
+from ridgeline.connect import SourceUnavailableError, secret_value
+
+REMEDY = "install it: `pip install 'ridgeline[kafka]'`"
+SERVERS = "KAFKA_SERVERS"
+"""The environment variable with the servers, where `servers` is not given."""
+_OWN = {
+    "bootstrap.servers": "`servers`",
+    "metadata.broker.list": "`servers`",
+    "group.id": "`group`",
+    "isolation.level": "`isolation`",
+    "auto.offset.reset": "`begin` and `when_lost`",
+    "enable.auto.commit": "the commits of the application",
+    "enable.auto.offset.store": "the commits of the application",
+    "enable.partition.eof": "the operator",
+    "transactional.id": "the operator",
+    "enable.idempotence": "the operator",
+    "delivery.report.only.error": "the operator",
+    "partitioner": "`partitioner`",
+    "logger": "the operator",
+    "error_cb": "the operator",
+}
+"""Settings of the client that follow from properties of the operators."""
+_SAID_AGAIN_SECONDS = 30.0
+_log = logging.getLogger("ridgeline.operators.kafka")
+
+
+def library() -> Any:
+    """The client's library. Raises RidgelineError if it is not installed."""
+    try:
+        import confluent_kafka
+    except ImportError as error:
+        msg = f"Kafka needs confluent-kafka, which is not installed; {REMEDY}"
+        raise RidgelineError(msg) from error
+    return confluent_kafka
+
+
+def found_servers(servers: str | Sequence[str]) -> str:
+    """The addresses as the client takes them: those given, else the environment's, else none."""
+    text = servers if isinstance(servers, str) else ",".join(servers)
+    return text or os.environ.get(SERVERS, "")
+
+
+def client_faults(servers: str, options: Mapping[str, Any]) -> list[tuple[str, object, str]]:
+    """Refuse that no servers are known, and options that properties stand for."""
+    faults: list[tuple[str, object, str]] = []
+    if not servers:
+        rule = f"must be given, or the environment variable `{SERVERS}`: host:port, or several with commas"
+        faults.append(("servers", servers, rule))
+    faults += [(f"options.{name}", "...", f"is set by {_OWN[name]}") for name in options if name in _OWN]
+    try:
+        library()
+    except RidgelineError as error:
+        faults.append(("servers", servers, str(error)))
+    return faults
+
+
+class ClientLog:
+    """Takes the lines that the client prints: the same one is logged at most twice a minute.
+
+    Without that a client prints 20 lines a second while a broker is away.
+    """
+
+    def __init__(self, operator: str, clock: Clock | None = None) -> None:
+        self._operator, self._clock = operator, clock or SystemClock()
+        self._lock = threading.Lock()
+        self._last: dict[str, tuple[float, int]] = {}
+
+    def log(self, level: int, text: str, *values: Any, **_: Any) -> None:
+        """Log a line. Called by the client, from threads of its own."""
+        line = mask_text(text % values if values else text)
+        kind = "".join(letter for letter in line if not letter.isdigit())
+        now = self._clock.monotonic()
+        with self._lock:
+            at, left_out = self._last.get(kind, (-_SAID_AGAIN_SECONDS, 0))
+            if now - at < _SAID_AGAIN_SECONDS:
+                self._last[kind] = at, left_out + 1
+                return
+            if len(self._last) > 1_000:  # noqa: PLR2004  kinds of lines that are remembered
+                self._last.clear()
+            self._last[kind] = now, 0
+        more = f" ({left_out} more of these)" if left_out else ""
+        _log.log(min(level, logging.WARNING), "`%s`: %s%s", self._operator, line, more)
+
+
+class Trouble:
+    """The last error that the client has reported beside its answers; from its threads."""
+
+    def __init__(self) -> None:
+        self.error: Any = None
+
+    def note(self, error: Any) -> None:
+        """Keep an error. The client calls it."""
+        self.error = error
+
+    def because(self, otherwise: object) -> str:
+        """The last error as text, or the other one."""
+        return text_of(self.error) if self.error is not None else text_of(otherwise)
+
+
+def settings(
+    servers: str,
+    options: Mapping[str, Any],
+    operator: str,
+    trouble: Trouble,
+    own: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The settings of a client. Options that name a secret (`env:`, `file:`) get its value.
+
+    Raises RidgelineError for a secret that is not there.
+    """
+    made: dict[str, Any] = {
+        "bootstrap.servers": servers,
+        "client.id": f"ridgeline-{operator}",
+        "reconnect.backoff.max.ms": 1_000,
+        "log.connection.close": False,
+        "error_cb": trouble.note,
+        "logger": ClientLog(operator),
+    }
+    for name, value in options.items():
+        named = isinstance(value, str) and value.startswith(("env:", "file:"))
+        made[name] = secret_value(value, f"options.{name}") if named else value
+    return {**made, **own}
+
+
+def text_of(error: object) -> str:
+    """The text of the client's error, without secrets."""
+    found: Any = error.args[0] if isinstance(error, library().KafkaException) and error.args else error
+    text = found.str() if isinstance(found, library().KafkaError) else str(found)
+    return mask_text(f"{text}".strip() or type(error).__name__)
+
+
+def code_of(error: object) -> int | None:
+    """The code of the client's error; None for another error."""
+    found: Any = error.args[0] if isinstance(error, library().KafkaException) and error.args else error
+    return int(found.code()) if isinstance(found, library().KafkaError) else None
+
+
+def made(kind: str, configured: Mapping[str, Any], operator: str) -> Any:
+    """A `Consumer`, `Producer` or `AdminClient`. Raises RidgelineError for options that it refuses."""
+    import confluent_kafka.admin
+
+    module: Any = confluent_kafka.admin if kind == "AdminClient" else library()
+    try:
+        return getattr(module, kind)(dict(configured))
+    except (library().KafkaException, TypeError, ValueError) as error:
+        what = text_of(error)
+        msg = f"`{operator}`: the client of Kafka refuses its options: {what}; correct `options`"
+        raise RidgelineError(msg) from None
+
+
+def codes(*names: str) -> frozenset[int]:
+    """The codes of errors of these names, of those that the library knows."""
+    known = library().KafkaError
+    return frozenset(int(getattr(known, name)) for name in names if hasattr(known, name))
+
+
+def refusal(error: object, operator: str, what: str) -> RidgelineError | None:
+    """The error of a user who may not do this, or is not known; None for another one."""
+    code = code_of(error)
+    if code in codes("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"):
+        reason, remedy = "does not accept the user", "correct `sasl.*` in `options`"
+    elif code in codes("_SSL"):
+        reason, remedy = "and the client do not agree on TLS", "correct `ssl.*` in `options`"
+    elif code in codes(
+        "TOPIC_AUTHORIZATION_FAILED",
+        "GROUP_AUTHORIZATION_FAILED",
+        "CLUSTER_AUTHORIZATION_FAILED",
+        "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    ):
+        reason, remedy = "does not allow it", "give the user the right to it"
+    else:
+        return None
+    return RidgelineError(f"`{operator}` cannot {what}: Kafka {reason} ({text_of(error)}); {remedy}")
+
+
+def unavailable(error: object, servers: str, trouble: Trouble) -> SourceUnavailableError:
+    """The error that makes the application wait for the broker."""
+    code = code_of(error)
+    quiet = code in codes("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_WAIT_COORD")
+    return SourceUnavailableError(
+        f"Kafka at {servers}: {trouble.because(error) if quiet else text_of(error)}"
+    )

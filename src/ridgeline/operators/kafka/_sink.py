@@ -1,0 +1,437 @@
+"""The driver's half of `KafkaOutput`: windows as transactions, with their mark in the same one.
+
+The mark is an offset of a consumer group of the run's own, in partition 0 of the topic: the number of the
+last window. Its metadata is the number of the driver. `send_offsets_to_transaction` puts it into the
+transaction of the window's messages. A producer that starts fences the one before (`init_transactions`), and
+ends its open transaction. So the mark that is read after that says which windows are in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import RidgelineError, shorten
+from ridgeline.connect import Batch, Mark, Sink, SinkContext, SinkUnavailableError, UnwritableError
+from ridgeline.operators.kafka._client import (
+    Trouble,
+    code_of,
+    codes,
+    library,
+    made,
+    refusal,
+    settings,
+    text_of,
+)
+from ridgeline.operators.kafka._messages import HEADER, KEY, PARTITION, TIMESTAMP, TOPIC, VALUE, MessageMaker
+from ridgeline.operators.kafka._names import nearest
+
+_SECONDS = 30.0
+_FLUSH_SECONDS = 60.0
+_MOST_SEEN = 20
+"""Refused messages that are looked at, of one attempt."""
+_BAD_ROW = ("MSG_SIZE_TOO_LARGE", "INVALID_RECORD", "INVALID_TIMESTAMP", "INVALID_MSG", "_INVALID_ARG")
+_NO_TOPIC = ("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION", "TOPIC_EXCEPTION")
+_LONGEST_ID = 200
+
+
+class Settings(NamedTuple):
+    """The properties of a `KafkaOutput` for its driver's half."""
+
+    servers: str
+    options: Mapping[str, Any]
+    transactional: bool
+    partitioner: str
+    make_partitions: int | None
+    topic_options: Mapping[str, str]
+
+
+class _Refused(NamedTuple):
+    """A message that the broker, or the client, refuses."""
+
+    batch: Batch
+    row: int
+    error: Any
+
+
+class KafkaSink(Sink):
+    """Writes windows to a topic. With transactions each message arrives once; else at least once."""
+
+    appends = True
+
+    def __init__(self, properties: Settings, maker: MessageMaker) -> None:
+        self._set, self._maker = properties, maker
+        self.protocol = "transactional" if properties.transactional else "idempotent"  # type: ignore[misc]
+        self._trouble = Trouble()
+        self._clock = SystemClock()
+        self._producer: Any = None
+        self._reader: Any = None
+        self._mark: Mark | None = None
+        self._errors: list[tuple[Any, Any]] = []
+        """Errors of messages, with the message."""
+
+    def place(self) -> str:
+        """The topic, and where."""
+        return f"topic {self._maker.topic} of Kafka at {self._set.servers}"
+
+    # The connection -----------------------------------------------------------------------------------------
+
+    def open(self, context: SinkContext) -> None:
+        """Find the topic, or make it, and fence the producer before.
+
+        Raises RidgelineError, SinkUnavailableError.
+        """
+        self._context = context
+        self._trouble.error = None
+        if context.schema is not None:
+            self._maker.check(context.schema, context.operator)
+        most = self._find_topic()
+        own: dict[str, Any] = {
+            "enable.idempotence": True,
+            "partitioner": self._set.partitioner,
+            "delivery.report.only.error": True,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 1_048_576,
+            "on_delivery": self._delivered,
+        }
+        defaults: dict[str, Any] = {"linger.ms": 5, "retry.backoff.ms": 1, "retry.backoff.max.ms": 250}
+        if most is not None:
+            defaults["message.max.bytes"] = most
+        if self._set.transactional:
+            own["transactional.id"] = self._name(context.mark_name)
+            defaults["transaction.timeout.ms"] = 60_000
+        configured = settings(
+            self._set.servers, {**defaults, **self._set.options}, context.operator, self._trouble, own
+        )
+        self._producer = made("Producer", configured, context.operator)
+        if not self._set.transactional:
+            return
+        self._reader = made("Consumer", self._reading(), context.operator)
+        self._group = self._reader.consumer_group_metadata()
+        self._do("take over its transactions", lambda: self._producer.init_transactions(_SECONDS))
+
+    def _reading(self) -> dict[str, Any]:
+        own = {
+            "group.id": self._name(self._context.mark_name),
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+        known = _connecting(self._set.options)
+        return settings(self._set.servers, known, self._context.operator, self._trouble, own)
+
+    @staticmethod
+    def _name(mark_name: str) -> str:
+        """The id of transactions, and the group of the mark: of this run and operator only."""
+        name = f"ridgeline.{mark_name.replace('/', '.')}"
+        if len(name) <= _LONGEST_ID:
+            return name
+        return f"{name[:150]}.{hashlib.blake2b(name.encode(), digest_size=8).hexdigest()}"
+
+    def _find_topic(self) -> int | None:
+        """Check that the topic is there; make it if that was asked for. Returns its `max.message.bytes`.
+
+        It bounds batches, and the client does not divide one that is refused. None if it is not known.
+        """
+        admin = made(
+            "AdminClient",
+            settings(
+                self._set.servers, _connecting(self._set.options), self._context.operator, self._trouble, {}
+            ),
+            self._context.operator,
+        )
+        topics = self._do("list topics", lambda: admin.list_topics(timeout=_SECONDS)).topics
+        topic = self._maker.topic
+        found = topics.get(topic)
+        if found is not None and found.error is None:
+            return self._most_bytes(admin)
+        operator = self._context.operator
+        if found is not None and (refused := refusal(found.error, operator, f"write to `{topic}`")):
+            raise refused
+        if self._set.make_partitions is None:
+            msg = f"`{operator}`: there is no topic `{topic}` at {self._set.servers}; make it, or let it be "
+            msg += f"made with `topic_partitions`; {nearest(topic, topics)}"
+            raise RidgelineError(msg)
+        self._make_topic(admin)
+        return self._most_bytes(admin)
+
+    def _most_bytes(self, admin: Any) -> int | None:
+        """The topic's `max.message.bytes`; None for a user who may not ask for it."""
+        import confluent_kafka.admin
+
+        module: Any = confluent_kafka.admin
+        resource = module.ConfigResource(module.ResourceType.TOPIC, self._maker.topic)
+        try:
+            [future] = admin.describe_configs([resource], request_timeout=_SECONDS).values()
+            return int(future.result(_SECONDS)["max.message.bytes"].value)
+        except (library().KafkaException, KeyError, TimeoutError):
+            return None
+
+    def _make_topic(self, admin: Any) -> None:
+        """Make the topic, unless another has made it meanwhile. Raises RidgelineError."""
+        import confluent_kafka.admin
+
+        module: Any = confluent_kafka.admin
+        options = dict(self._set.topic_options)
+        replicas = int(options.pop("replication.factor", -1))
+        new = module.NewTopic(self._maker.topic, self._set.make_partitions or 1, replicas, config=options)
+        future = admin.create_topics([new])[self._maker.topic]
+        try:
+            future.result(_SECONDS)
+        except library().KafkaException as error:
+            if code_of(error) not in codes("TOPIC_ALREADY_EXISTS"):
+                msg = f"`{self._context.operator}`: the topic `{self._maker.topic}` cannot be made: "
+                msg += f"{text_of(error)}; make it, or correct `topic_options`"
+                raise RidgelineError(msg) from None
+
+    def close(self) -> None:
+        """Let go of the connection; an open transaction is void."""
+        producer, self._producer = self._producer, None
+        reader, self._reader = self._reader, None
+        self._mark = None
+        if producer is not None:
+            with contextlib.suppress(Exception):
+                producer.purge(in_queue=True, in_flight=True, blocking=False)
+            with contextlib.suppress(Exception):
+                producer.close() if hasattr(producer, "close") else producer.flush(0)
+        if reader is not None:
+            reader.close()
+
+    def _do(self, what: str, function: Callable[[], Any]) -> Any:
+        """Call the client.
+
+        Raises RidgelineError for what is never allowed, SinkUnavailableError for the rest.
+        """
+        try:
+            return function()
+        except library().KafkaException as error:
+            self._raise(what, error)
+
+    def _raise(self, what: str, error: Any) -> NoReturn:
+        """Raise what an error of the client means. `what`: it was about to do."""
+        for one in (error, self._trouble.error):
+            if one is not None and (refused := refusal(one, self._context.operator, what)):
+                raise refused from None
+        quiet = code_of(error) in codes("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_WAIT_COORD")
+        msg = f"cannot {what}: {self._trouble.because(error) if quiet else text_of(error)}"
+        raise SinkUnavailableError(msg) from None
+
+    # The mark -----------------------------------------------------------------------------------------------
+
+    def mark(self) -> Mark | None:
+        """The offset of the run's group: the last window that is in. `open` has fenced others."""
+        place = library().TopicPartition(self._maker.topic, 0)
+        [found] = self._do("read its mark", lambda: self._reader.committed([place], timeout=_SECONDS))
+        if found.error is not None:
+            msg = f"cannot read its mark: {text_of(found.error)}"
+            raise SinkUnavailableError(msg)
+        self._mark = None if found.offset < 0 else Mark(found.offset, int(found.metadata or 0))
+        return self._mark
+
+    # Windows ------------------------------------------------------------------------------------------------
+
+    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+        """Write windows in one transaction. Raises UnwritableError for a row, SinkUnavailableError."""
+        if not self._set.transactional:
+            self._write_plain(batches)
+            return
+        due = self._context.unwritten(batches, self._mark)
+        left_out: set[tuple[int, int, int]] = set()
+        while True:
+            self._errors = []
+            self._do("begin a transaction", self._producer.begin_transaction)
+            refused, failed = self._produce(due, left_out), None
+            if not refused:
+                failed = self._finish(mark)
+                if failed is None:
+                    break
+                self._producer.poll(0)
+                refused = self._refused(due, left_out)
+            self._do("abort a transaction", lambda: self._producer.abort_transaction(_SECONDS))
+            if not refused:
+                msg = f"a transaction failed: {text_of(failed)}"
+                raise SinkUnavailableError(msg)
+            self._leave_out(refused, left_out)
+        self._mark = mark
+
+    def _finish(self, mark: Mark) -> Any:
+        """Add the mark, and commit. None, or the error of a transaction that must be aborted.
+
+        Raises SinkUnavailableError, RidgelineError for what is never allowed.
+        """
+        if self._errors:
+            return self._errors[0][0]
+        place = library().TopicPartition(self._maker.topic, 0, mark.window, metadata=str(mark.epoch))
+        deadline = self._clock.monotonic() + _FLUSH_SECONDS
+        try:
+            self._producer.send_offsets_to_transaction([place], self._group, _SECONDS)
+            while not self._is_committed(deadline):
+                pass
+        except library().KafkaException as error:
+            found = error.args[0]
+            if found.txn_requires_abort():
+                return found
+            self._raise("commit a transaction", error)
+        return None
+
+    def _is_committed(self, deadline: float) -> bool:
+        """Commit. False if it takes longer: it may be asked again. Raises what the client does."""
+        try:
+            self._producer.commit_transaction(_SECONDS)
+        except library().KafkaException as error:
+            if not error.args[0].retriable() or self._clock.monotonic() > deadline:
+                raise
+            return False
+        return True
+
+    def _write_plain(self, batches: Sequence[Batch]) -> None:
+        """Write without transactions, and wait until the broker has all."""
+        left_out: set[tuple[int, int, int]] = set()
+        self._errors = []
+        refused = self._produce(batches, left_out)
+        if refused:
+            self._leave_out(refused, left_out)
+        left = self._producer.flush(_FLUSH_SECONDS)
+        if self._errors:
+            if not (refused := self._refused(batches, left_out)):
+                msg = text_of(self._errors[0][0])
+                raise SinkUnavailableError(msg)
+            self._leave_out(refused, left_out)
+        if left:
+            msg = f"{left} messages are not acknowledged: {self._trouble.because('no answer')}"
+            raise SinkUnavailableError(msg)
+
+    def _produce(self, batches: Sequence[Batch], left_out: set[tuple[int, int, int]]) -> list[_Refused]:
+        """Hand all messages to the client. Returns those that it refuses, at most a few."""
+        refused: list[_Refused] = []
+        errors = library().KafkaException
+        produce, poll = self._producer.produce, self._producer.poll
+        for batch in batches:
+            for row, (topic, message) in enumerate(self._messages(batch)):
+                if left_out and (batch.window, batch.partition, row) in left_out:
+                    continue
+                while True:
+                    try:
+                        produce(topic, **message)
+                    except BufferError:
+                        poll(0.05)
+                        if self._errors:
+                            return refused
+                        continue
+                    except (errors, TypeError, ValueError, OverflowError) as error:
+                        if isinstance(error, errors) and code_of(error) not in codes(*_BAD_ROW, *_NO_TOPIC):
+                            msg = f"cannot write: {text_of(error)}"
+                            raise SinkUnavailableError(msg) from None
+                        refused.append(_Refused(batch, row, error))
+                        if not self._context.skips or len(refused) >= _MOST_SEEN:
+                            return refused
+                    break
+            poll(0)
+        return refused
+
+    def _messages(self, batch: Batch) -> Iterator[tuple[str, dict[str, Any]]]:
+        """The topic and the arguments of `produce` of each row."""
+        columns: dict[str, list[Any]] = {
+            name: batch.data.column(name).to_pylist() for name in batch.data.column_names
+        }
+        values, stamps = columns[VALUE], columns[TIMESTAMP]
+        keys = columns.get(KEY) or [None] * len(values)
+        plain = self._maker.topic
+        headers = {name.removeprefix(HEADER): columns[name] for name in columns if name.startswith(HEADER)}
+        if not headers and PARTITION not in columns and TOPIC not in columns:
+            for key, value, stamp in zip(keys, values, stamps, strict=True):
+                if stamp >= 0:
+                    yield plain, {"key": key, "value": value, "timestamp": stamp}
+                else:
+                    yield plain, {"key": key, "value": value}
+            return
+        topics, partitions = columns.get(TOPIC), columns.get(PARTITION)
+        for row, (key, value, stamp) in enumerate(zip(keys, values, stamps, strict=True)):
+            message = {"key": key, "value": value}
+            if stamp >= 0:
+                message["timestamp"] = stamp
+            if headers:
+                message["headers"] = [(name, column[row]) for name, column in headers.items()]
+            if partitions is not None and partitions[row] is not None:
+                message["partition"] = partitions[row]
+            topic = topics[row] if topics is not None else None
+            yield plain if topic is None else topic, message
+
+    # Refused messages ---------------------------------------------------------------------------------------
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        """Note an error of a message. The client calls it while it is polled; of errors only."""
+        if (
+            error is not None
+            and code_of(error) not in codes("_PURGE_QUEUE", "_PURGE_INFLIGHT")
+            and len(self._errors) < _MOST_SEEN
+        ):
+            self._errors.append((error, message))
+
+    def _refused(self, batches: Sequence[Batch], left_out: set[tuple[int, int, int]]) -> list[_Refused]:
+        """The rows of the messages that the broker has refused.
+
+        Raises RidgelineError if something else than rows is at fault.
+        """
+        bad, no_topic = codes(*_BAD_ROW), codes(*_NO_TOPIC)
+        found: list[_Refused] = []
+        for error, message in self._errors:
+            if refused := refusal(error, self._context.operator, f"write to `{message.topic()}`"):
+                raise refused
+            if code_of(error) in no_topic:
+                msg = f"`{self._context.operator}`: there is no topic `{message.topic()}`, or not this "
+                msg += f"partition of it: {text_of(error)}; make it, then start it again"
+                raise RidgelineError(msg)
+            if code_of(error) in bad:
+                wanted = message.topic(), message.key(), message.value()
+                found += self._rows_of(wanted, error, batches, left_out, found)
+        return found
+
+    def _rows_of(
+        self,
+        wanted: tuple[Any, Any, Any],
+        error: Any,
+        batches: Sequence[Batch],
+        left_out: set[tuple[int, int, int]],
+        found: Sequence[_Refused],
+    ) -> list[_Refused]:
+        """The first row that made a message, and that is not found or left out yet."""
+        known = {(one.batch.window, one.batch.partition, one.row) for one in found} | left_out
+        for batch in batches:
+            for row, (topic, message) in enumerate(self._messages(batch)):
+                if (topic, message["key"], message["value"]) == wanted and (
+                    batch.window,
+                    batch.partition,
+                    row,
+                ) not in known:
+                    return [_Refused(batch, row, error)]
+        return []
+
+    def _leave_out(self, refused: Sequence[_Refused], left_out: set[tuple[int, int, int]]) -> None:
+        """Leave out rows with `on_error=SKIP`. Raises UnwritableError for the first one without."""
+        for batch, row, error in refused:
+            text = self._text(batch, row)
+            reason = f"Kafka refuses it: {text_of(error)}"
+            if not self._context.skips:
+                remedy = "leave such rows out with `on_error=SKIP`"
+                if code_of(error) in codes("MSG_SIZE_TOO_LARGE"):
+                    remedy = f"raise `max.message.bytes` of the topic, or {remedy}"
+                elif code_of(error) in codes("INVALID_RECORD"):
+                    remedy = f"give it a `key` if the topic is compacted, or {remedy}"
+                raise UnwritableError(self._context.operator, batch.window, text, reason, remedy)
+            self._context.refused(batch, text, reason)
+            left_out.add((batch.window, batch.partition, row))
+
+    @staticmethod
+    def _text(batch: Batch, row: int) -> str:
+        names = [name for name in (KEY, VALUE) if name in batch.data.column_names]
+        parts = {name: batch.data.column(name)[row].as_py() for name in names}
+        return ", ".join(f"{name} {shorten(value)}" for name, value in parts.items())
+
+
+def _connecting(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of every client: those of the connection."""
+    kinds = ("sasl.", "ssl.", "security.", "socket.", "broker.", "reconnect.", "oauth", "enable.ssl.")
+    return {name: value for name, value in options.items() if name.startswith(kinds)}

@@ -1,0 +1,342 @@
+"""The driver's half of `KafkaInput`: partitions of topics, and how far each is."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.errors import RidgelineError
+from ridgeline.connect import Amount, Source, SourceContext, SourceUnavailableError
+from ridgeline.operators.kafka._client import (
+    Trouble,
+    code_of,
+    codes,
+    library,
+    made,
+    refusal,
+    settings,
+    unavailable,
+)
+from ridgeline.operators.kafka._names import chosen, listed, nearest, partition_name, parts_of
+from ridgeline.operators.kafka._sizes import Sizes
+
+_SECONDS = 10.0
+"""How long a request may take."""
+_BUSY_PAUSE, _IDLE_PAUSE = 0.004, 0.02
+"""Seconds between two questions for the ends: while records come, and once none came for a while."""
+_BUSY_SECONDS = 2.0
+_GONE_AFTER = 3
+"""A topic that so many lists lack is gone."""
+_RESET_SECONDS = 10.0
+"""An end below the one before counts once it has lasted so long: a broker that starts may say it."""
+_LOOK_SECONDS = 1.0
+"""Open transactions are looked for so often, and positions are committed to the user's group."""
+_STALL_SECONDS = 10.0
+"""A transaction that is open for so long is worth a warning."""
+_REMIND_SECONDS = 60.0
+_CONTINUE = "begin anew with a fresh `--checkpoint`, or leave out what is lost with `when_lost='skip'`"
+
+
+class Settings(NamedTuple):
+    """The properties of a `KafkaInput` for its two halves."""
+
+    topic: str | Sequence[str]
+    servers: str
+    options: Mapping[str, Any]
+    isolation: str
+    when_lost: str
+    group: str | None
+
+    def reading(self, operator: str, group: str, trouble: Trouble) -> dict[str, Any]:
+        """The settings of a consumer."""
+        own = {
+            "group.id": group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "isolation.level": self.isolation,
+        }
+        return settings(self.servers, self.options, operator, trouble, own)
+
+
+class _Stall(NamedTuple):
+    """A partition whose readers wait for the end of a transaction: at which offset, since when, when said."""
+
+    offset: int
+    since: float
+    said: float | None
+
+
+class KafkaSource(Source):
+    """The partitions of topics. Positions are offsets.
+
+    Ends are last stable offsets with `isolation="read_committed"`: records behind an open transaction are not
+    there yet.
+    """
+
+    poll_seconds = 0.1
+
+    def __init__(self, properties: Settings) -> None:
+        self._set = properties
+        self._trouble = Trouble()
+        self._clock = SystemClock()
+        self._admin: Any = None
+        self._committing: Any = None
+        self._names: list[str] = []
+        self._ends: dict[str, int] = {}
+        self._below: dict[str, float] = {}
+        """Since when an end is below the one before."""
+        self._missing: dict[str, int] = {}
+        self._seen_topics: set[str] = set()
+        self._stalls: dict[str, _Stall] = {}
+        self._looked = self._said_positions = 0.0
+        self._changed = 0.0
+        self._positions: Mapping[str, Any] = {}
+        self._sizes = Sizes()
+
+    def open(self, context: SourceContext) -> None:
+        """Connect. Raises SourceUnavailableError, RidgelineError for options or a user that are refused."""
+        self._context = context
+        admin = settings(self._set.servers, self._set.options, context.operator, self._trouble, {})
+        self._admin = made("AdminClient", admin, context.operator)
+        self._names = []
+        self._known_topics()
+        self._trouble.error = None
+
+    def close(self) -> None:
+        """Let go of connections, after a last commit to the user's group."""
+        with contextlib.suppress(Exception):
+            self._commit_positions()
+        if self._committing is not None:
+            with contextlib.suppress(Exception):
+                self._committing.close()
+        self._sizes.close()
+        self._admin = self._committing = None
+
+    # Partitions ---------------------------------------------------------------------------------------------
+
+    def partitions(self) -> Iterable[str]:
+        """All partitions of the topics. Raises RidgelineError for a topic that is not there, or is gone."""
+        known = self._known_topics()
+        topics, missing = chosen(listed(self._set.topic), known)
+        self._missing = {topic: self._missing.get(topic, 0) + 1 for topic in missing}
+        for topic in missing:
+            if topic not in self._seen_topics:
+                hint = nearest(topic, known)
+                msg = f"`{self._context.operator}`: there is no topic `{topic}` at {self._set.servers}; "
+                raise RidgelineError(msg + f"make it, or correct `topic`; {hint}")
+            if self._missing[topic] >= _GONE_AFTER and self._set.when_lost == "fail":
+                msg = (
+                    f"`{self._context.operator}`: topic `{topic}` was deleted; make it again, and {_CONTINUE}"
+                )
+                raise RidgelineError(msg)
+        self._seen_topics |= topics
+        self._names = [partition_name(topic, number) for topic in sorted(topics) for number in known[topic]]
+        return self._names
+
+    def _known_topics(self) -> dict[str, list[int]]:
+        """The topics of the cluster with their partitions. Raises SourceUnavailableError, RidgelineError."""
+        try:
+            found = self._admin.list_topics(timeout=_SECONDS).topics
+        except library().KafkaException as error:
+            for one in (error, self._trouble.error):
+                if one is not None and (refused := refusal(one, self._context.operator, "list topics")):
+                    raise refused from None
+            raise unavailable(error, self._set.servers, self._trouble) from None
+        for topic in listed(self._set.topic):
+            if topic in found and (
+                refused := refusal(found[topic].error, self._context.operator, f"read `{topic}`")
+            ):
+                raise refused
+        return {name: sorted(topic.partitions) for name, topic in found.items() if topic.partitions}
+
+    # Positions ----------------------------------------------------------------------------------------------
+
+    def ends(self, wait: float) -> Mapping[str, int]:
+        """The ends of all partitions; waits until one has changed, `wait` seconds at most.
+
+        Raises SourceUnavailableError, RidgelineError for a topic that was made again.
+        """
+        began = self._clock.monotonic()
+        while True:
+            found = self._asked_ends()
+            now = self._clock.monotonic()
+            if found != self._ends:
+                self._changed = now
+            new = any(self._ends.get(name) != end for name, end in found.items())
+            self._ends = found
+            if now - self._looked >= _LOOK_SECONDS:
+                self._looked = now
+                self._look_for_stalls(found)
+                self._sizes.look(found, self._sampler)
+            if new or now - began >= wait:
+                return dict(found)
+            self._clock.wait(_BUSY_PAUSE if now - self._changed < _BUSY_SECONDS else _IDLE_PAUSE)
+
+    def _asked_ends(self) -> dict[str, int]:
+        """The ends, but for those that are below the ones before: these may be of a broker that starts."""
+        found = self._offsets(self._names, lambda spec: spec.latest())
+        now = self._clock.monotonic()
+        for name, end in list(found.items()):
+            before = max(self._ends.get(name, 0), self._positions.get(name, 0))
+            if end >= before:
+                self._below.pop(name, None)
+            elif now - self._below.setdefault(name, now) < _RESET_SECONDS:
+                if name in self._ends:
+                    found[name] = self._ends[name]
+                else:
+                    del found[name]
+            else:  # `resume` says so, or finds where to go on
+                self._ends.pop(name, None)
+                self._below.pop(name, None)
+                msg = f"partition {name} ends at {end} now, and ended at {before}"
+                raise SourceUnavailableError(msg)
+        return found
+
+    def start(self, partitions: Sequence[str], begin: Any) -> Mapping[str, int]:
+        """Where partitions begin: at their earliest offset, after the latest record, or at a time."""
+        if begin == "earliest":
+            return self._whole(partitions, lambda spec: spec.earliest())
+        ends = self._whole(partitions, lambda spec: spec.latest())
+        if begin == "latest":
+            return ends
+        milliseconds = int(begin.timestamp() * 1000)
+        found = self._whole(partitions, lambda spec: spec.for_timestamp(milliseconds))
+        return {name: ends[name] if offset < 0 else offset for name, offset in found.items()}
+
+    def resume(self, positions: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Check that the records after these positions are there.
+
+        Raises RidgelineError if they are gone; with `when_lost="skip"` it returns where the next ones are.
+        """
+        known = self._known_topics()
+        names = [name for name in positions if parts_of(name)[1] in known.get(parts_of(name)[0], ())]
+        self._seen_topics |= {parts_of(name)[0] for name in positions}
+        firsts = self._whole(names, lambda spec: spec.earliest())
+        ends = self._whole(names, lambda spec: spec.latest())
+        found = dict(positions)
+        for name in names:
+            first, end, position = firsts[name], ends[name], positions[name]
+            if first <= position <= end:
+                continue
+            if position < first:
+                what = f"records {position} to {first - 1} of partition {name} are gone (retention)"
+            else:
+                what = f"partition {name} ends at {end}, and was read up to {position}: "
+                what += "it was made again, or cut"
+            if self._set.when_lost == "fail":
+                msg = f"`{self._context.operator}`: {what}; {_CONTINUE}"
+                raise RidgelineError(msg)
+            self._context.warn(f"{what}; it continues with record {first}")
+            found[name] = first
+        self._positions = found
+        self._below.clear()
+        self._ends = {}
+        return found
+
+    def amount(self, partition: str, start: int, end: int) -> Amount:
+        """Offsets between two positions, and their bytes as samples say."""
+        records = max(0, end - start)
+        return Amount(float(records), records * self._sizes.of(parts_of(partition)[0]))
+
+    def _whole(self, names: Sequence[str], spec: Callable[[Any], Any]) -> dict[str, int]:
+        """The offsets of all of these partitions. Raises SourceUnavailableError if one does not answer."""
+        found = self._offsets(names, spec)
+        for name in names:
+            if name not in found:
+                msg = f"Kafka at {self._set.servers}: partition {name} has no leader"
+                raise SourceUnavailableError(msg)
+        return found
+
+    def _offsets(
+        self, names: Sequence[str], spec: Callable[[Any], Any], isolation: str | None = None
+    ) -> dict[str, int]:
+        """Offsets of partitions by name, of those that answer. Raises SourceUnavailableError."""
+        if not names:
+            return {}
+        import confluent_kafka.admin
+
+        kafka, admin = library(), confluent_kafka.admin
+        level = kafka.IsolationLevel[(isolation or self._set.isolation).upper()]
+        asked = {kafka.TopicPartition(*parts_of(name)): spec(vars(admin)["OffsetSpec"]) for name in names}
+        found: dict[str, int] = {}
+        last: Exception | None = None
+        try:
+            answers = self._admin.list_offsets(asked, isolation_level=level, request_timeout=_SECONDS)
+        except library().KafkaException as error:
+            raise unavailable(error, self._set.servers, self._trouble) from None
+        for place, future in answers.items():
+            try:
+                found[partition_name(place.topic, place.partition)] = int(future.result().offset)
+            except library().KafkaException as error:
+                if refused := refusal(error, self._context.operator, f"read `{place.topic}`"):
+                    raise refused from None
+                last = error
+        unknown = codes("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC")
+        if not found and last is not None and code_of(last) not in unknown:
+            raise unavailable(last, self._set.servers, self._trouble)
+        return found
+
+    # Commits to the user's group ----------------------------------------------------------------------------
+
+    def committed(self, positions: Mapping[str, Any]) -> None:
+        """Note the positions, and commit them to the user's group, once a second at most."""
+        self._positions = positions
+        now = self._clock.monotonic()
+        if self._set.group is not None and now - self._said_positions >= _LOOK_SECONDS:
+            self._said_positions = now
+            self._commit_positions()
+
+    def _commit_positions(self) -> None:
+        """Commit to the user's group: their tools see the lag. Nothing rests on it, so it only warns."""
+        if self._set.group is None or not self._positions or self._admin is None:
+            return
+        if self._committing is None:
+            reading = self._set.reading(self._context.operator, self._set.group, self._trouble)
+            self._committing = made("Consumer", reading, self._context.operator)
+        offsets = [
+            library().TopicPartition(*parts_of(name), offset) for name, offset in self._positions.items()
+        ]
+        try:
+            self._committing.commit(offsets=offsets, asynchronous=False)
+        except library().KafkaException as error:
+            self._context.warn(f"cannot commit to the group `{self._set.group}`: {error.args[0].str()}")
+
+    # What keeps readers waiting -----------------------------------------------------------------------------
+
+    def _look_for_stalls(self, ends: Mapping[str, int]) -> None:
+        """Warn of transactions that stay open: readers of committed records wait for their end."""
+        if self._set.isolation != "read_committed":
+            return
+        whole = self._offsets(self._names, lambda spec: spec.latest(), "read_uncommitted")
+        now = self._clock.wall()
+        for name, end in ends.items():
+            behind = whole.get(name, end) - end
+            stall = self._stalls.get(name)
+            if behind <= 0:
+                if stall is not None and stall.said is not None:
+                    self._context.warn(f"the transaction in partition {name} has ended")
+                self._stalls.pop(name, None)
+            elif stall is None or stall.offset != end:
+                self._stalls[name] = _Stall(end, now, None)
+            elif now - stall.since >= _STALL_SECONDS and (
+                stall.said is None or now - stall.said >= _REMIND_SECONDS
+            ):
+                self._stalls[name] = stall._replace(said=now)
+                since = datetime.fromtimestamp(stall.since, UTC).isoformat(timespec="seconds")
+                topic, number = parts_of(name)
+                self._context.warn(
+                    f"stuck: a transaction in topic `{topic}`, partition {number}, is open since {since}; "
+                    f"{behind} records from offset {end} on wait for its end; its producer may be dead: "
+                    "Kafka aborts it after its `transaction.timeout.ms`; `kafka-transactions.sh abort` "
+                    "does at once"
+                )
+
+    def _sampler(self) -> Any:
+        """A consumer that looks at the sizes of records."""
+        operator = self._context.operator
+        group = f"ridgeline.{self._context.application}.{operator}.sizes"
+        return made("Consumer", self._set.reading(operator, group, self._trouble), operator)

@@ -1,0 +1,191 @@
+"""`KafkaOutput` against a real broker: what readers of committed records see."""
+
+import json
+import random
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import pytest
+
+from ridgeline import Application, RidgelineError
+from ridgeline.operators.kafka import KafkaInput, KafkaOutput
+from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.operators.kafka_topics import fill, numbers, seen, values
+
+
+class Total(NamedTuple):
+    key: str
+    number: int
+
+
+def totals(count, keys=7, first=0):
+    return [Total(f"k{number % keys}", number) for number in range(first, first + count)]
+
+
+def application(rows, output, partitions=1, name="writing", schema=Total, **attributes):
+    app = Application(name, window="20ms")
+    app.read("source", ListInput(schema, rows)).write("out", output, partitions=partitions, **attributes)
+    return app
+
+
+def in_windows(rows, size):
+    made = []
+    for place in range(0, len(rows), size):
+        made += [*rows[place : place + size], END_WINDOW]
+    return made
+
+
+def by_key(kafka, topic):
+    """The numbers of each key, in the order of the partition, and the partitions of each key."""
+    found, where = {}, {}
+    for partition, messages in seen(kafka, topic).items():
+        for message in messages:
+            key = message.key().decode()
+            found.setdefault(key, []).append(json.loads(message.value())["number"])
+            where.setdefault(key, set()).add(partition)
+    assert all(len(places) == 1 for places in where.values())
+    return found
+
+
+@pytest.mark.parametrize("topics", [1, 2, 3, 5])
+@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+def test_each_row_is_there_once_in_order_by_key(kafka, topics, partitions):
+    topic, rows = kafka.topic(partitions=topics), totals(300)
+    run_local(
+        application(in_windows(rows, 40), KafkaOutput(topic, key="key", servers=kafka.servers), partitions)
+    )
+    expected = {f"k{key}": [row.number for row in rows if row.key == f"k{key}"] for key in range(7)}
+    assert by_key(kafka, topic) == expected
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_kafka_to_kafka_with_failures(kafka, seed, tmp_path):
+    dice = random.Random(seed)
+    source, topic = (
+        kafka.topic(partitions=dice.choice([1, 2, 3, 5])),
+        kafka.topic(partitions=dice.choice([1, 3])),
+    )
+    fill(kafka, source, numbers(400))
+    app = Application("through", window="20ms")
+    read = KafkaInput(source, servers=kafka.servers, schema=Total, key="key", until="end", window_records=37)
+    stream = app.read("source", read, partitions=dice.choice([1, 2, 3]))
+    stream.write("out", KafkaOutput(topic, key="key", servers=kafka.servers), partitions=dice.choice([1, 2]))
+    faults = Faults(seed, quiet=True)
+    run_local(app, checkpoint=tmp_path, interleave=seed, faults=faults)
+    expected = {f"k{key}": list(range(key, 400, 7)) for key in range(7)}
+    assert by_key(kafka, topic) == expected
+
+
+def test_a_run_that_continues_writes_what_follows(kafka, tmp_path):
+    topic = kafka.topic()
+    output = KafkaOutput(topic, key="key", servers=kafka.servers)
+    app = application(in_windows(totals(100), 10), output)
+    for _ in range(10):
+        run_local(app, checkpoint=tmp_path, windows=3)
+    assert [one["number"] for one in values(kafka, topic)] == list(range(100))
+
+
+def test_times_headers_tombstones_and_partitions(kafka):
+    class Row(NamedTuple):
+        id: int
+        text: str
+        at: datetime
+        trace: str | None
+        gone: bool
+        place: int
+
+    topic = kafka.topic(partitions=3)
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = [Row(1, "a", at, "t", False, 2), Row(2, "b", at, None, True, 0)]
+    output = KafkaOutput(
+        topic,
+        key="id",
+        servers=kafka.servers,
+        timestamp="at",
+        headers={"trace": "trace"},
+        deleted="gone",
+        partition="place",
+    )
+    run_local(application(rows, output, schema=Row))
+    found = seen(kafka, topic)
+    [first], [second] = found[2], found[0]
+    assert first.timestamp()[1] == at.timestamp() * 1000
+    assert first.headers() == [("trace", b"t")]
+    assert json.loads(first.value()) == {"id": 1, "text": "a", "at": "2026-01-01T00:00:00.000000Z"}
+    assert (second.key(), second.value(), second.headers()) == (b"2", None, [("trace", None)])
+
+
+def test_keys_are_where_java_puts_them(kafka):
+    """The hash of Java's client for these keys, modulo 5; see `DefaultPartitioner` of Kafka's clients."""
+    topic = kafka.topic(partitions=5)
+    rows = [
+        Total(key, 0) for key in ("21", "foobar", "a-little-bit-long-string", "a-little-bit-longer-string")
+    ]
+    run_local(application(rows, KafkaOutput(topic, key="key", servers=kafka.servers)))
+    hashes = {
+        "21": -973932308,
+        "foobar": -790332482,
+        "a-little-bit-long-string": -985981536,
+        "a-little-bit-longer-string": -1486304829,
+    }
+    where = {m.key().decode(): place for place, messages in seen(kafka, topic).items() for m in messages}
+    assert where == {key: (number & 0x7FFFFFFF) % 5 for key, number in hashes.items()}
+
+
+def test_a_row_that_is_too_large(kafka):
+    topic = kafka.topic(config={"max.message.bytes": "2000"})
+
+    class Text(NamedTuple):
+        text: str
+
+    rows = [Text("a"), Text("b" * 5000), Text("c"), END_WINDOW, Text("d" * 2_000_000), Text("e")]
+    output = KafkaOutput(topic, servers=kafka.servers)
+    with pytest.raises(
+        RidgelineError, match=r"`out` cannot write a row of window 0: Kafka refuses it.*on_error=SKIP"
+    ):
+        run_local(application(rows, output, schema=Text))
+    assert values(kafka, topic) == []
+    run_local(application(rows, output, schema=Text, on_error="SKIP"))
+    assert [one["text"] for one in values(kafka, topic)] == ["a", "c", "e"]
+
+
+def test_topics_that_are_not_there(kafka):
+    topic = kafka.topic()
+    output = KafkaOutput(f"{topic}x", servers=kafka.servers)
+    with pytest.raises(
+        RidgelineError, match=rf"no topic `{topic}x`.*topic_partitions.*did you mean `{topic}`"
+    ):
+        run_local(application(totals(3), output))
+    options = {"cleanup.policy": "compact"}
+    properties = {"servers": kafka.servers, "topic_partitions": 3, "topic_options": options}
+    with pytest.raises(RidgelineError, match=r"give it a .key."):
+        run_local(application(totals(3), KafkaOutput(f"{topic}x", **properties)))
+    output = KafkaOutput(f"{topic}x", key="key", **properties)
+    run_local(application(totals(30), output))
+    assert len(seen(kafka, f"{topic}x")) == 3
+    assert len(values(kafka, f"{topic}x")) == 30
+
+
+def test_columns_that_are_not_there_are_said(kafka):
+    topic = kafka.topic()
+    output = KafkaOutput(topic, servers=kafka.servers, headers={"h": "kay"})
+    with pytest.raises(RidgelineError, match=r"`headers` names `kay`.*did you mean `key`"):
+        run_local(application(totals(3), output))
+
+
+def test_without_transactions_all_see_it(kafka):
+    topic = kafka.topic(partitions=2)
+    output = KafkaOutput(topic, key="key", servers=kafka.servers, transactional=False)
+    run_local(application(in_windows(totals(50), 7), output))
+    assert sorted(one["number"] for one in values(kafka, topic, "read_uncommitted")) == list(range(50))
+
+
+@pytest.mark.parametrize("format", ["json", "avro"])
+def test_formats_there_and_back(kafka, format):
+    topic = kafka.topic()
+    run_local(application(totals(20), KafkaOutput(topic, servers=kafka.servers, format=format)))
+    app = Application("back", window="20ms")
+    app.read("in", KafkaInput(topic, servers=kafka.servers, schema=Total, format=format, until="end")).write(
+        "sink", CollectorSink(Total)
+    )
+    assert run_local(app).collected("sink") == totals(20)
