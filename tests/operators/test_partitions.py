@@ -52,6 +52,7 @@ from ridgeline.operators import (
     SimpleMovingAverage,
     Sort,
     Split,
+    Sql,
     SumKeyVal,
     TableJoin,
     TopN,
@@ -181,6 +182,19 @@ CASES = {
     "absent": Case(lambda: Detect(absence("2s"), "key"), "output", "input", timed=True),
     "flattened": Case(Flatten, "output", "input", of_parts=True),
     "validated": Case(lambda: Validate(Positive), "output", "input", of_parts=True),
+    "sql": Case(
+        lambda: Sql("select key, sum(value) as sum from input group by key", key="key"), "output", "input_1"
+    ),
+    "sql_in_windows": Case(
+        lambda: Sql(
+            "select key, window_end, sum(value) as sum from input group by all",
+            key="key",
+            windows=sliding("4s", "2s"),
+        ),
+        "output",
+        "input_1",
+        timed=True,
+    ),
     "sorted": Case(lambda: Sort("key"), "output", "input", timed=True),
     "tumbling": windowed(tumbling("4s")),
     "sliding": windowed(sliding("6s", "2s")),

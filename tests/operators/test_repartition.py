@@ -28,6 +28,7 @@ from ridgeline.operators import (
     Sampler,
     SimpleMovingAverage,
     Sort,
+    Sql,
     SumKeyVal,
     TableJoin,
     TopN,
@@ -409,6 +410,8 @@ def crossings() -> list[tuple[Any, ...]]:
 
 MODEL = Path(__file__).parent / "models" / "twice.onnx"
 """Twice the value."""
+SQL = """select key, window_start, count(*) as n, sum(value) as sum, max(value) as most
+from input group by key, window_start"""
 CASES: dict[str, tuple[Any, str, str, dict[str, Any], Any]] = {
     "sum": (SumKeyVal, "data", "sum", {}, each_window(sums)),
     "cumulative_sum": (lambda: SumKeyVal(cumulative=True), "data", "sum", {}, lambda: summed(WINDOWS)),
@@ -439,6 +442,13 @@ CASES: dict[str, tuple[Any, str, str, dict[str, Any], Any]] = {
     "consolidated": (lambda: ConsolidatorKeyVal(schema=Pair), "in1", "out", {}, joined),
     "tumbling": (windowed(tumbling("4s")), "input", "output", {}, in_windows(4, 4, 1)),
     "sliding": (windowed(sliding("6s", "2s")), "input", "output", {}, in_windows(6, 2, 1)),
+    "sql": (
+        lambda: Sql(SQL, key="key", windows=sliding("6s", "2s")),
+        "input_1",
+        "output",
+        {},
+        in_windows(6, 2, 1),
+    ),
     "session": (windowed(session("2s")), "input", "output", {}, in_sessions(2)),
     "deduplicated": (lambda: Deduplicate("key"), "input", "output", {}, firsts),
     "deduplicated_within": (
@@ -501,9 +511,9 @@ def application(name: str, partitions: int) -> Application:
     make, entry, leaving, attributes, _ = CASES[name]
     app = Application("moved", window="1s")
     made = make()
-    timed = isinstance(made, (Windowed, AsOfJoin, Detect, Sort, WindowJoin, WithinJoin)) or vars(made).get(
-        "within"
-    )
+    timed = isinstance(made, (Windowed, AsOfJoin, Detect, Sort, Sql, WindowJoin, WithinJoin)) or vars(
+        made
+    ).get("within")
     source = app.add_operator("source", records() if timed else pairs())
     one = app.add_operator("one", made, partitions=partitions, **attributes)
     sink = app.add_operator("sink", CollectorSink())

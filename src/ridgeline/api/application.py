@@ -29,6 +29,7 @@ from ridgeline.api.support.persisting import Persist, decoupled_sinks, persistin
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+    from ridgeline.api.columns.schema_types import SchemaType
     from ridgeline.service.handle import Handle
     from ridgeline.streams.stream import Stream
 
@@ -207,6 +208,23 @@ class Application:
         Within a module an input port of its own may be given: `app.stream(self.quotes)`.
         """
         found: Stream[T] = importlib.import_module("ridgeline.streams.stream").Stream(self, point)
+        return found
+
+    @overload
+    def sql(self, name: str, sql: str, /, *, schema: SchemaType[T], **given: Any) -> Stream[T]: ...
+    @overload
+    def sql(self, name: str, sql: str, /, **given: Any) -> Stream[Any]: ...
+    def sql(self, name: str, sql: str, /, *, schema: Any = None, **given: Any) -> Stream[Any]:
+        """Add a step that is one SELECT over streams, and return its rows as a `Stream`.
+
+        `app.sql("sums", "select country, sum(cents) as cents from orders group by country", orders=orders)`.
+        Streams are given by the names that the SQL has for them. Other keyword arguments are `windows`,
+        `key`, `timestamp` and `memory_mb` of the operator `Sql`, and attributes. `schema`: the type of the
+        result. Raises RidgelineError without a stream, and for more than four.
+        """
+        found: Stream[Any] = importlib.import_module("ridgeline.streams.queried").sql(
+            self, name, sql, schema, given
+        )
         return found
 
     def _repr_html_(self) -> str:

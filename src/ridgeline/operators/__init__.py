@@ -68,6 +68,7 @@ from ridgeline.operators.simple_moving_average import SimpleMovingAverage
 from ridgeline.operators.sort import Sort
 from ridgeline.operators.spark_input import SparkInput
 from ridgeline.operators.spark_output import SparkOutput
+from ridgeline.operators.sql import Sql
 from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.operators.sum_key_val import SumKeyVal, SumUnifier
 from ridgeline.operators.table_join import TableJoin
@@ -129,6 +130,7 @@ __all__ = [
     "SparkInput",
     "SparkOutput",
     "Split",
+    "Sql",
     "SqlQuery",
     "SumKeyVal",
     "SumUnifier",

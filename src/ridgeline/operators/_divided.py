@@ -18,8 +18,9 @@ from ridgeline.api.codec import hash_columns
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import named_properties, operator_type
+from ridgeline.api.partitioner import assign_keys
 from ridgeline.api.times import Microseconds, no_times
-from ridgeline.operators._window_parts import key_codes
+from ridgeline.operators._window_parts import filtered, key_codes
 from ridgeline.operators.key_value import Index, distinct, refuse_strays
 
 Columns = str | tuple[str, ...]
@@ -185,3 +186,18 @@ def _made(base: type, keys: tuple[tuple[str, tuple[str, ...]], ...]) -> Operator
     """An operator without properties, to be filled."""
     made: Operator = object.__new__(divided(base, keys) if keys else base)
     return made
+
+
+def moved_records(
+    names: Sequence[str], values: Sequence[Sequence[pa.RecordBatch]], partitions: int
+) -> list[list[pa.RecordBatch]]:
+    """Give the records of all partitions to those that get their keys from now on."""
+    found: list[list[pa.RecordBatch]] = [[] for _ in range(partitions)]
+    keys = assign_keys(partitions)
+    for batch in (batch for held in values for batch in held):
+        hashes = hash_columns(batch, names)
+        for own, into in zip(keys, found, strict=True):
+            mask = np.isin(hashes & np.uint64(own.mask), np.fromiter(own.keys, np.uint64, len(own.keys)))
+            if mask.any():
+                into.append(filtered(batch, mask))
+    return found

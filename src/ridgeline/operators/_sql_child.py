@@ -19,14 +19,14 @@ from typing import IO, Any
 import duckdb
 import pyarrow as pa
 
-_SETTINGS = {
+SETTINGS = {
     "threads": "1",
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
     "python_enable_replacements": "false",
 }
-_THEN = ("SET TimeZone = 'UTC'", "SET Calendar = 'gregorian'", "SET lock_configuration = true")
+THEN = ("SET TimeZone = 'UTC'", "SET Calendar = 'gregorian'", "SET lock_configuration = true")
 """The zone of the host would be taken else: the same SQL would mean other days on another host."""
 _LENGTH = struct.Struct("<Q")
 _SPARE_BYTES = 256 * 2**20
@@ -40,8 +40,8 @@ def main() -> None:
     os.dup2(2, 1)  # nothing else gets into the answers
     os.nice(5)
     _limit(memory_mb)
-    connection = duckdb.connect(":memory:", config={**_SETTINGS, "memory_limit": f"{memory_mb}MB"})
-    for setting in _THEN:
+    connection = duckdb.connect(":memory:", config={**SETTINGS, "memory_limit": f"{memory_mb}MB"})
+    for setting in THEN:
         connection.execute(setting)
     while (question := _read(questions)) is not None:
         head, parts = question

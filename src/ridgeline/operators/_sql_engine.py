@@ -75,7 +75,7 @@ class SqlEngine:
 
     def _run(self, sql: str, tables: Mapping[str, pa.Table], seconds: float, *, names: bool) -> Answer:
         """Run SQL once. Raises QueryError, _DiedError."""
-        tables = {name: _for_duckdb(table, name) for name, table in tables.items()}
+        tables = {name: for_duckdb(table, name) for name, table in tables.items()}
         fresh = self._process is None
         process = self._process = self._process or self._start()
         expired = threading.Event()
@@ -104,7 +104,7 @@ class SqlEngine:
         if "error" in head:
             raise QueryError(str(head["error"]))
         return Answer(
-            _from_duckdb(pa.ipc.open_stream(data).read_all()), bool(head["more"]), list(head["tables"])
+            from_duckdb(pa.ipc.open_stream(data).read_all()), bool(head["more"]), list(head["tables"])
         )
 
     def close(self) -> None:
@@ -189,7 +189,7 @@ def to_ipc(table: pa.Table) -> bytes:
     return bytes(sink.getvalue().to_pybytes())
 
 
-def _for_duckdb(table: pa.Table, name: str) -> pa.Table:
+def for_duckdb(table: pa.Table, name: str) -> pa.Table:
     """The same values in types that DuckDB does not change. Raises QueryError if it has none.
 
     It cuts lengths of time to microseconds, and gives them back as nanoseconds that overflow after 292 years.
@@ -224,7 +224,7 @@ def _type_of_duckdb(kind: Any, unit: str = "us") -> pa.DataType:
     return pa.list_(_type_of_duckdb(kind.value_type, unit)) if types.is_list(kind) else kind
 
 
-def _from_duckdb(table: pa.Table) -> pa.Table:
+def from_duckdb(table: pa.Table) -> pa.Table:
     """The rows, with lengths of time as such where DuckDB's intervals have no months."""
     for place, field in enumerate(table.schema):
         if field.type != pa.month_day_nano_interval():

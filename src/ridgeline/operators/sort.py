@@ -11,12 +11,10 @@ import pyarrow as pa
 
 from ridgeline.api import InputPort, ListState, OutputPort, SchemaError, metric
 from ridgeline.api.cells.cell import Declaration
-from ridgeline.api.codec import hash_columns
 from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.partitioner import assign_keys
 from ridgeline.api.times import EARLIEST, LATEST, Times
-from ridgeline.operators._divided import Columns, DividedOperator, columns_of
+from ridgeline.operators._divided import Columns, DividedOperator, columns_of, moved_records
 from ridgeline.operators._window_parts import filtered
 
 _LAST = LATEST - 366 * 86_400_000_000
@@ -76,7 +74,7 @@ class Sort(DividedOperator):
     @classmethod
     def states_of(cls, keys: Mapping[str, Sequence[str]]) -> dict[str, Declaration]:
         """Records move with their keys."""
-        return {"held": ListState(pa.RecordBatch, moves=partial(_divided, keys["input"]))}
+        return {"held": ListState(pa.RecordBatch, moves=partial(moved_records, keys["input"]))}
 
     @metric(help="Records that the watermark has not passed.")
     def held_records(self) -> int:
@@ -129,18 +127,3 @@ class Sort(DividedOperator):
             own = every[order[place : place + len(batch)]]
             self.output.emit_timed(batch.cast(self.output.schema.arrow), Times(own))
             place += len(batch)
-
-
-def _divided(
-    names: Sequence[str], values: Sequence[Sequence[pa.RecordBatch]], partitions: int
-) -> list[list[pa.RecordBatch]]:
-    """Give the records of all partitions to those that get their keys from now on."""
-    found: list[list[pa.RecordBatch]] = [[] for _ in range(partitions)]
-    keys = assign_keys(partitions)
-    for batch in (batch for held in values for batch in held):
-        hashes = hash_columns(batch, names)
-        for own, into in zip(keys, found, strict=True):
-            mask = np.isin(hashes & np.uint64(own.mask), np.fromiter(own.keys, np.uint64, len(own.keys)))
-            if mask.any():
-                into.append(filtered(batch, mask))
-    return found

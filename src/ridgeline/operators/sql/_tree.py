@@ -1,0 +1,146 @@
+"""Statements of SQL as trees of nodes, which DuckDB makes of their text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+Node = dict[str, Any]
+_FILLED = {
+    "INNER": (False, False),
+    "LEFT": (False, True),
+    "RIGHT": (True, False),
+    "OUTER": (True, True),
+    "SEMI": (False, False),
+    "ANTI": (False, False),
+}
+"""By the kind of a join whether it fills the columns of its left and right side with nulls."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table in FROM. `name`: of the stream, in small letters. `outer`: a join may fill it with nulls."""
+
+    name: str
+    outer: bool = False
+
+
+@dataclass
+class Select:
+    """A SELECT over streams alone, without sub-queries.
+
+    `tables`: by alias. `equal`: pairs of columns that must be equal, as names of table and column. `using`:
+    columns that its joins name by USING.
+    """
+
+    node: Node
+    tables: dict[str, Table] = field(default_factory=dict)
+    equal: list[frozenset[tuple[str, str]]] = field(default_factory=list)
+    using: set[str] = field(default_factory=set)
+
+
+def parsed(connection: Any, sql: str) -> Node | None:
+    """The node of a single statement; None for what DuckDB has no tree of."""
+    (text,) = connection.execute("select json_serialize_sql(?::varchar)", [sql]).fetchall()[0]
+    document = json.loads(text)
+    statements = document.get("statements", [])
+    node: Node | None = statements[0].get("node") if len(statements) == 1 else None
+    return node
+
+
+def select_of(node: Node | None, names: Sequence[str]) -> Select | None:
+    """A plain SELECT over the tables of these names; None for any other statement."""
+    if node is None or node.get("type") != "SELECT_NODE" or node.get("cte_map", {}).get("map"):
+        return None
+    if any(one.get("class") == "SUBQUERY" for one in nodes(node)):
+        return None
+    found = Select(node)
+    known = {name.lower() for name in names}
+    if not _add(found, node.get("from_table") or {}, known, outer=False):
+        return None
+    found.equal += _equal(node.get("where_clause"))
+    return found
+
+
+def _add(found: Select, source: Node, known: set[str], *, outer: bool) -> bool:
+    """Add the tables of a part of FROM; False for a part that is no table or join of tables."""
+    if source.get("type") == "JOIN":
+        return _add_join(found, source, known, outer=outer)
+    if source.get("type") != "BASE_TABLE" or source.get("column_name_alias") or source.get("sample"):
+        return False
+    name = str(source["table_name"]).lower()
+    alias = str(source.get("alias") or source["table_name"]).lower()
+    if name not in known or alias in found.tables or source.get("schema_name"):
+        return False
+    found.tables[alias] = Table(name, outer)
+    return True
+
+
+def _add_join(found: Select, source: Node, known: set[str], *, outer: bool) -> bool:
+    """Add the tables of a join; False for one that is not known here."""
+    how = source.get("join_type")
+    if source.get("ref_type") not in ("REGULAR", "CROSS", "ASOF") or how not in _FILLED:
+        return False
+    sides: list[set[str]] = []
+    for side, filled in zip(("left", "right"), _FILLED[how], strict=True):
+        before = set(found.tables)
+        if not _add(found, source[side], known, outer=outer or filled):
+            return False
+        sides.append(set(found.tables) - before)
+    for name in map(str.lower, source.get("using_columns") or []):
+        found.using.add(name)
+        found.equal += [frozenset({(one, name), (other, name)}) for one in sides[0] for other in sides[1]]
+    found.equal += _equal(source.get("condition"))
+    return True
+
+
+def _equal(node: Any) -> Iterator[frozenset[tuple[str, str]]]:
+    """The pairs of columns that are equal where a condition is true."""
+    if not isinstance(node, dict):
+        return
+    if node.get("type") == "CONJUNCTION_AND":
+        for child in node["children"]:
+            yield from _equal(child)
+    elif node.get("type") == "COMPARE_EQUAL":
+        left, right = column(node["left"]), column(node["right"])
+        if len(left) == len(right) == 2:  # noqa: PLR2004  a table and a column
+            yield frozenset({(left[0], left[1]), (right[0], right[1])})
+
+
+def nodes(part: Any) -> Iterator[Node]:
+    """A node and all below it."""
+    if isinstance(part, dict):
+        yield part
+        part = list(part.values())
+    if isinstance(part, list):
+        for one in part:
+            yield from nodes(one)
+
+
+def column(node: Node) -> tuple[str, ...]:
+    """The name of a column with that of its table, if it is said, in small letters; () for no column."""
+    if node.get("class") != "COLUMN_REF":
+        return ()
+    return tuple(str(name).lower() for name in node["column_names"])
+
+
+def arguments(node: Node) -> list[Node]:
+    """The arguments of a function or an operator."""
+    found = node.get("children")
+    return list(found) if found is not None else [one["expression"] for one in node.get("arguments", [])]
+
+
+def columns_read(node: Node | None, function: str) -> list[str]:
+    """The columns that calls of a function read, in order."""
+    calls = [one for one in nodes(node) if one.get("function_name") == function]
+    found = [one["column_names"][-1] for call in calls for one in nodes(call) if column(one)]
+    return list(dict.fromkeys(found))
+
+
+def lower_schemas(schemas: Mapping[str, pa.Schema]) -> dict[str, dict[str, pa.Field]]:
+    """By the names of tables the columns by name, all in small letters."""
+    return {name.lower(): {one.name.lower(): one for one in schema} for name, schema in schemas.items()}

@@ -1,0 +1,427 @@
+"""A step that is one SELECT over the tuples of a window."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar, Generic
+
+import numpy as np
+import pyarrow as pa
+from pydantic import Field
+from typing_extensions import TypeVar
+
+from ridgeline.api import (
+    InputPort,
+    ListState,
+    OutputPort,
+    RidgelineError,
+    Schema,
+    SchemaError,
+    SchemaType,
+    metric,
+)
+from ridgeline.api.cells.cell import Declaration
+from ridgeline.api.columns.schema import holds_pickles
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.errors import did_you_mean
+from ridgeline.api.times import EARLIEST, LATEST, Times
+from ridgeline.operators._divided import Columns, DividedOperator, check_columns, columns_of, moved_records
+from ridgeline.operators._window_parts import filtered
+from ridgeline.operators._windows import Sliding
+from ridgeline.operators.frames._columns import columns_of as known_columns
+from ridgeline.operators.sql._division import division_fault
+from ridgeline.operators.sql._duck import Duck
+from ridgeline.operators.sql._nulls import never_null
+from ridgeline.operators.sql._tree import select_of
+
+T = TypeVar("T", default=Any)
+MOST_TABLES = 4
+_LAST = LATEST - 366 * 86_400_000_000
+_HOUR = 3_600_000_000
+_WINDOW = "_window"
+_BORDERS = ("window_start", "window_end")
+_TIME = pa.timestamp("us", tz="UTC")
+
+
+class Sql(DividedOperator, Generic[T]):
+    """Run `sql`, one SELECT, over the tuples of each window; its rows are the output. DuckDB does the work.
+
+    Inputs: `input_1` to `input_4`, the streams of `tables`, the names that the SQL has for them. Output: the
+    rows of the SELECT, at the end of the window, in the order of its ORDER BY. Sums of integers are `int64`,
+    and one that does not fit fails. The SQL does not run in a window without tuples.
+
+    `windows`: `tumbling("1m")` or `sliding(...)`: windows of record time. The SQL runs once the watermark has
+    passed the end of one. Each table has the columns `window_start` and `window_end` too, unless its stream
+    has them. Results have the time of the window's end. Without `windows` it is the (application) window of
+    the operator. `timestamp`: the column of the result that has its times.
+
+    `schema`: the type of the result. Default: the columns that DuckDB says; one may be null unless it follows
+    from the SQL that it cannot. With `schema` a null where none may be fails.
+
+    The SQL is checked before anything runs. It reads no file and no network, loads no extension and changes
+    no setting. DuckDB may take `memory_mb` megabytes of each partition. `random()` and `now()` are run again
+    with an attempt.
+
+    Late records, and those without a time, go to the error ports `late_1` to `late_4`, with `windows`. Raises
+    RidgelineError for SQL that fails, and with `windows` for streams without record times.
+
+    State: the tuples of windows that are open. The metric `held_records` says how many.
+
+    Partitions: one. With `key` several: columns that all tables have, or for each table its own, such as
+    `{"orders": "customer", "customers": "id"}`. SQL whose result would then be another one is a fault. It
+    must group, count and join by the key, and have no ORDER BY, LIMIT, WITH, UNION or sub-query. Round robin
+    is refused with RidgelineError.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import Sql
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> Order = NamedTuple("Order", [("country", str), ("cents", int)])
+        >>> app = Application("shop")
+        >>> orders = app.add_operator("orders", ListInput(Order, [("ch", 5), ("no", 7), ("ch", 3)]))
+        >>> sql = "select country, sum(cents) as cents from orders group by country order by cents desc"
+        >>> sums = app.add_operator("sums", Sql(sql, ["orders"]))
+        >>> sink = app.add_operator("sink", CollectorSink())
+        >>> app.add_stream("orders", orders.output, sums.input_1)
+        >>> app.add_stream("sums", sums.output, sink.input)
+        >>> run_local(app).collected("sink")
+        [{'country': 'ch', 'cents': 8}, {'country': 'no', 'cents': 7}]
+    """
+
+    parallelizable: ClassVar[bool] = False
+
+    input_1 = InputPort(Any)
+    input_2 = InputPort(Any, optional=True)
+    input_3 = InputPort(Any, optional=True)
+    input_4 = InputPort(Any, optional=True)
+    output = OutputPort[T](Any)
+    late_1 = OutputPort(Any, late=True, optional=True)
+    late_2 = OutputPort(Any, late=True, optional=True)
+    late_3 = OutputPort(Any, late=True, optional=True)
+    late_4 = OutputPort(Any, late=True, optional=True)
+
+    sql: str
+    tables: list[str] = Field(default=["input"], min_length=1, max_length=MOST_TABLES)
+    windows: Sliding | None = Field(default=None, kw_only=True)
+    key: Columns | Mapping[str, Columns] | None = Field(default=None, kw_only=True)
+    schema: SchemaType[T] | None = Field(default=None, kw_only=True)
+    timestamp: str | None = Field(default=None, kw_only=True)
+    memory_mb: int = Field(default=1024, ge=32, kw_only=True)
+
+    held_1 = ListState(pa.RecordBatch)
+    """The tuples of open windows; with `windows` their last column is the start of the window."""
+    held_2 = ListState(pa.RecordBatch)
+    held_3 = ListState(pa.RecordBatch)
+    held_4 = ListState(pa.RecordBatch)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """The classes that have a key may have several partitions."""
+        super().__init_subclass__(**options)
+        cls.parallelizable = bool(getattr(cls, "_divided_by", ()))
+
+    @classmethod
+    def keys_of(cls, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+        """The key of each table's port."""
+        key, tables = given.get("key"), given.get("tables", ["input"])
+        if isinstance(key, Mapping):
+            return {f"input_{place}": columns_of(key.get(name)) for place, name in enumerate(tables, 1)}
+        return {f"input_{place}": columns_of(key) for place in range(1, len(tables) + 1)}
+
+    @classmethod
+    def states_of(cls, keys: Mapping[str, Sequence[str]]) -> dict[str, Declaration]:
+        """Tuples move with their keys."""
+        return {
+            f"held_{port[-1]}": ListState(pa.RecordBatch, moves=partial(moved_records, names))
+            for port, names in keys.items()
+        }
+
+    @metric(help="Tuples of windows that are open.")
+    def held_records(self) -> int:
+        """The number of tuples that are held."""
+        return sum(len(batch) for held in self._held for batch in held)
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse a key that was changed, or lacks a table, and tables of one name."""
+        names = [name.lower() for name in self.tables]
+        faults = self.key_faults("key")
+        if len(set(names)) < len(names):
+            faults.append(("tables", self.tables, "must differ by more than small and large letters"))
+        if isinstance(self.key, Mapping):
+            sizes = {len(columns_of(self.key.get(name))) for name in self.tables}
+            if set(self.key) != set(self.tables) or len(sizes) > 1:
+                faults.append(("key", self.key, "must name as many columns for each of `tables`"))
+        return faults
+
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """The columns of the result, or of late records. Raises SchemaError for SQL that does not fit."""
+        if port != "output":
+            own = inputs.get(f"input_{port[-1]}")
+            return None if own is None else own.type
+        entries = [f"input_{place}" for place in range(1, len(self.tables) + 1)]
+        if any(entry not in inputs for entry in entries):
+            return None
+        for table, entry in zip(self.tables, entries, strict=True):
+            check_columns(inputs[entry], self.keys_of(vars(self))[entry], f"`key` of `{table}`")
+            if inputs[entry].pickled:
+                msg = f"the tuples of `{table}` are Python objects without columns; give that port a schema"
+                raise SchemaError(msg)
+        super().derived_schema(port, inputs)
+        arrow = {
+            table: known_columns(inputs[entry]) for table, entry in zip(self.tables, entries, strict=True)
+        }
+        columns = self._columns({table: self._with_borders(schema) for table, schema in arrow.items()})
+        if self.timestamp is not None and self.timestamp not in columns.names:
+            msg = f"`timestamp` names `{self.timestamp}`, which the SQL does not make; "
+            raise SchemaError(msg + did_you_mean(self.timestamp, columns.names))
+        if self.schema is not None:
+            check_fits(columns, Schema(self.schema))
+        return columns if self.schema is None else self.schema
+
+    def _columns(self, tables: Mapping[str, pa.Schema]) -> pa.Schema:
+        """The columns of the result for tables with these columns. Raises SchemaError."""
+        duck = Duck(self.memory_mb)
+        try:
+            found, kinds = duck.columns(self.sql, tables)
+            select = select_of(duck.tree(self.sql), list(tables))
+            keys = self.keys_of(vars(self))
+            if any(keys.values()):
+                by_table = {
+                    name.lower(): [column.lower() for column in keys[f"input_{place}"]]
+                    for place, name in enumerate(self.tables, 1)
+                }
+                fault = division_fault(select, by_table, duck.aggregates())
+                if fault is not None:
+                    what = f"partitions by `key` would change the result: {fault}"
+                    msg = f"{what}; change the SQL, or leave `key` out"
+                    raise SchemaError(msg)
+        finally:
+            duck.close()
+        sure = never_null(select, tables, len(found))
+        return pa.schema(
+            [
+                field_of(field, kind).with_nullable(not never)
+                for field, kind, never in zip(checked(found), kinds, sure, strict=True)
+            ]
+        )
+
+    def _with_borders(self, schema: pa.Schema) -> pa.Schema:
+        """The columns of a table, with those of the window."""
+        if self.windows is None:
+            return schema
+        more = [pa.field(name, _TIME, nullable=False) for name in _BORDERS if name not in schema.names]
+        return pa.schema([*schema, *more])
+
+    def timestamp_of(self, port: str) -> str | None:
+        """The column that `timestamp` names."""
+        return self.timestamp if port == "output" else None
+
+    def setup(self, context: OperatorContext) -> None:
+        """Start DuckDB. With a `timestamp` results may be as old as a window is long."""
+        self.duck = Duck(self.memory_mb)
+        if self.windows is not None and self.timestamp is not None:
+            context.watermark_delay = self.windows.size + (0 if self.windows.zone is None else _HOUR)
+
+    def teardown(self) -> None:
+        """Give DuckDB's memory back."""
+        self.duck.close()
+
+    @input_1.process_batch
+    def take_1(self, batch: pa.RecordBatch) -> None:
+        """Hold a batch."""
+        self._take(1, batch)
+
+    @input_2.process_batch
+    def take_2(self, batch: pa.RecordBatch) -> None:
+        """Hold a batch."""
+        self._take(2, batch)
+
+    @input_3.process_batch
+    def take_3(self, batch: pa.RecordBatch) -> None:
+        """Hold a batch."""
+        self._take(3, batch)
+
+    @input_4.process_batch
+    def take_4(self, batch: pa.RecordBatch) -> None:
+        """Hold a batch."""
+        self._take(4, batch)
+
+    def end_window(self) -> None:
+        """Run the SQL over the tuples of windows that are over."""
+        if self.windows is None:
+            tables = [list(held) for held in self._held]
+            if any(tables):
+                for held in self._held:
+                    held.clear()
+                self._run([self._table(number, batches) for number, batches in enumerate(tables, 1)], None)
+            return
+        watermark = self.context.watermark_microseconds
+        starts = [np.concatenate(list(map(_starts, held))) for held in self._held if len(held)]
+        if not starts:
+            return
+        every = np.unique(np.concatenate(starts))
+        ends = self.windows.ends(every)
+        over = ends <= watermark
+        if not over.any():
+            return
+        parts = [self._divided(number, every[over]) for number in range(1, len(self.tables) + 1)]
+        for place, (start, end) in enumerate(zip(every[over].tolist(), ends[over].tolist(), strict=True)):
+            self._run([self._bordered(found[place], start, end) for found in parts], end)
+
+    @property
+    def _held(self) -> list[Any]:
+        """The states of the tables, in order."""
+        return [self.held_1, self.held_2, self.held_3, self.held_4][: len(self.tables)]
+
+    def _take(self, number: int, batch: pa.RecordBatch) -> None:
+        """Hold a batch until its window is over. Raises SchemaError for tuples without columns."""
+        if holds_pickles(batch):
+            msg = f"`{self.context.name}` cannot read a stream of `object`; give the port before it a schema"
+            raise SchemaError(msg)
+        names = self.keys_of(vars(self))[f"input_{number}"]
+        if names:
+            self.refuse_strays(batch, names)
+        held = self._held[number - 1]
+        if self.windows is None:
+            held.append(batch)
+            return
+        times, watermark = self.record_times(batch, "puts records into windows"), self._closed
+        there = (times >= EARLIEST) & (times < _LAST)
+        lasts = self.windows.last_starts(np.where(there, times, EARLIEST))
+        there &= self.windows.ends(lasts) > watermark
+        if not there.all():
+            late = (self.late_1, self.late_2, self.late_3, self.late_4)[number - 1]
+            late.emit_batch(filtered(batch, ~there), rows=~there)
+            batch, lasts = filtered(batch, there), lasts[there]
+        for starts in self.windows.starts(lasts).T if len(batch) else ():
+            open_ = self.windows.ends(starts) > watermark
+            held.append(
+                filtered(batch, open_).append_column(_WINDOW, pa.array(starts[open_], pa.int64()))
+            ) if open_.any() else None
+
+    @property
+    def _closed(self) -> int:
+        """Windows that end by then are over."""
+        return self.context.watermark_microseconds
+
+    def _table(self, number: int, batches: Sequence[pa.RecordBatch]) -> pa.Table:
+        """The batches of a table as one; an empty one without batches."""
+        return pa.Table.from_batches(batches, None if batches else self._schema(number))
+
+    def _schema(self, number: int) -> pa.Schema:
+        schema: pa.Schema = getattr(self, f"input_{number}").schema.arrow
+        return schema if self.windows is None else schema.append(pa.field(_WINDOW, pa.int64()))
+
+    def _divided(self, number: int, starts: Any) -> list[pa.Table]:
+        """The tuples of a table in the windows with these starts, by window; holds the others on."""
+        held = self._held[number - 1]
+        table = self._table(number, list(held))
+        if not len(table):
+            return [table] * len(starts)
+        own = np.concatenate(list(map(_starts, held)))
+        over = np.isin(own, starts)
+        left = table.filter(pa.array(~over)).combine_chunks()
+        held[:] = left.to_batches()
+        places = np.flatnonzero(over)
+        order = places[np.argsort(own[places], kind="stable")]
+        sorted_starts = own[order]
+        found = []
+        for start in starts:
+            begin, end = np.searchsorted(sorted_starts, start), np.searchsorted(sorted_starts, start, "right")
+            found.append(table.take(pa.array(order[begin:end])))
+        return found
+
+    def _bordered(self, table: pa.Table, start: int, end: int) -> pa.Table:
+        """The tuples of a window, with its borders as columns."""
+        table = table.drop_columns([_WINDOW])
+        for name, value in zip(_BORDERS, (start, end), strict=True):
+            if name not in table.column_names:
+                column = pa.array(np.full(len(table), value, np.int64)).cast(_TIME)
+                table = table.append_column(pa.field(name, _TIME, nullable=False), column)
+        return table
+
+    def _run(self, tables: Sequence[pa.Table], end: int | None) -> None:
+        """Emit the rows that the SQL makes of tables. `end`: of their window of record time."""
+        found = self.duck.run(self.sql, dict(zip(self.tables, tables, strict=True)))
+        found = whole_numbers(found, self.output.schema.arrow).combine_chunks()
+        for batch in found.to_batches():
+            if end is None or self.timestamp is not None:
+                self.output.emit_batch(batch)
+            else:
+                self.output.emit_timed(batch, Times(np.full(len(batch), end)))
+
+
+def _starts(batch: pa.RecordBatch) -> Any:
+    return batch.column(batch.num_columns - 1).to_numpy()
+
+
+def field_of(field: pa.Field, kind: str) -> pa.Field:
+    """A column of the result, by its type in DuckDB. Raises SchemaError for one that streams do not have."""
+    if kind in ("HUGEINT", "UHUGEINT"):
+        return pa.field(field.name, pa.int64())
+    if kind == "INTERVAL":
+        return pa.field(field.name, pa.duration("us"))
+    if pa.types.is_null(field.type):
+        msg = f"column `{field.name}` is null in all rows; give it a type: `cast(null as varchar)`"
+        raise SchemaError(msg)
+    return field.remove_metadata()
+
+
+def checked(columns: pa.Schema) -> pa.Schema:
+    """Columns with different names. Raises SchemaError for two of one name."""
+    for name in columns.names:
+        if columns.names.count(name) > 1:
+            msg = f"the result has column `{name}` twice; name one otherwise: `as ...`"
+            raise SchemaError(msg)
+    return columns
+
+
+def check_fits(columns: pa.Schema, schema: Schema) -> None:
+    """Raise SchemaError for columns of the result that are not those of a schema."""
+    if schema.pickled:
+        msg = "`schema` has no columns; give a class or a schema that has"
+        raise SchemaError(msg)
+    for name in schema.arrow.names:
+        if name not in columns.names:
+            hint = did_you_mean(name, columns.names)
+            msg = f"`schema` has column `{name}`, which the SQL does not make; {hint}"
+            raise SchemaError(msg)
+    for field in columns:
+        if field.name not in schema.arrow.names:
+            msg = (
+                f"the SQL makes column `{field.name}`, which `schema` does not have; leave it out, or add it"
+            )
+            raise SchemaError(msg)
+        wanted = schema.arrow.field(field.name).type
+        if _family(field.type) != _family(wanted):
+            msg = f"column `{field.name}` is {field.type}, but {wanted} in `schema`; cast it in the SQL"
+            raise SchemaError(msg)
+
+
+def _family(kind: pa.DataType) -> str:
+    """One text for all types whose values fit each other, at least some."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _family(kind.value_type)
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "number"
+    if types.is_string(kind) or types.is_large_string(kind):
+        return "text"
+    if types.is_timestamp(kind):
+        return "time with a zone" if kind.tz else "time"
+    return "nested" if types.is_nested(kind) else str(kind)
+
+
+def whole_numbers(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """A result with sums of integers in 64 bits. Raises RidgelineError for one that does not fit."""
+    for place, field in enumerate(table.schema):
+        wanted = schema.field(field.name).type if field.name in schema.names else field.type
+        if pa.types.is_decimal(field.type) and field.type.scale == 0 and pa.types.is_integer(wanted):
+            try:
+                table = table.set_column(place, field.name, table.column(place).cast(wanted))
+            except pa.ArrowInvalid as error:
+                msg = f"column `{field.name}` has a number that does not fit into {wanted}; "
+                msg += "make it a decimal in the SQL: `cast(... as decimal(38, 0))`"
+                raise RidgelineError(msg) from error
+    return table

@@ -1,0 +1,68 @@
+"""`Application.sql`: one SELECT over streams as a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from typing_extensions import TypeVar
+
+from ridgeline.api import Application, RidgelineError
+from ridgeline.api.errors import did_you_mean, shorten
+from ridgeline.operators import Sql
+from ridgeline.operators.sql.sql import MOST_TABLES
+from ridgeline.streams.stream import Stream
+from ridgeline.streams.tables import StreamTable
+
+T_co = TypeVar("T_co", covariant=True, default=Any)
+_OPTIONS = ("windows", "key", "timestamp", "memory_mb")
+
+
+class Queried(Stream[T_co]):
+    """The rows that SQL makes of streams.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> Order = NamedTuple("Order", [("country", str), ("cents", int)])
+        >>> app = Application("shop")
+        >>> orders = app.read("orders", ListInput(Order, [("ch", 5), ("no", 7), ("ch", 3)]))
+        >>> sql = "select country, sum(cents) as cents from orders group by country"
+        >>> sink = app.sql("sums", sql, orders=orders, key="country").write("sink", CollectorSink())
+        >>> sorted(row["cents"] for row in run_local(app).collected("sink"))
+        [7, 8]
+    """
+
+    def late(self, table: str) -> Stream[Any]:
+        """The records of a table that came too late for their windows. Raises RidgelineError for no table."""
+        operator: Any = self.point.operator
+        if table not in operator.tables:
+            msg = f"the SQL has no table `{table}`; {did_you_mean(table, operator.tables)}"
+            raise RidgelineError(msg)
+        return Stream(self.app, getattr(operator, f"late_{operator.tables.index(table) + 1}"))
+
+
+def sql(app: Application, name: str, text: str, schema: Any, given: Mapping[str, Any]) -> Queried[Any]:
+    """Do the work of `Application.sql`."""
+    streams = {table: one for table, one in given.items() if isinstance(one, Stream)}
+    for table, one in given.items():
+        if isinstance(one, StreamTable):
+            what = f"`{table}` of step `{name}` is a table"
+            msg = f"{what}; give the stream of its changes: `{table}=table.changes`"
+            raise RidgelineError(msg)
+    if not 1 <= len(streams) <= MOST_TABLES:
+        what = f"step `{name}` reads {len(streams)} streams, but SQL reads 1 to {MOST_TABLES}"
+        remedy = "give each by the name that the SQL has for it: `orders=orders`"
+        msg = f"{what}; {remedy}; got {shorten(dict(given))}"
+        raise RidgelineError(msg)
+    others = {key: value for key, value in given.items() if key not in streams}
+    options = {key: others.pop(key) for key in _OPTIONS if key in others}
+    operator = Sql[Any](text, list(streams), schema=schema, **options)
+    app.add_operator(name, operator, **others)
+    for number, (table, stream) in enumerate(streams.items(), 1):
+        if stream.app is not app:
+            msg = f"`{table}` of step `{name}` is a stream of another application; read it in this one"
+            raise RidgelineError(msg)
+        stream.into(getattr(operator, f"input_{number}"))
+    return Queried(app, operator.output)

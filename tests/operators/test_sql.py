@@ -1,0 +1,454 @@
+"""SQL as a step: results equal DuckDB alone over the same windows, whatever the partitions and failures."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from ridgeline import Application, OperatorError, RidgelineError
+from ridgeline.operators import Sql, sliding, tumbling
+from ridgeline.plan.edits import Repartition
+from ridgeline.plan.validation import find_faults
+from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+
+START = datetime(2026, 3, 29, tzinfo=UTC)
+
+
+class Order(NamedTuple):
+    user: str | None
+    kind: str
+    cents: int
+    weight: float | None
+    time: datetime
+
+
+class User(NamedTuple):
+    user: str | None
+    country: str
+    time: datetime
+
+
+def orders(chance: random.Random, windows: int) -> list[list[Order]]:
+    return [
+        [
+            Order(
+                chance.choice([None, "a", "b", "c", "d"]),
+                chance.choice("xyz"),
+                chance.randrange(-9, 9) * chance.choice([1, 1, 10**9]),
+                chance.choice([None, 0.5, -0.0, 0.0, float("nan"), float("inf"), 2.25]),
+                START + timedelta(seconds=number - chance.randrange(3), microseconds=place),
+            )
+            for place in range(chance.randrange(8))
+        ]
+        for number in range(windows)
+    ]
+
+
+def users(chance: random.Random, windows: int) -> list[list[User]]:
+    return [
+        [
+            User(
+                chance.choice([None, "a", "b", "c"]),
+                chance.choice(["ch", "no"]),
+                START + timedelta(seconds=n),
+            )
+            for _ in range(chance.randrange(4))
+        ]
+        for n in range(windows)
+    ]
+
+
+def items(windows: Sequence[Sequence[Any]]) -> list[Any]:
+    return [item for window in windows for item in (*window, END_WINDOW)]
+
+
+def arrow(kind: type, rows: Sequence[Any]) -> pa.Table:
+    schema = ListInput(kind, []).output.schema.arrow
+    columns: Any = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
+    return pa.Table.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
+
+
+def alone(sql: str, more: str = "", **tables: pa.Table) -> list[tuple[Any, ...]]:
+    """The rows that DuckDB alone makes."""
+    with duckdb.connect() as connection:
+        connection.execute("set TimeZone = 'UTC'")
+        for name, table in tables.items():
+            connection.register(f"_{name}", table)
+            connection.execute(f"create view {name} as select *{more} from _{name}")
+        return connection.sql(sql).fetchall()
+
+
+def comparable(rows: Sequence[Any]) -> Counter[str]:
+    return Counter(repr(tuple(map(plain, row))) for row in rows)
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.timestamp()
+    if isinstance(value, float) and value == 0:
+        return 0.0
+    return value
+
+
+BY_USER = [
+    "select user, count(*) as n, sum(cents) as cents, min(kind) as kind from orders group by user",
+    "select o.user, kind, max(weight) as w, count(weight) as m from orders o group by o.user, kind",
+    "select distinct user, kind from orders where cents > 0",
+    "select upper(kind) as kind, cents + 1 as cents, user from orders where weight is not null",
+    "select * from orders qualify row_number() over (partition by user order by cents, kind, time) <= 2",
+    "select user, avg(weight) filter (where weight < 9) as w from orders group by 1 having count(*) > 1",
+    "select user, time, list(kind order by kind) as kinds from orders group by all",
+    "select o.user, country, cents from orders o join users u on o.user = u.user",
+    "select user, count(*) as n from orders join users using (user) group by user",
+    "select o.user, o.cents, u.country from orders o left join users u on u.user = o.user and cents > 0",
+    "select o.user, u.user as other from orders o, users u where o.user = u.user",
+    "select * from orders o anti join users u on o.user = u.user",
+]
+WHOLE = [
+    "select count(*) as n, sum(cents) as cents, bool_or(cents > 3) as any_dear from orders",
+    "select kind, sum(cents) as cents from orders group by kind order by cents desc, kind limit 2",
+    "with x as (select kind, cents from orders) select kind, median(cents) as m from x group by kind",
+    "select user, time from orders union all select user, time from users",
+    "select *, rank() over (order by cents) as place from orders",
+    "select * from orders where cents > (select avg(cents) from orders)",
+    "select o.kind, u.country, count(*) as n from orders o cross join users u group by all",
+    "select kind, country from orders full join users using (user)",
+    "select approx_count_distinct(user) as n, date_trunc('minute', max(time)) as t from orders",
+    "select kind, max(time) - min(time) as took, {'n': count(*)} as s from orders group by rollup (kind)",
+]
+
+
+def application(sql: str, rows: Any, others: Any, *variants: dict[str, Any]) -> Application:
+    app = Application("sql", window="1s")
+    tables = {"orders": app.read("orders", ListInput(Order, items(rows), "time", lateness="5s"))}
+    if "users" in sql:
+        tables["users"] = app.read("users", ListInput(User, items(others), "time", lateness="5s"))
+    for number, variant in enumerate(variants):
+        app.sql(f"step{number}", sql, **tables, **variant).write(f"sink{number}", CollectorSink())
+    return app
+
+
+@pytest.mark.parametrize("sql", BY_USER + WHOLE)
+def test_results_equal_duckdb_window_by_window(sql: str) -> None:
+    chance = random.Random(sql)
+    rows, others = orders(chance, 7), users(chance, 7)
+    counts = [{"partitions": count, "key": "user"} for count in (1, 2, 3, 5)] if sql in BY_USER else []
+    run = run_local(application(sql, rows, others, {}, *counts))
+    for window, own, other in zip(run.window_ids, rows, others, strict=False):
+        there = own or (other and "users" in sql)
+        expected = alone(sql, orders=arrow(Order, own), users=arrow(User, other)) if there else []
+        for number in range(1 + len(counts)):
+            found = [tuple(row.values()) for row in run.collected(f"sink{number}", window)]
+            if "order by cents desc" in sql:
+                assert found == expected
+            if counts or "approx" not in sql:
+                assert comparable(found) == comparable(expected), number
+
+
+def in_windows(sql: str, size: int, slide: int, rows: Any, others: Any) -> list[tuple[Any, ...]]:
+    """DuckDB alone, over each window of record time that has records."""
+    own: dict[int, tuple[list[Order], list[User]]] = defaultdict(lambda: ([], []))
+    for place, windows in enumerate((rows, others if "users" in sql else [])):
+        for row in (row for window in windows for row in window):
+            seconds = int((row.time - START).total_seconds() // 1)
+            for start in range(seconds - size + 1, seconds + 1):
+                if start % slide == 0:
+                    own[start][place].append(row)
+    found = []
+    for start, (first, second) in own.items():
+        begin, end = START + timedelta(seconds=start), START + timedelta(seconds=start + size)
+        more = f", timestamptz '{begin}' as window_start, timestamptz '{end}' as window_end"
+        found += alone(sql, more, orders=arrow(Order, first), users=arrow(User, second))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_of_record_time_equal_duckdb(seed: int) -> None:
+    chance = random.Random(seed)
+    rows, others = orders(chance, 14), users(chance, 14)
+    sql = chance.choice([*BY_USER[:2], BY_USER[7]]).replace("select ", "select window_start, window_end, ", 1)
+    sql = sql.replace("group by ", "group by window_start, window_end, ") if "join" not in sql else sql
+    sql = sql.replace("window_start, window_end", "o.window_start, o.window_end") if "join" in sql else sql
+    size, slide = chance.choice([(4, 4), (6, 2), (5, 5)])
+    windows = sliding(f"{size}s", f"{slide}s")
+    variants = [{"windows": windows, "partitions": count, "key": "user"} for count in (1, 2, 3, 5)]
+    expected = comparable(in_windows(sql, size, slide, rows, others))
+    assert expected
+    application_ = application(sql, rows, others, {"windows": windows}, *variants)
+    run = run_local(application_)
+    for number in range(5):
+        assert comparable([tuple(row.values()) for row in run.collected(f"sink{number}")]) == expected
+    found = run_local(application_, faults=Faults(seed))
+    assert comparable([tuple(row.values()) for row in found.collected("sink3")]) == expected
+    changes = {3: [Repartition("step4", 2)], 7: [Repartition("step4", 3)], 10: [Repartition("step4", 1)]}
+    changed = run_local(application_, changes=changes)
+    assert [change.state for change in changed.changes] == ["APPLIED"] * 3
+    assert comparable([tuple(row.values()) for row in changed.collected("sink4")]) == expected
+
+
+def test_faults_and_longer_application_windows_change_nothing() -> None:
+    chance = random.Random(5)
+    rows, sql = orders(chance, 12), BY_USER[0]
+    variant = {"partitions": 2, "key": "user", "application_window_count": 3}
+    for seed in range(3):
+        run = run_local(application(sql, rows, (), variant), faults=Faults(seed))
+        expected = [
+            row
+            for first in range(0, 12, 3)
+            for row in alone(
+                sql, orders=arrow(Order, [row for own in rows[first : first + 3] for row in own])
+            )
+        ]
+        assert comparable([tuple(row.values()) for row in run.collected("sink0")]) == comparable(expected)
+
+
+def test_late_records_go_to_a_port_of_their_own() -> None:
+    def order(second: int) -> Order:
+        return Order("a", "x", second, None, START + timedelta(seconds=second))
+
+    app = Application("late", window="1s")
+    rows = [[order(1), order(9)], [order(3), order(10)], [order(30)], [order(11)]]
+    source = app.read("orders", ListInput(Order, items(rows), "time", lateness="2s"))
+    step = app.sql("sums", "select sum(cents) as cents from orders", orders=source, windows=tumbling("5s"))
+    step.write("sums_out", CollectorSink())
+    step.late("orders").write("late", CollectorSink(Order))
+    run = run_local(app)
+    assert [row["cents"] for row in run.collected("sums_out")] == [1, 9, 10, 30]
+    assert [row.cents for row in run.collected("late")] == [3, 11]
+    with pytest.raises(RidgelineError, match=r"no table `order`; did you mean `orders`"):
+        step.late("order")
+
+
+def test_results_have_the_time_of_their_window_or_of_a_column() -> None:
+    rows = [[Order("a", "x", n, None, START + timedelta(seconds=n))] for n in range(6)]
+    app = Application("times", window="1s")
+    source = app.read("orders", ListInput(Order, items(rows), "time", lateness="0s"))
+    of_window = app.sql("a", "select count(*) as n from orders", orders=source, windows=tumbling("2s"))
+    of_column = app.sql("b", "select time, cents from orders", orders=source, timestamp="time")
+    for name, step in (("a", of_window), ("b", of_column)):
+        sql = f"select window_start, count(*) as n from {name} group by all"
+        given: Any = {name: step}
+        app.sql(f"{name}2", sql, windows=tumbling("2s"), **given).write(f"{name}_out", CollectorSink())
+    run = run_local(app)
+    seconds = [[(row["window_start"] - START).seconds for row in run.collected(f"{n}_out")] for n in "ab"]
+    assert seconds == [[2, 4, 6], [0, 2, 4]]
+
+
+class Sum(NamedTuple):
+    user: str | None
+    n: int
+    cents: int
+
+
+def test_a_schema_gives_tuples_of_a_class() -> None:
+    sql = "select user, count(*) as n, sum(cents) as cents from orders group by user"
+    app = Application("typed")
+    source = app.read("orders", ListInput(Order, [Order("a", "x", 3, None, START)] * 2))
+    app.sql("sums", sql, schema=Sum, orders=source).write("sink", CollectorSink(Sum))
+    assert run_local(app).collected("sink") == [Sum("a", 2, 6)]
+
+
+def test_columns_that_cannot_be_null_fit_a_port_without_nulls() -> None:
+    sql = """select kind, count(*) as n, sum(cents) as s0, max(time) as t, max(weight) as w, min(user) as u,
+        sum(cents) filter (where cents > 1) as f, coalesce(min(user), '?') as c, kind || '!' as k,
+        case when kind = 'x' then 1 else 2 end as s, row_number() over () as r, try_cast(kind as int) as i
+        from orders group by kind"""
+    app = Application("nulls")
+    source = app.read("orders", ListInput(Order, []))
+    schema = app.sql("sums", sql, orders=source).schema
+    assert [field.name for field in schema if field.nullable] == ["w", "u", "f", "i"]
+    users_ = app.read("users", ListInput(User, []))
+    left = "select o.kind, u.country from orders o left join users u on o.user = u.user"
+    schema = app.sql("left", left, orders=source, users=users_).schema
+    assert [field.nullable for field in schema] == [False, True]
+    assert app.sql("star", "select * from orders", orders=source).schema.field("user").nullable
+    assert not app.sql("star2", "select * from orders", orders=source).schema.field("kind").nullable
+
+
+HOWS = ["", "left", "right", "full"]
+PARTS = [
+    *["kind", "cents", "user", "weight", "cents * 2", "count(*)", "sum(cents)", "max(weight)", "country"],
+    *["coalesce(user, kind)", "case when user = 'a' then kind end", "user = kind", "not (cents > 1)"],
+    *["cents % 3", "cents / 0", "min(kind) filter (where cents > 5)", "user is null"],
+]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_said_to_be_never_null_is_never_null(seed: int) -> None:
+    chance = random.Random(seed)
+    joins = ["", " cross join users u", *(f" {how} join users u using (user)" for how in HOWS)]
+    checked = 0
+    for _ in range(40):
+        listed = [f"{part} as c{place}" for place, part in enumerate(chance.sample(PARTS, 3))]
+        group = chance.choice(["", " group by all", " group by kind"])
+        sql = f"select {', '.join(listed)} from orders o{chance.choice(joins)}{group}"
+        rows, others = orders(chance, 1)[0], users(chance, 1)[0]
+        app = application(sql, [rows], [others], {})
+        if not find_faults(app):
+            run = run_local(app)  # a null where none may be fails
+            expected = alone(sql, orders=arrow(Order, rows), users=arrow(User, others)) if rows or (
+                "users" in sql and others
+            ) else []  # fmt: skip
+            assert comparable([tuple(row.values()) for row in run.collected("sink0")]) == comparable(expected)
+            checked += 1
+    assert checked > 3
+
+
+LISTS = [
+    *["user", "kind", "user, count(*) as n", "kind, sum(cents) as s", "count(*) as n", "*", "distinct user"],
+    *["user, row_number() over (partition by user order by time, cents, kind) as r", "distinct kind"],
+    *["user, sum(cents) over (partition by kind) as s", "o.user, kind"],
+]
+ENDS = ["", *(f" group by {columns}" for columns in ("user", "kind", "all", "1", "user, kind"))]
+FROMS = [
+    *["orders o", "orders o join users u using (user)", "orders o left join users u on o.user = u.user"],
+    *["users u left join orders o on o.user = u.user", "orders o join users u on o.kind = u.user"],
+    *["orders o join orders p on o.user = p.user", "orders o, users u"],
+    *["orders o full join users u using (user)", "orders o semi join users u using (user)"],
+]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sql_that_is_taken_with_a_key_is_the_same_in_partitions(seed: int) -> None:
+    chance = random.Random(seed)
+    taken = 0
+    for _ in range(50):
+        listed, end, source = chance.choice(LISTS), chance.choice(ENDS), chance.choice(FROMS)
+        sql = f"select {listed} from {source}{end}"
+        rows, others = orders(chance, 2), users(chance, 2)
+        app = application(sql, rows, others, {"key": "user"}, {"key": "user", "partitions": 3})
+        if not find_faults(app):
+            run = run_local(app)
+            found = [comparable([tuple(row.values()) for row in run.collected(f"sink{n}")]) for n in range(2)]
+            assert found[0] == found[1], sql
+            taken += 1
+    assert taken > 3
+
+
+FAULTS = {
+    "select cent from orders": "there is no column `cent`; did you mean `cents`?",
+    "select o.cent from orders o": "there is no column `cent`; did you mean `cents`?",
+    "select kind from order_s": "there is no table `order_s`; did you mean `orders`?",
+    "select sum(kind) as x from orders": "no function fits `sum(VARCHAR)`, which reads `kind`; cast",
+    "selec kind from orders": 'syntax error at or near "selec": `selec kind from orders`',
+    "create table x as select 1": "the SQL must be one SELECT, but it is CREATE",
+    "select 1; select 2": "the SQL must be one SELECT, but it is SELECT, SELECT",
+    "": "the SQL must be one SELECT, but it is nothing",
+    "select null as x from orders": "column `x` is null in all rows; give it a type",
+    "select kind, kind from orders": "the result has column `kind` twice",
+    "select * from read_csv('/etc/passwd')": "file system operations are disabled",
+    "select kind, count(*) as n from orders": '"kind" must appear in the GROUP BY clause',
+}
+
+
+@pytest.mark.parametrize(("sql", "text"), FAULTS.items())
+def test_faults_of_sql_name_step_column_and_remedy(sql: str, text: str) -> None:
+    app = application(sql, [[]], [[]], {})
+    (fault,) = find_faults(app)
+    assert fault.where == "step0.output"
+    assert text in str(fault)
+
+
+def fault_of(sql: str = "select kind, cents from orders", **options: Any) -> str:
+    fault, *_ = find_faults(application(sql, [[]], [[]], options))
+    return str(fault)
+
+
+def test_other_faults() -> None:
+    assert "cannot have more than one" in fault_of(partitions=2)
+    assert "`timestamp` names `times`, which the SQL does not make" in fault_of(timestamp="times")
+    assert "LIMIT would let" in fault_of("select kind from orders limit 1", key="user")
+    assert "GROUP BY does not have all columns of the key" in fault_of(
+        "select kind, count(*) as n from orders group by kind", key="user", partitions=2
+    )
+    assert "a join compares other columns" in fault_of(
+        "select o.kind from orders o join users u on o.kind = u.user", key="user"
+    )
+    assert "`schema` has column `n`, which the SQL does not make" in fault_of(
+        "select user, cents from orders", schema=Sum
+    )
+    assert "column `n` is string, but int64 in `schema`" in fault_of(
+        "select user, cents, kind as n from orders", schema=Sum
+    )
+    assert "must name as many columns" in fault_of(
+        "select o.user from orders o join users u on o.user = u.user", key={"orders": "user"}
+    )
+
+
+def test_a_step_without_streams_or_with_a_table_is_refused() -> None:
+    app = Application("refused")
+    source = app.read("orders", ListInput(Order, []))
+    with pytest.raises(RidgelineError, match="reads 0 streams, but SQL reads 1 to 4"):
+        app.sql("x", "select 1 as x")
+    with pytest.raises(RidgelineError, match=r"is a table; .*`orders=table.changes`"):
+        app.sql("x", "select * from orders", orders=source.table("t", key="user"))
+    other = Application("other").read("orders", ListInput(Order, []))
+    with pytest.raises(RidgelineError, match="a stream of another application"):
+        app.sql("x", "select * from orders", orders=other)
+
+
+def test_sql_that_fails_names_its_reason() -> None:
+    app = application(
+        "select cast(kind as int) as n from orders", [[Order("a", "x", 1, None, START)]], (), {}
+    )
+    with pytest.raises(OperatorError, match=r"Could not convert string 'x'"):
+        run_local(app)
+    great = [[Order("a", "x", 2**62, None, START)] * 2]
+    with pytest.raises(OperatorError, match=r"does not fit into int64; make it a decimal"):
+        run_local(application("select sum(cents) as n from orders", great, (), {}))
+    sql = "select sum(cents)::decimal(38, 0) as n from orders"
+    assert run_local(application(sql, great, (), {})).collected("sink0") == [{"n": Decimal(2**63)}]
+
+
+def test_times_are_needed_for_windows_of_record_time() -> None:
+    app = Application("untimed")
+    source = app.read("orders", ListInput(Order, [Order("a", "x", 1, None, START)]))
+    app.sql("x", "select kind from orders", orders=source, windows=tumbling("1s")).write("o", CollectorSink())
+    with pytest.raises(OperatorError, match="they have none"):
+        run_local(app)
+
+
+class Many(NamedTuple):
+    id: UUID
+    day: date
+    amount: Decimal
+    tags: list[str]
+    took: timedelta
+    raw: bytes
+    flag: bool | None
+
+
+def test_values_of_all_types_come_back_as_they_were() -> None:
+    rows = [
+        Many(UUID(int=7), date(2026, 1, 2), Decimal("1.50"), ["a", "b"], timedelta(seconds=5), b"\0x", None),
+        Many(UUID(int=8), date(1, 1, 1), Decimal("-0.01"), [], timedelta(days=-9), b"", True),
+    ]
+    app = Application("many")
+    source = app.read("rows", ListInput(Many, rows))
+    app.sql("same", "select * from rows", schema=Many, rows=source).write("sink", CollectorSink(Many))
+    assert run_local(app).collected("sink") == rows
+
+
+def test_the_long_form_and_the_specification_are_the_same() -> None:
+    app = Application("long")
+    source = app.add_operator("orders", ListInput(Order, []))
+    step = app.add_operator("step", Sql("select kind from orders", ["orders"], windows=tumbling("1m")))
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("orders", source.output, step.input_1)
+    app.add_stream("kinds", step.output, sink.input)
+    assert not find_faults(app)
+    names = Application("names")
+    again = names.read("orders", ListInput(Order, []))
+    names.sql("x", "select 1 as x from a", a=again, A=again).write("o", CollectorSink())
+    assert "must differ by more than small and large letters" in str(find_faults(names)[0])
