@@ -100,7 +100,7 @@ pages: $(VENV)/.dev ## Write the pages that are made from the code
 	for script in scripts/write_*.py; do $(BIN)/python $$script || exit 1; done
 
 lock: ## Pin the dependencies anew (needs uv)
-	$(HASHED) pyproject.toml --extra examples --extra frames --extra models --extra otel --group dev -o requirements/dev.lock
+	$(HASHED) pyproject.toml $(EXTRAS) --group dev -o requirements/dev.lock
 	$(HASHED) pyproject.toml --extra examples --extra frames -c requirements/dev.lock -o requirements/run.lock
 	$(HASHED) pyproject.toml --group bench -c requirements/dev.lock -o requirements/bench.lock
 	sed -n 's/^jre = \["\(.*\)"\]/\1/p' pyproject.toml | $(HASHED) - -o requirements/jre.lock
@@ -111,6 +111,7 @@ clean: ## Remove the virtual environment and what tools left behind
 
 UV_COMPILE := uv pip compile --quiet --universal --python-version 3.11 --custom-compile-command 'make lock'
 HASHED := $(UV_COMPILE) --generate-hashes
+EXTRAS := $(patsubst %,--extra %,examples frames models otel)
 
 # --------------------------------------------------------------------------------- the virtual environment
 

@@ -48,6 +48,7 @@ from ridgeline.operators import (
     Rename,
     Running,
     Sampler,
+    ScriptOperator,
     Select,
     SimpleMovingAverage,
     Sort,
@@ -160,6 +161,12 @@ CASES = {
     ),
     "predicted": Case(
         lambda: ModelOperator(lambda rows: rows["value"], ["value"]), "output", "input", of_parts=True
+    ),
+    "scripted": Case(
+        lambda: ScriptOperator("def process(row):\n    return [row] * (row['value'] % 3)"),
+        "output",
+        "input",
+        of_parts=True,
     ),
     "sampled": Case(lambda: Sampler(share=0.5), "output", of_parts=True),
     "sampled_by_key": Case(lambda: Sampler(share=0.5, key="key", seed=3), "output", of_parts=True),

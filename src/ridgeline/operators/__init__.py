@@ -45,7 +45,7 @@ from ridgeline.operators.frames import (
 from ridgeline.operators.latest_by_key import LatestByKey
 from ridgeline.operators.limit_rate import LimitRate
 from ridgeline.operators.map import Map
-from ridgeline.operators.models import ModelOperator
+from ridgeline.operators.models import ModelOperator, ScriptOperator
 from ridgeline.operators.parse import Parse
 from ridgeline.operators.patterns import (
     absence,
@@ -122,6 +122,7 @@ __all__ = [
     "RoundRobinHashMap",
     "Running",
     "Sampler",
+    "ScriptOperator",
     "Select",
     "Session",
     "SimpleMovingAverage",

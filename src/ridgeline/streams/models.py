@@ -1,15 +1,15 @@
-"""Steps of streams that predict and learn by models."""
+"""Steps of streams that predict by models, and that run scripts."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Unpack, overload
 
 from typing_extensions import TypeVar
 
-from ridgeline.api import OperatorAttributes
-from ridgeline.operators import ModelOperator
+from ridgeline.api import OperatorAttributes, SchemaType
+from ridgeline.operators import ModelOperator, ScriptOperator
 from ridgeline.streams.connecting import Steps
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ridgeline.streams.stream import Stream
 
 T_co = TypeVar("T_co", covariant=True, default=Any)
+Made = TypeVar("Made", default=Any)
 Record = dict[str, Any]
 
 
@@ -55,7 +56,7 @@ _PROPERTIES = frozenset(PredictOptions.__optional_keys__) - frozenset(OperatorAt
 
 
 class ModelSteps(Steps[T_co]):
-    """The steps of `Stream` that predict by a model."""
+    """The steps of `Stream` that predict by a model, or run a script."""
 
     def predict(
         self,
@@ -74,6 +75,21 @@ class ModelSteps(Steps[T_co]):
         own, attributes = split_options(options, _PROPERTIES)
         operator = ModelOperator(model, list(features), result, **own)
         return self._step(name, operator, "input", "output", attributes)
+
+    @overload
+    def script(
+        self, name: str, text: str, *, schema: SchemaType[Made], **attributes: Unpack[OperatorAttributes]
+    ) -> Stream[Made]: ...
+    @overload
+    def script(self, name: str, text: str, **attributes: Unpack[OperatorAttributes]) -> Stream[Record]: ...
+    def script(
+        self, name: str, text: str, *, schema: Any = None, **attributes: Unpack[OperatorAttributes]
+    ) -> Stream[Any]:
+        """Run Python text that defines `process(row)` or `process_batch(batch)`; see `ScriptOperator`.
+
+        `schema`: of the results; by default that of the stream.
+        """
+        return self._step(name, ScriptOperator(text, schema=schema), "input", "output", attributes)
 
 
 def split_options(given: Any, properties: frozenset[str]) -> tuple[dict[str, Any], Any]:

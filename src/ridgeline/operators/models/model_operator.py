@@ -21,6 +21,7 @@ from ridgeline.api import (
     State,
 )
 from ridgeline.api.context import OperatorContext
+from ridgeline.operators.frames._columns import columns_of
 from ridgeline.operators.models._features import check_features, first_gap, is_text, present, row_of
 from ridgeline.operators.models._predictors import Predictor, loaded, model_fault, settled_model
 from ridgeline.operators.models._results import ResultColumns, Results, result_fields
@@ -120,7 +121,7 @@ class ModelOperator(Operator):
         if port != "output" or "input" not in inputs:
             return None
         check_features(inputs["input"], self.features)
-        columns = inputs["input"].arrow
+        columns = columns_of(inputs["input"])
         added = result_fields(self.result, nullable=self.missing == "null")
         if self.version_column is not None:
             added.append(pa.field(self.version_column, pa.string(), nullable=False))

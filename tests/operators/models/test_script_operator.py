@@ -1,0 +1,194 @@
+"""Scripts: text that is a property runs as Python, is checked before, and changes while it runs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from ridgeline import Application, OperatorError, ValidationError
+from ridgeline.operators import Map, ScriptOperator
+from ridgeline.plan.edits import Repartition, SetProperty
+from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+
+
+class Row(NamedTuple):
+    key: int
+    text: str | None
+    value: float
+
+
+class Made(NamedTuple):
+    key: int
+    length: int
+
+
+ROWS = [Row(number, None if number % 7 == 0 else "ab" * (number % 4), number / 3) for number in range(120)]
+ITEMS = [item for row in ROWS for item in ((row, END_WINDOW) if row.key % 10 == 9 else (row,))]
+TWICE = "def process(row):\n    return row | {'value': row['value'] * 2}\n"
+
+
+def application(operator: Any, items: Any = None, schema: Any = Row, **attributes: Any) -> Application:
+    app = Application("scripts")
+    rows = app.read("rows", ListInput(schema, ITEMS if items is None else items))
+    rows.process("script", operator, **attributes).write("sink", CollectorSink())
+    return app
+
+
+def results(operator: Any, **options: Any) -> list[tuple[Any, ...]]:
+    rows = run_local(application(operator, **options)).collected("sink")
+    return sorted(tuple(row.values()) for row in rows)
+
+
+def refusal(text: str) -> str:
+    with pytest.raises(ValidationError) as caught:
+        run_local(application(ScriptOperator(text)))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+def test_rows(partitions: int) -> None:
+    faults = Faults(seed=partitions, kinds=["exception", "kill", "repeat", "restart"], quiet=True)
+    app = application(ScriptOperator(TWICE), partitions=partitions)
+    rows = run_local(app, faults=faults).collected("sink")
+    assert sorted(tuple(row.values()) for row in rows) == [(k, t, v * 2) for k, t, v in ROWS]
+
+
+def test_none_several_and_yielded_rows() -> None:
+    text = """
+import math
+
+def process(row):
+    for _ in range(row["key"] % 3):
+        yield {"key": row["key"], "text": row["text"], "value": math.floor(row["value"])}
+"""
+    expected = [(k, t, float(int(v))) for k, t, v in ROWS for _ in range(k % 3)]
+    assert results(ScriptOperator(text)) == expected
+    assert results(ScriptOperator("def process(row):\n    return None")) == []
+    assert results(ScriptOperator("process = 1\ndef process(row, more=2):\n    return []")) == []
+
+
+def test_results_of_another_schema() -> None:
+    text = """
+def process(row):
+    if row["text"] is not None:
+        return {"key": row["key"], "length": len(row["text"])}
+"""
+    columns = pa.schema([("key", pa.int64()), ("length", pa.int64())])
+    expected = [(k, len(t)) for k, t, _ in ROWS if t is not None]
+    assert results(ScriptOperator(text, schema=columns)) == expected
+    app = Application("scripts")
+    short = "from collections import namedtuple\nM = namedtuple('M', 'key length')\n"
+    tuples = short + "def process(row):\n    return M(row['key'], 1)"
+    made = app.read("rows", ListInput(Row, ROWS)).script("script", tuples, schema=Made)
+    made.map("next", longer).write("sink", CollectorSink(Made))
+    assert run_local(app).collected("sink")[:2] == [Made(0, 2), Made(1, 2)]
+
+
+def longer(row: Made) -> Made:
+    return Made(row.key, row.length + 1)
+
+
+def test_batches_of_any_library() -> None:
+    arrow = "def process_batch(batch):\n    return batch.slice(0, 1)"
+    assert len(results(ScriptOperator(arrow))) == len(ROWS) / 10
+    ones = "pl.from_arrow(b).with_columns(value=pl.lit(1.0))"
+    frame = f"import polars as pl\ndef process_batch(b):\n    return {ones}"
+    assert {row[2] for row in results(ScriptOperator(frame))} == {1.0}
+    assert results(ScriptOperator("def process_batch(b):\n    return None")) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("def process(row):\n    x = = 2", ["script", "line 2: invalid syntax in `x = = 2`; mend this line"]),
+        ("def process(row):\nreturn 1", ["line 2: expected an indented block"]),
+        ("return 5", ["line 1: 'return' outside function"]),
+        ("", ["defines no function", "def process(row):"]),
+        ("def other(row): pass", ["defines no function"]),
+        ("def process(row): pass\ndef process_batch(b): pass", ["defines both functions"]),
+        ("async def process(row): pass", ["line 1: `process` is `async`"]),
+        ("def process(): pass", ["line 1: `process` must take one argument"]),
+        ("x = 1\ndef process(a, b): pass", ["line 2: `process` must take one argument"]),
+        ("def process(a, *, b): pass", ["line 1: `process` must take one argument"]),
+        ("def process(row):\n    return '\0'", ["null byte"]),
+        ("(" * 5000, ["script"]),
+    ],
+)
+def test_text_that_is_no_script_is_refused_before_anything_runs(text: str, parts: list[str]) -> None:
+    found = refusal(text)
+    assert all(part in found for part in parts), found
+
+
+def test_odd_escapes_are_no_fault() -> None:
+    assert len(results(ScriptOperator('def process(row):\n    "\\d"\n    return row'))) == len(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("def process(row):\n    return 5", ["`process` returned 5", "return a dictionary"]),
+        ("def process(row):\n    return [1]", ["`process` returned 1"]),
+        ("def process(row):\n    return 'ab'", ["`process` returned 'a'"]),
+        ("def process(row):\n    return {'key': 1}", ["text"]),
+        ("def process(row):\n    return row | {'value': 'x'}", ["value"]),
+        ("def process(row):\n    return row | {'key': None}", ["key", "null"]),
+        ("def process_batch(batch):\n    return 5", ["`process_batch` returned 5"]),
+        ("def process(row):\n    return row['no']", ["KeyError: 'no'"]),
+        ("1 / 0\ndef process(row): pass", ["ZeroDivisionError"]),
+    ],
+)
+def test_faults_of_a_script_that_runs(text: str, parts: list[str]) -> None:
+    with pytest.raises(OperatorError) as caught:
+        run_local(application(ScriptOperator(text)))
+    assert all(part in str(caught.value) for part in ["`script`", *parts]), str(caught.value)
+
+
+def test_an_error_shows_the_line_of_the_script() -> None:
+    with pytest.raises(OperatorError) as caught:
+        run_local(application(ScriptOperator("def process(row):\n    return row['nowhere'] + 17")))
+    shown = caught.value.failure.traceback
+    assert '"<script of script>", line 2' in shown
+    assert "row['nowhere'] + 17" in shown
+
+
+def test_rows_that_a_script_refuses_are_left_out() -> None:
+    text = "def process(row):\n    return row | {'value': float(len(row['text']))}"
+    rows = run_local(application(ScriptOperator(text), on_error="SKIP")).collected("sink")
+    assert len(rows) == sum(row.text is not None for row in ROWS)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_text_changes_between_two_windows(seed: int) -> None:
+    thrice = TWICE.replace("* 2", "* 3")
+    faults = Faults(seed=seed, rate=0.2, kinds=["exception", "kill", "repeat", "restart"], quiet=True)
+    changes: Any = {
+        3: [SetProperty("script", "script", "def process(row):\n    return ]")],
+        5: [SetProperty("script", "script", thrice), Repartition("script", 3)],
+    }
+    app = application(ScriptOperator(TWICE), partitions=2)
+    run = run_local(app, faults=faults, changes=changes)
+    assert [asked.state for asked in run.changes] == ["REFUSED", "APPLIED"]
+    assert "line 2: unmatched ']'" in run.changes[0].reason
+    first = run.changes[1].window
+    rows = sorted(run.collected("sink"), key=lambda row: row["key"])
+    assert [row["value"] for row in rows] == [
+        value * (2 if key < 10 * first else 3) for key, _, value in ROWS
+    ]
+
+
+def test_times_stay() -> None:
+    timed = pa.schema([("key", pa.int64()), ("time", pa.timestamp("us", "UTC"))])
+    items = [{"key": number, "time": datetime(2026, 1, 1, 0, 0, number, tzinfo=UTC)} for number in range(5)]
+    app = Application("scripts")
+    rows = app.read("rows", ListInput(timed, items, "time", lateness="2s"))
+    odd = rows.script("odd", "def process(row):\n    return [row, row] if row['key'] % 2 else None")
+    odd.process("same", Map(dict, schema=timed)).write("sink", CollectorSink())
+    assert [row["key"] for row in run_local(app).collected("sink")] == [1, 1, 3, 3]
+
+
+def test_tuples_of_objects_are_refused() -> None:
+    with pytest.raises(ValidationError, match="tuples of `object` have no columns for a script"):
+        run_local(application(ScriptOperator(TWICE), items=["a"], schema=object))
