@@ -36,6 +36,7 @@ from ridgeline.operators import (
     Detect,
     Drop,
     FileOutput,
+    FillForward,
     Filter,
     FilterRows,
     FlatMap,
@@ -53,6 +54,7 @@ from ridgeline.operators import (
     SimpleMovingAverage,
     Sort,
     Split,
+    SplitByShare,
     Sql,
     SumKeyVal,
     TableJoin,
@@ -187,6 +189,8 @@ CASES = {
         timed=True,
     ),
     "absent": Case(lambda: Detect(absence("2s"), "key"), "output", "input", timed=True),
+    "filled": Case(lambda: FillForward("value", "key"), "output", "input"),
+    "shared": Case(lambda: SplitByShare({"a": 0.6, "b": 0.4}), "a", "input", of_parts=True),
     "flattened": Case(Flatten, "output", "input", of_parts=True),
     "validated": Case(lambda: Validate(Positive), "output", "input", of_parts=True),
     "sql": Case(
@@ -217,6 +221,7 @@ CASES = {
     "global": windowed(global_window()),
 }
 ELSEWHERE = {
+    "BatchUp": "operators/shaping/test_batch_up.py::test_equals_a_loop",
     "Explode": "operators/test_shaping.py::test_explode_equals_polars",
     "Parse": "operators/test_shaping.py::test_each_format",
     "ConsoleOutput": "operators/test_console_output.py::test_no_more_than_the_limit_a_window_and_partition",
@@ -252,7 +257,7 @@ def test_each_operator_of_the_library_has_a_case() -> None:
         assert (
             issubclass(kind, InputOperator)
             or not operator_type(kind).outputs
-            or name in ("Explode", "Parse", "RoundRobinHashMap")
+            or name in ("BatchUp", "Explode", "Parse", "RoundRobinHashMap")
         )
 
 

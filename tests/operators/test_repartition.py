@@ -609,7 +609,8 @@ INPUTS = {
     "RandomEventGenerator",
     "SparkInput",
 }  # what they hold is the same in all
-ELSEWHERE = {"Delay", "LimitRate", "RoundRobinHashMap", "Sampler"}
+IN_SHAPING = {"BatchUp", "FillForward"}  # `tests/operators/shaping`
+ELSEWHERE = {"Delay", "LimitRate", "RoundRobinHashMap", "Sampler", *IN_SHAPING}
 ALONE = {"SqlQuery"}  # has one partition only
 AT_BORDERS = {"FileOutput", "QueueOutput", "SparkOutput"}  # nothing is held between application windows
 

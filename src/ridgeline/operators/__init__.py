@@ -64,6 +64,7 @@ from ridgeline.operators.range_key_val import RangeKeyVal, RangeUnifier
 from ridgeline.operators.round_robin_hash_map import RoundRobinHashMap
 from ridgeline.operators.running import Running
 from ridgeline.operators.sampler import Sampler
+from ridgeline.operators.shaping import BatchUp, FillForward, SplitByShare
 from ridgeline.operators.simple_moving_average import SimpleMovingAverage
 from ridgeline.operators.sort import Sort
 from ridgeline.operators.spark_input import SparkInput
@@ -83,6 +84,7 @@ from ridgeline.operators.within_join import WithinJoin
 __all__ = [
     "AsOfJoin",
     "AsyncMap",
+    "BatchUp",
     "Branch",
     "BucketCounts",
     "BucketDifference",
@@ -100,6 +102,7 @@ __all__ = [
     "Expression",
     "FileOutput",
     "FileReplayInput",
+    "FillForward",
     "Filter",
     "FilterRows",
     "FlatMap",
@@ -131,6 +134,7 @@ __all__ = [
     "SparkInput",
     "SparkOutput",
     "Split",
+    "SplitByShare",
     "Sql",
     "SqlQuery",
     "SumKeyVal",

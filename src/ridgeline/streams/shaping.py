@@ -1,17 +1,18 @@
-"""Steps of streams that give tuples another form: parse, validate, explode, flatten."""
+"""Steps of streams that give tuples another form, fill gaps in them, or collect and divide them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from pydantic import BaseModel
 from typing_extensions import TypeVar
 
-from ridgeline.api import OperatorAttributes, SchemaType
-from ridgeline.operators import Explode, Flatten, Parse, Validate
+from ridgeline.api import OperatorAttributes, RidgelineError, SchemaType
+from ridgeline.operators import BatchUp, Explode, FillForward, Flatten, Parse, SplitByShare, Validate
 from ridgeline.operators._line_formats import LineFormat
 from ridgeline.streams.connecting import Steps
+from ridgeline.streams.outputs import Outputs
 
 if TYPE_CHECKING:
     from ridgeline.streams.stream import Stream
@@ -38,8 +39,9 @@ class ShapingSteps(Steps[T_co]):
         **attributes: Unpack[OperatorAttributes],
     ) -> Checked[Made]:
         """Parse a column of texts into columns, see `Parse`. Texts that do not fit are the stream `bad`."""
-        kept = keep if isinstance(keep, str) else tuple(keep)
-        operator = Parse(column, format, schema=schema, keep=kept, pattern=pattern, delimiter=delimiter)
+        operator = Parse(
+            column, format, schema=schema, keep=listed(keep), pattern=pattern, delimiter=delimiter
+        )
         return checked(self._step(name, operator, "input", "output", attributes))
 
     def validate(
@@ -63,8 +65,63 @@ class ShapingSteps(Steps[T_co]):
         **attributes: Unpack[OperatorAttributes],
     ) -> Stream[Any]:
         """The fields of structs as columns; see `Flatten`."""
-        names = columns if columns is None or isinstance(columns, str) else tuple(columns)
+        names = None if columns is None else listed(columns)
         return self._step(name, Flatten(names, separator), "input", "output", attributes)
+
+    def fill_forward(
+        self,
+        name: str,
+        columns: Columns,
+        key: Columns | None = None,
+        *,
+        within: float | str | None = None,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[T_co]:
+        """The last value of a key in the place of nulls; see `FillForward`."""
+        operator = FillForward(listed(columns), None if key is None else listed(key), within)
+        return self._step(name, operator, "input", "output", attributes)
+
+    def batch_up(
+        self,
+        name: str,
+        size: int,
+        after: float | str | None = None,
+        key: Columns | None = None,
+        *,
+        column: str = "rows",
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[Any]:
+        """Tuples with a list of so many tuples each; see `BatchUp`."""
+        operator = BatchUp(size, after, None if key is None else listed(key), column)
+        return self._step(name, operator, "input", "output", attributes)
+
+    def split_by_share(
+        self,
+        name: str,
+        shares: Mapping[str, float],
+        key: Columns | None = None,
+        *,
+        seed: int = 0,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Outputs:
+        """Divide by shares: `parts = users.split_by_share("ab", {"a": 0.9, "b": 0.1}, key="user")`.
+
+        The streams are `parts.a` and `parts.b`; see `SplitByShare`. Raises RidgelineError without a name that
+        a port can have.
+        """
+        operator = SplitByShare[Any](dict(shares), None if key is None else listed(key), seed)
+        ports = type(operator).ports()
+        if not ports:
+            example = f'`split_by_share("{name}", {{"a": 0.9, "b": 0.1}})`'
+            msg = f"step `{name}` has no share with a name that a port can have; give some, such as {example}"
+            raise RidgelineError(msg)
+        self._step(name, operator, "input", ports[0], attributes)
+        return Outputs(name, {port: self.app.stream(getattr(operator, port)) for port in ports})
+
+
+def listed(columns: Columns) -> str | tuple[str, ...]:
+    """Columns as operators take them."""
+    return columns if isinstance(columns, str) else tuple(columns)
 
 
 def checked(stream: Stream[Any]) -> Checked[Any]:

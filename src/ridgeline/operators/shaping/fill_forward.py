@@ -1,0 +1,170 @@
+"""Put the last value of a key in the place of nulls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pydantic import Field
+
+from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, metric
+from ridgeline.api.context import OperatorContext
+from ridgeline.api.support.duration import FORMS, duration_faults, parse_duration
+from ridgeline.api.times import NO_TIME, Microseconds
+from ridgeline.operators._divided import (
+    Columns,
+    DividedOperator,
+    TogetherCodec,
+    check_columns,
+    columns_of,
+    row_keys,
+)
+from ridgeline.operators._joined import arrays_of, rows_of
+
+Index = npt.NDArray[np.int64]
+
+
+class FillForward(DividedOperator):
+    """Put the last value of a key in the place of nulls: `FillForward("celsius", key="device")`.
+
+    Input: any stream with columns. Output: the same tuples, in their order. A null in one of `columns` is
+    replaced by the newest value of the column before it, of a tuple with the same key. Without one it stays
+    null. `key`: a column, or several; None: all tuples together, in one partition.
+
+    `within`: the greatest age of such a value, by the times of records; None: any. Then raises RidgelineError
+    for streams without times.
+
+    Tuples of a key are taken in the order in which they come. Where that is not the order of their times, put
+    `Sort` before it.
+
+    State: for each key the newest values of these columns. The metric `held_keys` says how many keys.
+
+    Partitions: by key. Round robin is refused with RidgelineError: tuples of a key would not meet.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import FillForward
+        >>> from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
+        >>> class Reading(NamedTuple):
+        ...     device: str
+        ...     celsius: float | None
+        >>> items = [("oven", 80.0), ("hob", None), ("oven", None), END_WINDOW, ("oven", None), ("hob", 20.0)]
+        >>> app = Application("readings")
+        >>> source = app.add_operator("source", ListInput(Reading, items))
+        >>> fill = app.add_operator("fill", FillForward("celsius", key="device"))
+        >>> sink = app.add_operator("sink", CollectorSink(Reading))
+        >>> app.add_stream("readings", source.output, fill.input)
+        >>> app.add_stream("filled", fill.output, sink.input)
+        >>> [reading.celsius for reading in run_local(app).collected("sink")]
+        [80.0, None, 80.0, 80.0, 20.0]
+    """
+
+    input = InputPort(Any, codec=TogetherCodec())
+    output = OutputPort(Any)
+
+    columns: Columns = Field(min_length=1)
+    key: Columns | None = None
+    within: float | str | None = None
+
+    newest = KeyedState(tuple)
+    """By key, for each column (time, value) of its newest value; None of none."""
+
+    @metric(help="Keys that are held.")
+    def held_keys(self) -> int:
+        """The number of keys that are held."""
+        return len(self.newest)
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse a key that was changed, key columns that are filled, and a time that is none."""
+        faults = [*self.key_faults("key"), *duration_faults(self, "within")]
+        if not faults and self.within is not None and round(parse_duration(self.within) * 1_000_000) <= 0:
+            faults.append(("within", self.within, f"must be more than 0; {FORMS}"))
+        both = [name for name in columns_of(self.columns) if name in columns_of(self.key)]
+        if both:
+            faults.append(("columns", both[0], "must not be a column of the key"))
+        return faults
+
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """That of the input. Raises SchemaError for columns that the stream lacks."""
+        super().derived_schema(port, inputs)
+        if "input" in inputs:
+            check_columns(inputs["input"], columns_of(self.columns), "`columns`")
+        return None
+
+    def needs_times(self) -> str:
+        """To know the age of a value, with `within`."""
+        return "" if self.within is None else "fills columns"
+
+    def setup(self, context: OperatorContext) -> None:
+        """Read the names and the duration."""
+        self.names = columns_of(self.key)
+        self.filled = columns_of(self.columns)
+        self.oldest = None if self.within is None else round(parse_duration(self.within) * 1_000_000)
+
+    @input.process_batch
+    def fill(self, batch: pa.RecordBatch) -> None:
+        """Fill the columns of a batch."""
+        if not len(batch):
+            return
+        codes: Index = np.zeros(len(batch), np.int64)
+        keys: list[Any] = [()]
+        if self.names:
+            self.refuse_strays(batch, self.names)
+            codes, keys = row_keys(batch, self.names)
+        times: Microseconds = np.zeros(len(batch), np.int64)
+        if self.oldest is not None:
+            times = self.record_times(batch, "fills columns")
+        held = [self.newest.get(key, (None,) * len(self.filled)) for key in keys]
+        order = np.argsort(codes, kind="stable")
+        arrays, newest = list(batch.columns), [list(one) for one in held]
+        for place, name in enumerate(self.filled):
+            at = batch.schema.get_field_index(name)
+            arrays[at] = self._filled(batch.column(at), times, codes, order, newest, place)
+        for key, before, after in zip(keys, held, newest, strict=True):
+            if tuple(after) != before:
+                self.newest[key] = tuple(after)
+        self.output.emit_batch(pa.RecordBatch.from_arrays(arrays, schema=batch.schema))
+
+    def _filled(
+        self, column: pa.Array, times: Microseconds, codes: Index, order: Index, newest: list[Any], place: int
+    ) -> pa.Array:
+        """A column without the nulls that can be filled. Puts the newest values of each key in their place.
+
+        `order`: the rows key by key. `newest`: of each key, by column.
+        """
+        count, keys = len(column), len(newest)
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        # behind the rows stand the values that are held, so that a row can take either
+        held = [one[place] for one in newest]
+        values = [(None if one is None else one[1],) for one in held]
+        every = pa.concat_arrays([column, *arrays_of(values, [pa.field("", column.type)])])
+        sources = np.full(count, -1, np.int64)
+        sources[valid] = np.flatnonzero(valid)
+        ordered, ordered_codes = sources[order], codes[order]
+        begins = np.searchsorted(ordered_codes, np.arange(keys))
+        there = np.array([one is not None for one in held], np.bool_)
+        first = np.where(there, count + np.arange(keys), -1)
+        # of each place the last one at or before it that has a value; it counts if it is of the same key
+        last = np.maximum.accumulate(np.where(ordered >= 0, np.arange(count), -1))
+        own = last >= begins[ordered_codes]
+        found = np.where(own, ordered[np.maximum(last, 0)], first[ordered_codes])
+        every_time = np.concatenate(
+            [times, np.array([0 if one is None else one[0] for one in held], np.int64)]
+        )
+        if self.oldest is not None:
+            mine = times[order]
+            near = (mine != NO_TIME) & (mine - every_time[found] < self.oldest)
+            found = np.where((found >= 0) & (near | valid[order]), found, -1)
+        taken = np.empty(count, np.int64)
+        taken[order] = found
+        ends = np.append(begins[1:], count) - 1
+        changed = np.flatnonzero(last[ends] >= begins)
+        rows = ordered[last[ends[changed]]]
+        one = pa.RecordBatch.from_arrays([column.take(pa.array(rows))], ["value"])
+        for code, row, (value,) in zip(changed.tolist(), rows.tolist(), rows_of(one, ["value"]), strict=True):
+            newest[code][place] = (int(times[row]), value)
+        return every.take(pa.array(taken, mask=taken < 0))

@@ -1,0 +1,150 @@
+"""The last value in the place of nulls: beside polars and a plain loop, in partitions, over faults."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, ValidationError
+from ridgeline.operators import FillForward
+from ridgeline.plan.edits import Repartition
+from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+
+START = datetime(2026, 3, 29, tzinfo=UTC)
+SCHEMA = pa.schema(
+    [
+        ("key", pa.string()),
+        ("number", pa.int64()),
+        ("value", pa.float64()),
+        ("text", pa.dictionary(pa.int32(), pa.string())),
+        ("at", pa.timestamp("ns", "UTC")),
+        ("time", pa.timestamp("us", "UTC")),
+    ]
+)
+Row = tuple[Any, ...]
+VALUES = st.one_of(st.none(), st.sampled_from([0.0, -0.0, 1.5, float("inf")]))
+ROWS = st.tuples(
+    st.sampled_from([None, "a", "b", "c"]), VALUES, st.sampled_from([None, "x", ""]), st.integers(0, 3)
+)
+WINDOWS = st.lists(st.lists(ROWS, max_size=8), max_size=8)
+
+
+def rows_of(windows: Sequence[Sequence[Row]]) -> list[list[Row]]:
+    count, found = iter(range(10_000)), []
+    for number, window in enumerate(windows):
+        rows = []
+        for key, value, text, back in window:
+            time = START + timedelta(seconds=number - back)
+            rows.append((key, next(count), value, text, None if value is None else time, time))
+        found.append(rows)
+    return found
+
+
+def run(windows: Sequence[Sequence[Row]], operator: Any, partitions: int = 1, **options: Any) -> list[Row]:
+    app = Application("filled", window="1s")
+    items = [item for window in windows for item in (*window, END_WINDOW)]
+    source = app.read("source", ListInput(SCHEMA, items, "time", lateness="5s"))
+    source.process("fill", operator, partitions=partitions).write("sink", CollectorSink())
+    return [tuple(row.values()) for row in run_local(app, **options).collected("sink")]
+
+
+def filled(rows: Sequence[Row], *, keyed: bool, within: float | None = None) -> list[Row]:
+    """A plain loop."""
+    newest: dict[Any, dict[int, tuple[datetime, Any]]] = defaultdict(dict)
+    found = []
+    for row in rows:
+        own, made = newest[row[0] if keyed else ()], list(row)
+        for place in (2, 3, 4):
+            if row[place] is not None:
+                own[place] = row[-1], row[place]
+            elif place in own and (within is None or (row[-1] - own[place][0]).total_seconds() < within):
+                made[place] = own[place][1]
+        found.append(tuple(made))
+    return found
+
+
+def same(found: Sequence[Row], expected: Sequence[Row]) -> bool:
+    return sorted(map(texts, found)) == sorted(map(texts, expected))
+
+
+def texts(row: Row) -> list[str]:
+    """The values as texts: zones of an equal offset have several classes."""
+    return [str(value) for value in row]
+
+
+COLUMNS = ("value", "text", "at")
+
+
+@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@given(WINDOWS)
+def test_equals_polars_and_a_loop(windows: Any) -> None:
+    given = rows_of(windows)
+    every = [row for window in given for row in window]
+    frame = pl.DataFrame(every, schema=[*SCHEMA.names], orient="row", infer_schema_length=None)
+    for column in COLUMNS if every else ():
+        frame = frame.with_columns(pl.col(column).forward_fill().over("key"))
+    expected = frame.rows()
+    if every:
+        assert same(filled(every, keyed=True), expected)
+    alone = run(given, FillForward(COLUMNS, "key"))
+    assert list(map(texts, alone)) == list(map(texts, filled(every, keyed=True)))
+    for partitions in (2, 3, 5):
+        assert same(run(given, FillForward(COLUMNS, "key"), partitions), filled(every, keyed=True))
+    together = run(given, FillForward(COLUMNS), 3)
+    assert list(map(texts, together)) == list(map(texts, filled(every, keyed=False)))
+
+
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@given(WINDOWS, st.sampled_from([1, 2, 4]))
+def test_values_that_are_too_old_fill_nothing(windows: Any, within: int) -> None:
+    given = rows_of(windows)
+    expected = filled([row for window in given for row in window], keyed=True, within=within)
+    for partitions in (1, 3):
+        assert same(run(given, FillForward(COLUMNS, "key", within=within), partitions), expected)
+
+
+MANY = rows_of(
+    [
+        [
+            (f"k{(n * 3 + m) % 5}", float(n) if (n + m) % 3 else None, None if m else "x", m % 3)
+            for m in range(4)
+        ]
+        for n in range(24)
+    ]
+)
+EVERY = [row for window in MANY for row in window]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_kills_change_nothing(seed: int) -> None:
+    found = run(MANY, FillForward(COLUMNS, "key", within="9s"), 2, faults=Faults(seed))
+    assert same(found, filled(EVERY, keyed=True, within=9))
+
+
+def test_partitions_change_while_it_runs() -> None:
+    changes = {3: [Repartition("fill", 3)], 9: [Repartition("fill", 2)], 15: [Repartition("fill", 5)]}
+    assert same(run(MANY, FillForward(COLUMNS, "key"), changes=changes), filled(EVERY, keyed=True))
+
+
+@pytest.mark.parametrize(
+    ("operator", "what"),
+    [
+        (lambda: FillForward("valeu", "key"), "did you mean `value`"),
+        (lambda: FillForward("value", "kee"), "did you mean `key`"),
+        (lambda: FillForward("key", "key"), "must not be a column of the key"),
+        (lambda: FillForward("value", "key", within="soon"), "must be a number of seconds"),
+        (lambda: FillForward("value", "key", within=0), "must be more than 0"),
+        (lambda: FillForward((), "key"), "columns"),
+    ],
+)
+def test_what_does_not_fit_is_a_fault(operator: Any, what: str) -> None:
+    with pytest.raises(ValidationError, match=what):
+        run([], operator())
