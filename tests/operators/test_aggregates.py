@@ -61,6 +61,8 @@ VALUES = {
     "quantiles": agg.quantiles("size", [0.0, 0.25, 1.0], interpolation="lower"),
     "top": agg.top("venue", 2),
     "mode": agg.mode("size"),
+    "dearest": agg.max_by("venue", "price"),
+    "smallest": agg.min_by("price", "size"),
     "list": agg.collect_list("venue"),
     "set": agg.collect_set("venue"),
     "diff": agg.diff("size"),
@@ -135,6 +137,10 @@ def expected(own: list[Trade]) -> dict[str, Any]:
         found["rank"] = float(pd.Series(sizes).rank().iloc[-1])
         found["min_rank"] = int(pd.Series(sizes).rank(method="min", ascending=False).iloc[-1])
         found["diff"] = sizes[-1] - sizes[-2] if len(sizes) > 1 else None
+    dear = [one for one in own if None not in (one.price, one.venue)]
+    found["dearest"] = max(dear, key=lambda one: one.price).venue if dear else None
+    small = [one for one in own if None not in (one.price, one.size)]
+    found["smallest"] = min(small, key=lambda one: one.size).price if small else None
     counts = sorted(Counter(venues).items(), key=lambda one: (-one[1], one[0]))
     found["top"] = [{"value": value, "count": count} for value, count in counts[:2]]
     found["list"], found["set"] = venues, sorted(set(venues))
@@ -504,6 +510,22 @@ def test_what_does_not_fit_is_refused(value: Any, fault: str) -> None:
 def test_options_that_do_not_fit_are_refused(make: Any, fault: str) -> None:
     with pytest.raises(ValueError, match=fault):
         make()
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_nan_is_chosen_only_where_there_is_no_number(*, apart: bool) -> None:
+    prices = {"a": [math.nan, 1.0, 3.0, 3.0, -0.0], "b": [math.nan, math.nan], "c": [0.0, -0.0, math.nan]}
+    items: list[Any] = []
+    for symbol, given_prices in prices.items():
+        for place, price in enumerate(given_prices):
+            items += [Trade(symbol, price, place, None, START + timedelta(seconds=place))]
+            items += [END_WINDOW] * apart
+    app = Application("nan", window="1s")
+    trades = app.read("trades", ListInput(Trade, items, "time", lateness="1h")).group_by("symbol")
+    chosen = {"most": agg.max_by("size", "price"), "least": agg.min_by("size", "price")}
+    trades.window(tumbling("1m")).aggregate("figures", **chosen).write("sink", CollectorSink())
+    found = {row["symbol"]: (row["most"], row["least"]) for row in run_local(app).collected("sink")}
+    assert found == {"a": (2, 4), "b": (0, 0), "c": (0, 0)}
 
 
 def test_each_aggregate_has_a_function_and_a_check() -> None:

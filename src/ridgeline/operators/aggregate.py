@@ -9,8 +9,10 @@ from ridgeline.operators.aggregates.basic import (
     is_final,
     last,
     max,  # noqa: A004  read as `aggregate.max`
+    max_by,
     mean,
     min,  # noqa: A004  read as `aggregate.min`
+    min_by,
     sum,  # noqa: A004  read as `aggregate.sum`
     window_end,
     window_start,
@@ -43,9 +45,11 @@ __all__ = [
     "is_final",
     "last",
     "max",
+    "max_by",
     "mean",
     "median",
     "min",
+    "min_by",
     "mode",
     "pct_change",
     "quantile",
@@ -61,6 +65,8 @@ __all__ = [
     "window_start",
 ]
 _ELSEWHERE = {
+    "arg_max": "max_by",
+    "arg_min": "min_by",
     "avg": "mean",
     "average": "mean",
     "std": "stddev",

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ridgeline.operators._exact import added, divided, rolling_sums, rounded
-from ridgeline.operators.aggregates.rules import Bounds, Rules
+from ridgeline.operators.aggregates.rules import Bounds, Rules, plain
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 from ridgeline.operators.key_value import beyond, extremes, sums
 
@@ -170,6 +171,53 @@ class _End(Rules, kinds=("first", "last")):
         return part[1]
 
 
+class _By(Rules, kinds=("max_by", "min_by")):
+    """The part is (value by which it was chosen, time, value)."""
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        super().__init__(aggregate)
+        self.by = aggregate.option("by")
+        self.highest = aggregate.kind == "max_by"
+
+    def field(self, columns: pa.Schema) -> pa.Field:
+        field, by = self.field_of(columns), self.field_of(columns, self.by)
+        if pa.types.is_nested(by.type):
+            raise self.refused(by, "give one with an order")
+        return pa.field("", plain(field.type), nullable=field.nullable or by.nullable)
+
+    def parts(self, rows: Rows) -> list[Part]:
+        found, ordered = rows.of_both(self.column, self.by)
+        places = np.arange(len(found.groups))
+        # a NaN comes behind all numbers in both directions
+        table = pa.table({"group": found.groups, "by": ordered.column, "place": places})
+        way = "descending" if self.highest else "ascending"
+        keys = [("group", "ascending"), ("by", way), ("place", "ascending")]
+        order = pc.sort_indices(table, sort_keys=keys).to_numpy()
+        firsts = order[np.flatnonzero(np.diff(found.groups[order], prepend=-1))]
+        chosen = pa.array(firsts)
+        columns = ordered.column.take(chosen).to_pylist(), found.column.take(chosen).to_pylist()
+        parts: list[Part] = [None] * rows.count
+        for group, time, by, value in zip(
+            found.groups[firsts].tolist(), found.times[firsts].tolist(), *columns, strict=True
+        ):
+            parts[group] = by, time, value
+        return parts
+
+    def merge(self, one: Part, other: Part) -> Part:
+        first, second = one[0], other[0]
+        if first != first or second != second:  # noqa: PLR0124  a NaN
+            equal = first != first and second != second  # noqa: PLR0124
+            better = first != first  # noqa: PLR0124
+        else:
+            equal, better = first == second, (second > first) == self.highest
+        if equal:
+            return one if one[1] <= other[1] else other
+        return other if better else one
+
+    def result(self, part: Part) -> Any:
+        return part[2]
+
+
 def count(column: str | None = None) -> Aggregate:
     """How many records there are; of a column, how many are not null."""
     return _Count.of("count", column)
@@ -197,6 +245,20 @@ def min(column: str) -> Aggregate:  # noqa: A001  read as `aggregate.min`
 def max(column: str) -> Aggregate:  # noqa: A001  read as `aggregate.max`
     """The greatest value of a column; NaN only if there is no number."""
     return _Extreme.of("max", column)
+
+
+def max_by(column: str, by: str) -> Aggregate:
+    """The value of the record that has the greatest value in another column: `max_by("bidder", "price")`.
+
+    Of several such records it is that of the oldest. Records with a null in one of both are left out. A NaN
+    is the greatest only if there is no number.
+    """
+    return _By.of("max_by", column, by=by)
+
+
+def min_by(column: str, by: str) -> Aggregate:
+    """The value of the record that has the least value in another column; else as `max_by`."""
+    return _By.of("min_by", column, by=by)
 
 
 def first(column: str) -> Aggregate:

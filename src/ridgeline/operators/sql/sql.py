@@ -213,6 +213,10 @@ class Sql(DividedOperator, Generic[T]):
         more = [pa.field(name, _TIME, nullable=False) for name in _BORDERS if name not in schema.names]
         return pa.schema([*schema, *more])
 
+    def needs_times(self) -> str:
+        """To put records into windows."""
+        return "" if self.windows is None else "puts records into windows"
+
     def timestamp_of(self, port: str) -> str | None:
         """The column that `timestamp` names."""
         return self.timestamp if port == "output" else None
