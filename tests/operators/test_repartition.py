@@ -31,6 +31,7 @@ from ridgeline.operators import (
     Sql,
     SumKeyVal,
     TableJoin,
+    TopByKey,
     TopN,
     Windowed,
     WindowJoin,
@@ -130,6 +131,18 @@ def tops(*, keyed: bool) -> list[tuple[Any, ...]]:
     for rows in WINDOWS:
         seen += rows
         found += best(dict(seen).items() if keyed else seen)
+    return found
+
+
+def tops_of_keys() -> list[tuple[Any, ...]]:
+    held: dict[str, list[int]] = defaultdict(list)
+    found = []
+    for rows in WINDOWS:
+        before = {key: list(values) for key, values in held.items()}
+        for key, value in rows:
+            held[key] = sorted([*held[key], value], reverse=True)[:2]
+        changed = [key for key, values in held.items() if values != before.get(key)]
+        found += [(key, value, rank) for key in changed for rank, value in enumerate(held[key], 1)]
     return found
 
 
@@ -439,6 +452,7 @@ CASES: dict[str, tuple[Any, str, str, dict[str, Any], Any]] = {
         {},
         lambda: tops(keyed=True),
     ),
+    "tops_by_key": (lambda: TopByKey("key", by="value", size=2), "input", "output", {}, tops_of_keys),
     "consolidated": (lambda: ConsolidatorKeyVal(schema=Pair), "in1", "out", {}, joined),
     "tumbling": (windowed(tumbling("4s")), "input", "output", {}, in_windows(4, 4, 1)),
     "sliding": (windowed(sliding("6s", "2s")), "input", "output", {}, in_windows(6, 2, 1)),

@@ -73,6 +73,7 @@ from ridgeline.operators.sql import Sql
 from ridgeline.operators.sql_query import SqlQuery
 from ridgeline.operators.sum_key_val import SumKeyVal, SumUnifier
 from ridgeline.operators.table_join import TableJoin
+from ridgeline.operators.top_by_key import TopByKey
 from ridgeline.operators.top_n import TopN, TopNUnifier
 from ridgeline.operators.union import Union
 from ridgeline.operators.validate import Validate
@@ -140,6 +141,7 @@ __all__ = [
     "SumKeyVal",
     "SumUnifier",
     "TableJoin",
+    "TopByKey",
     "TopN",
     "TopNUnifier",
     "Transform",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 from ridgeline.api import Module, Operator, OperatorAttributes, RidgelineError
 from ridgeline.api.errors import listed, nearest, shorten
 from ridgeline.api.operator import operator_type
-from ridgeline.operators import Detect, Running, Windowed, Windows, aggregate
+from ridgeline.operators import Detect, Running, TopByKey, Windowed, Windows, aggregate
 from ridgeline.operators.aggregate import Aggregate
 from ridgeline.operators.patterns import Pattern
 from ridgeline.streams.aggregating import aggregates_all, aggregates_windows
@@ -181,6 +181,24 @@ class GroupedStream:
         """
         key = self.columns[0] if len(self.columns) == 1 else self.columns
         stream: Stream[Any] = self.stream.process(name, Detect(pattern, key, value=value), **attributes)
+        return stream
+
+    def top(
+        self,
+        name: str,
+        size: int,
+        by: str,
+        *,
+        smallest: bool = False,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[Any]:
+        """The largest tuples of each key by a column, with their `rank`: `top("top", 10, by="cents")`.
+
+        See `TopByKey`. `smallest`: the smallest ones.
+        """
+        key = self.columns[0] if len(self.columns) == 1 else self.columns
+        top = TopByKey(key, size, by=by, smallest=smallest)
+        stream: Stream[Any] = self.stream.process(name, top, **attributes)
         return stream
 
     def process(

@@ -186,6 +186,7 @@ class _By(Rules, kinds=("max_by", "min_by")):
         return pa.field("", plain(field.type), nullable=field.nullable or by.nullable)
 
     def parts(self, rows: Rows) -> list[Part]:
+        """Rows are in the order of their times, so the first of equal ones is the oldest."""
         found, ordered = rows.of_both(self.column, self.by)
         places = np.arange(len(found.groups))
         # a NaN comes behind all numbers in both directions

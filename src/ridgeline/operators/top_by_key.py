@@ -1,0 +1,137 @@
+"""The largest tuples of each key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import Field
+
+from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, SchemaError, metric
+from ridgeline.api.context import OperatorContext
+from ridgeline.operators._divided import Columns, DividedOperator, check_columns, columns_of, row_keys
+from ridgeline.operators._joined import Row, arrays_of, rows_of
+from ridgeline.operators._window_parts import filtered
+from ridgeline.operators.frames._columns import columns_of as known_columns
+
+RANK = "rank"
+
+
+class TopByKey(DividedOperator):
+    """The `size` largest tuples of each key by the column `by`, of all tuples so far.
+
+    Output: at the end of the (application) window, for each key whose list has changed, its whole list. That
+    is all columns and `rank`, from 1 for the largest. So the newest row of a key and a rank counts. Of equal
+    values the older tuple comes first. Tuples whose `by` is null are left out; a NaN is less than any number.
+
+    `smallest`: the smallest ones instead, a NaN after all numbers. Raises SchemaError for columns that are
+    not there, and for a stream that has a column `rank`.
+
+    State: the list of each key, forever. The metric `held_rows` says how many tuples.
+
+    Partitions: by `key`. Round robin is refused with RidgelineError: larger tuples of a key would not meet.
+
+    Example:
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import TopByKey
+        >>> from ridgeline.testing import CollectorSink, ListInput, run_local
+        >>> class Bid(NamedTuple):
+        ...     item: str
+        ...     cents: int
+        >>> app = Application("auction")
+        >>> bids = app.read("bids", ListInput(Bid, [("a", 5), ("b", 2), ("a", 9), ("a", 7)]))
+        >>> sink = bids.group_by("item").top("top", 2, by="cents").write("sink", CollectorSink())
+        >>> for row in run_local(app).collected("sink"):
+        ...     print(row["item"], row["rank"], row["cents"])
+        a 1 9
+        a 2 7
+        b 1 2
+    """
+
+    input = InputPort(Any)
+    output = OutputPort(Any)
+
+    key: Columns
+    size: int = Field(default=10, ge=1)
+    by: str = Field(kw_only=True)
+    smallest: bool = Field(default=False, kw_only=True)
+
+    tops = KeyedState(tuple)
+    """By key its tuples, the largest first: the value of `by`, and the columns."""
+
+    @metric(help="Tuples in the lists of all keys.")
+    def held_rows(self) -> int:
+        """The number of tuples that are held."""
+        return sum(len(rows) for _, rows in self.tops.items())
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse a key that was changed."""
+        return self.key_faults("key")
+
+    def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
+        """The columns of the stream, and the rank. Raises SchemaError for columns that do not fit."""
+        if port != "output" or "input" not in inputs:
+            return None
+        super().derived_schema(port, inputs)
+        schema = inputs["input"]
+        check_columns(schema, [*columns_of(self.key), self.by], "`key` or `by`")
+        if pa.types.is_nested(schema.arrow.field(self.by).type):
+            kind = schema.arrow.field(self.by).type
+            msg = f"`by` names `{self.by}`, which is {kind} and has no order; take another column"
+            raise SchemaError(msg)
+        if RANK in schema.arrow.names:
+            msg = f"the stream has a column `{RANK}` already; rename it before"
+            raise SchemaError(msg)
+        return pa.schema([*known_columns(schema), pa.field(RANK, pa.int64(), nullable=False)])
+
+    def setup(self, context: OperatorContext) -> None:
+        """Read the key."""
+        self.names = columns_of(self.key)
+
+    @input.process_batch
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Take the rows of a batch into the lists of their keys."""
+        batch = filtered(batch, batch.column(self.by).is_valid().to_numpy(zero_copy_only=False))
+        if not len(batch):
+            return
+        self.refuse_strays(batch, self.names)
+        codes, keys = row_keys(batch, self.names)
+        best = self._best(codes, batch.column(self.by))
+        batch, codes = batch.take(pa.array(best)), codes[best]
+        values, rows = (rows_of(batch, names) for names in ([self.by], batch.schema.names))
+        begins = np.flatnonzero(np.diff(codes, prepend=-1))
+        for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(codes)], strict=True):
+            key = keys[codes[begin]]
+            held = self.tops.get(key) or ()
+            new = [(value[0], row) for value, row in zip(values[begin:end], rows[begin:end], strict=True)]
+            merged = sorted((*held, *new), key=self._order, reverse=not self.smallest)[: self.size]
+            if len(merged) > len(held) or any(one is not two for one, two in zip(merged, held, strict=True)):
+                self.tops[key] = tuple(merged)
+
+    def _best(self, codes: Any, column: pa.Array) -> Any:
+        """The positions of the best rows of each key, key by key, the best first."""
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        table = pa.table({"code": codes, "by": column, "place": np.arange(len(codes))})
+        way = "ascending" if self.smallest else "descending"
+        keys = [("code", "ascending"), ("by", way), ("place", "ascending")]
+        order = pc.sort_indices(table, sort_keys=keys).to_numpy()
+        begins = np.flatnonzero(np.diff(codes[order], prepend=-1))
+        ranks = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
+        return order[ranks < self.size]
+
+    def _order(self, one: tuple[Any, Row]) -> tuple[bool, Any]:
+        """The sort key of a tuple: a NaN is after all numbers in both directions."""
+        is_number = one[0] == one[0]
+        return is_number != self.smallest, one[0] if is_number else 0
+
+    def end_window(self) -> None:
+        """Emit the lists that have changed."""
+        rows = [(*row, rank) for _, held in self.tops.changed() for rank, (_, row) in enumerate(held, 1)]
+        if rows:
+            schema = self.output.schema.arrow
+            self.output.emit_batch(pa.RecordBatch.from_arrays(arrays_of(rows, list(schema)), schema=schema))
