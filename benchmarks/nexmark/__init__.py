@@ -1,0 +1,1 @@
+"""Nexmark: queries over the events of an online auction."""

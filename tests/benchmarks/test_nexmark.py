@@ -1,0 +1,60 @@
+"""The queries of Nexmark: results of streams equal those of DuckDB over the same events."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.nexmark.applications import application
+from benchmarks.nexmark.events import KINDS, OF_50, batches, write
+from benchmarks.nexmark.oracle import comparable, expected
+from benchmarks.nexmark.queries import QUERIES
+
+from ridgeline.testing import CollectorSink, Faults, run_local
+
+EVENTS, IN_WINDOW = 24_000, 2_000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The events, in three files of each kind."""
+    found = tmp_path_factory.mktemp("nexmark")
+    write(found, 3, EVENTS // 3)
+    return found
+
+
+def found(name: str, folder: Path, partitions: int, **options: Any) -> Counter[str]:
+    run = run_local(application(name, folder, IN_WINDOW, CollectorSink, partitions), **options)
+    rows = run.collected("sink")
+    if name == "q12":
+        counts: Counter[int] = Counter()
+        for row in rows:
+            counts[row["bidder"]] += row["bid_count"]
+        rows = [{"bidder": bidder, "bid_count": count} for bidder, count in counts.items()]
+    return comparable(name, rows)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_results_equal_duckdb(name: str, folder: Path) -> None:
+    wanted = expected(name, folder)
+    assert wanted
+    for partitions in (1, 3):
+        assert found(name, folder, partitions) == wanted, partitions
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["q4", "q5", "q6", "q8", "q16", "q19", "q20"])
+def test_failures_change_no_result(name: str, folder: Path) -> None:
+    assert found(name, folder, 2, faults=Faults(3)) == expected(name, folder)
+
+
+def test_events_are_the_same_whatever_is_asked_for() -> None:
+    every = batches(0, 20_000)
+    assert batches(0, 20_000, seed=8)["bids"] != every["bids"]
+    part = batches(50 * 37, 50 * 300)
+    for kind, share in OF_50.items():
+        assert len(every[kind]) == 400 * share
+        assert part[kind].equals(every[kind].slice(37 * share, 300 * share))
+        assert part[kind].schema.names == list(KINDS[kind]._fields)  # type: ignore[attr-defined]
