@@ -16,7 +16,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import RidgelineError, capped
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.segment_store import DamagedSegmentError, Segment, SegmentStore
-from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext
+from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
 
 _OPEN_SECONDS = 10.0
 """The longest time that a start waits for the first attempt at the other side."""
@@ -172,7 +172,7 @@ class Shipper:
                 delay = self._sink.first_retry_seconds
             except Exception as error:  # noqa: BLE001  whatever it is, the thread of windows gets it
                 self._close()
-                if isinstance(error, RidgelineError) or not self._sink.is_unavailable(error):
+                if not self._is_unavailable(error):
                     self._fail(error)
                     return
                 self._note(error)
@@ -181,6 +181,11 @@ class Shipper:
                         return
                 delay = min(2 * delay, self._sink.most_retry_seconds)
         self._close()
+
+    def _is_unavailable(self, error: Exception) -> bool:
+        if isinstance(error, RidgelineError):
+            return False
+        return isinstance(error, SinkUnavailableError) or self._sink.is_unavailable(error)
 
     def _connect(self) -> None:
         self._sink.open(self._context)

@@ -202,7 +202,10 @@ class Sink:
         """Let go of connections. Called after errors too; errors are ignored."""
 
     def is_unavailable(self, error: Exception) -> bool:
-        """Whether it is worth trying again after an error: the other side is gone, overloaded or full."""
+        """Whether it is worth trying again after an error: the other side is gone, overloaded or full.
+
+        Not asked for SinkUnavailableError, which says so, and for RidgelineError, which ends the run.
+        """
         return isinstance(error, (OSError, SinkUnavailableError))
 
 

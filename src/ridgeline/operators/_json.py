@@ -48,6 +48,11 @@ def json_lines(table: pa.Table) -> bytes:
     return "".join(lines).encode()
 
 
+def json_column(column: pa.Array) -> pa.Array:
+    """Each value as JSON text; null stays null. Raises RidgelineError for a map without keys of JSON."""
+    return pc.if_else(column.is_null(), pa.scalar(None, pa.large_string()), _json_texts(column))
+
+
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
 

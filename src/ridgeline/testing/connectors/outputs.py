@@ -31,6 +31,8 @@ _ROWS = 6
 _KEYS = 5
 _MOST_STARTS = 10
 _JOIN_SECONDS = 60.0
+_DRAIN_SECONDS = 300.0
+"""A server that is started again takes its time."""
 
 
 class _Check(NamedTuple):
@@ -177,6 +179,7 @@ class _Trial:
         listed = [item for window in self.windows for item in (*window, END_WINDOW)]
         source = app.add_operator("source", ListInput(ConnectorRow, listed))
         output = app.add_operator("out", self.place.output(), partitions=partitions, **attributes)
+        output.drain_seconds = max(output.drain_seconds, _DRAIN_SECONDS)
         app.add_stream("rows", source.output, output.input)
         return app
 

@@ -58,6 +58,8 @@ class Strikes:
         sink_error: Callable[[], Exception | None] = lambda: None,
     ) -> None:
         self._point, self._number, self._strike = point, number, strike
+        self.one_by_one = point.startswith("write")
+        """Each window is written alone, so that there are as many writes as windows."""
         self.sink_error = sink_error
         self._times: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -169,7 +171,7 @@ class _StruckSink(Sink):
 
     @property
     def most_bytes(self) -> int:  # type: ignore[override]
-        return self._sink.most_bytes
+        return 1 if self._strikes.one_by_one else self._sink.most_bytes
 
     def place(self) -> str:
         return self._sink.place()

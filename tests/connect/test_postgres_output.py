@@ -1,0 +1,264 @@
+"""`PostgresOutput` against a real server: what is in the table, and which faults are named."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from random import Random
+from typing import Any, NamedTuple
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+from ridgeline import Application, RidgelineError
+from ridgeline.api.attributes import OnError
+from ridgeline.operators.postgres import PostgresOutput
+from ridgeline.operators.postgres.rows import copy_text, split_rows
+from ridgeline.testing import (
+    END_WINDOW,
+    ConnectorRow,
+    ConnectorTarget,
+    Faults,
+    ListInput,
+    connector_checks,
+    run_local,
+)
+from ridgeline.testing.services import Postgres
+
+UTC = dt.UTC
+
+
+@pytest.fixture
+def dsn(postgres: Postgres) -> str:
+    return postgres.database()
+
+
+def fetch(dsn: str, query: str) -> list[Any]:
+    with psycopg.connect(dsn) as connection:
+        return connection.execute(query).fetchall()
+
+
+def execute(dsn: str, *statements: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def application(output: PostgresOutput, kind: Any, rows: Sequence[Any], **attributes: Any) -> Application:
+    app = Application("sales")
+    source = app.add_operator("source", ListInput(kind, rows))
+    out = app.add_operator("out", output, **attributes)
+    app.add_stream("rows", source.output, out.input)
+    return app
+
+
+class Table(ConnectorTarget):
+    def __init__(self, postgres: Postgres, key: str | None = None) -> None:
+        self.postgres, self.dsn, self.key = postgres, postgres.database(), key
+        self.upserts = key is not None
+
+    def output(self) -> PostgresOutput:
+        return PostgresOutput(dsn=self.dsn, table="rows", key=self.key)
+
+    def rows(self) -> Sequence[Any]:
+        try:
+            return fetch(self.dsn, "select id, key, text, value from rows")
+        except psycopg.errors.UndefinedTable:
+            return []
+
+    def poison(self) -> ConnectorRow:
+        if not self.rows():
+            make = "create table rows (id bigint, key bigint, text text, value float8 check (value < 1000)"
+            execute(self.dsn, f"{make}{', primary key (key)' if self.key else ''})")
+        return ConnectorRow(10**6, 99, "poison", 1001.0)
+
+    def down(self) -> bool:
+        self.postgres.kill()
+        return True
+
+    def up(self) -> None:
+        self.postgres.restart()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", [None, "key"])
+def test_it_is_exactly_once(postgres: Postgres, key: str | None) -> None:
+    report = connector_checks(lambda: Table(postgres, key))
+    assert report.guarantee == "exactly once"
+
+
+class Everything(NamedTuple):
+    number: int
+    small: float | None
+    text: str | None
+    yes: bool | None
+    data: bytes | None
+    price: Decimal | None
+    day: dt.date | None
+    at: dt.datetime | None
+    took: dt.timedelta | None
+    parts: list[int] | None
+
+
+HOSTILE = [
+    Everything(1, 1.5, "plain", True, b"\x00\xff", Decimal("1.25"), dt.date(2026, 1, 1), None, None, [1]),
+    Everything(2, math.nan, "", False, b"", Decimal(0), None, dt.datetime(2026, 1, 1, tzinfo=UTC), None, []),
+    Everything(3, math.inf, 'a "b" \\N \\. ,;\n\r\t', None, None, None, None, None, None, None),
+    Everything(
+        -(2**63), -0.0, "\\.", None, None, None, None, None, dt.timedelta(days=-1, microseconds=7), [2]
+    ),
+    Everything(2**63 - 1, 5e-324, "Zürich 🌊 \x01", None, None, None, None, None, None, None),
+    Everything(
+        4,
+        None,
+        None,
+        None,
+        None,
+        None,
+        dt.date(1, 1, 1),
+        dt.datetime(1900, 1, 1, 0, 0, 0, 1, tzinfo=UTC),
+        None,
+        None,
+    ),
+]
+
+
+def same(a: object, b: object) -> bool:
+    if isinstance(a, float) and isinstance(b, float):
+        return repr(a) == repr(b)
+    return a == b
+
+
+def test_values_of_all_types_arrive_as_they_are(dsn: str) -> None:
+    run_local(application(PostgresOutput(dsn=dsn, table="every"), Everything, HOSTILE))
+    found = fetch(dsn, "select * from every")
+    assert len(found) == len(HOSTILE)
+    for wanted, row in zip(HOSTILE, found, strict=True):
+        assert all(map(same, wanted, row)), (wanted, row)
+
+
+class Change(NamedTuple):
+    id: int
+    part: str
+    op: str
+    amount: int | None
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+def test_the_last_change_of_each_key_counts(dsn: str, partitions: int) -> None:
+    random = Random(partitions)
+    rows: list[Any] = []
+    kept: dict[tuple[int, str], int] = {}
+    for number in range(1000):
+        change = Change(
+            random.randrange(20), random.choice("ab"), random.choice(["u", "u", "delete"]), number
+        )
+        rows.append(change)
+        if change.op == "delete":
+            kept.pop((change.id, change.part), None)
+        else:
+            kept[change.id, change.part] = number
+        if random.random() < 0.05:
+            rows.append(END_WINDOW)
+    output = PostgresOutput(dsn=dsn, table="public.changes", key=("id", "part"), delete="op")
+    faults = Faults(seed=partitions, rate=0.2, kinds=("exception", "kill", "repeat", "restart"), quiet=True)
+    run_local(application(output, Change, rows, partitions=partitions), faults=faults)
+    found = fetch(dsn, "select id, part, amount from changes")
+    assert {(one, part): amount for one, part, amount in found} == kept
+    assert len(found) == len(kept)
+
+
+class Price(NamedTuple):
+    symbol: str
+    price: float
+
+
+PRICES = [("IBM", 12.5), ("SAP", 101.25), END_WINDOW, ("IBM", 13.0)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "properties", "what"),
+    [
+        ("create table prices (symbol text)", {}, "has no column `price`; alter table prices add column"),
+        (
+            "create table prices (symbol text, price int)",
+            {},
+            "column `price` is int4 in the table and double",
+        ),
+        (
+            "create table prices (symbol text, price float8, day date not null)",
+            {},
+            "needs a value of column `day`",
+        ),
+        ("create table prices (symbol text, price float8)", {"key": "symbol"}, "no unique index has exactly"),
+        ("select 1", {"create": False}, "the table does not exist; create it"),
+        ("select 1", {"key": "sybmol"}, "key column `sybmol` is not in .*did you mean `symbol`"),
+        ("select 1", {"table": "no.prices"}, 'schema "no" does not exist'),
+        ("create view prices as select 'a' as symbol, 1.0::float8 as price", {}, "cannot"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(
+    dsn: str, statement: str, properties: dict[str, Any], what: str
+) -> None:
+    execute(dsn, statement)
+    output = PostgresOutput(**{"dsn": dsn, "table": "prices", **properties})
+    with pytest.raises(RidgelineError, match=what):
+        run_local(application(output, Price, PRICES))
+
+
+@pytest.mark.parametrize("key", [None, "symbol"])
+def test_a_row_that_is_refused_is_named(dsn: str, key: str | None) -> None:
+    execute(dsn, "create table prices (symbol text primary key, price float8 check (price > 0))")
+    output = PostgresOutput(dsn=dsn, table="prices", key=key)
+    rows = [("IBM", 12.5), END_WINDOW, ("SAP", 1.0), ("TSLA", -3.0), ("AMZN", 2.0)]
+    with pytest.raises(
+        RidgelineError, match=r'"TSLA","-3"; mend it upstream.*`on_error` to `SKIP`'
+    ) as raised:
+        run_local(application(output, Price, rows))
+    assert "`out` cannot write a row of window 1: new row for relation" in str(raised.value)
+    assert fetch(dsn, "select symbol from prices") in ([("IBM",)], [])
+
+
+@pytest.mark.parametrize("key", [None, "symbol"])
+def test_rows_that_are_refused_are_left_out(dsn: str, key: str | None, tmp_path: Any) -> None:
+    execute(dsn, "create table prices (symbol text primary key, price float8 check (price > 0))")
+    output = PostgresOutput(dsn=dsn, table="prices", key=key)
+    rows = [(f"s{number}", -1.0 if number % 7 == 3 else 1.0) for number in range(50)]
+    rows.insert(20, ("NUL \0", 1.0))
+    run = run_local(application(output, Price, rows, on_error=OnError.SKIP), checkpoint=tmp_path)
+    found = fetch(dsn, "select symbol from prices")
+    assert [symbol for (symbol,) in found] == [f"s{number}" for number in range(50) if number % 7 != 3]
+    assert run.errors("out") == 1
+    [file] = (tmp_path / "staging" / "out").glob("refused-*.jsonl")
+    assert len(file.read_text().splitlines()) == 7
+
+
+def test_no_secret_is_shown(postgres: Postgres, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "hunter2-very-secret"
+    monkeypatch.setenv("SALES", dsn.replace("postgres@", f"postgres:{secret}@"))
+    for given in ("env:SALES", dsn.replace("postgres@", f"postgres:{secret}@")):
+        output = PostgresOutput(dsn=given, table="prices")
+        run = run_local(application(output, Price, PRICES))
+        assert secret not in repr(run.events)
+        assert secret not in str(run.plan)
+    monkeypatch.setenv("SALES", f"postgresql://nobody:{secret}@127.0.0.1:1/nothing")
+    with pytest.raises(RidgelineError) as raised:
+        run_local(application(PostgresOutput(dsn="env:SALES", table="t", drain_seconds=0.2), Price, PRICES))
+    assert secret not in str(raised.value)
+    assert "nothing is lost" in str(raised.value)
+    with pytest.raises(RidgelineError, match="environment variable `NO_SALES` is not set"):
+        run_local(application(PostgresOutput(dsn="env:NO_SALES", table="t"), Price, PRICES))
+    wrong = dsn.rpartition("/")[0] + "/nothing"
+    with pytest.raises(RidgelineError, match='database "nothing" does not exist; check `dsn`'):
+        run_local(application(PostgresOutput(dsn=wrong, table="t"), Price, PRICES))
+
+
+def test_rows_of_copy_are_split_as_they_were_joined() -> None:
+    texts = ["a", "", None, 'q"\n"', ",\n", '"', "\r\n"]
+    batch = pa.RecordBatch.from_pydict({"a": texts, "b": list(reversed(texts))})
+    rows = split_rows(copy_text(batch))
+    assert len(rows) == len(texts)
+    assert [copy_text(batch.slice(number, 1)) for number in range(len(texts))] == rows
