@@ -77,6 +77,21 @@ def same(one: float, other: float) -> bool:
     return one == other or (math.isnan(one) and math.isnan(other))
 
 
+@pytest.mark.parametrize("spread", [0, 3, 40, 200])
+def test_many_floats_of_similar_sizes_are_summed_without_rounding(spread: int) -> None:
+    """Amounts and prices take a quick way, up to a limit of digits that is crossed here."""
+    random = np.random.default_rng(spread)
+    values = random.normal(100, 15, 3_000).round(2) * 2.0 ** random.integers(-spread, spread + 1, 3_000)
+    values[:3] = 0.0, -0.0, -values[4]
+    groups = random.integers(0, 5, len(values))
+    found = float_sums(values, groups, 6)
+    for group in range(5):
+        total = sum(map(Fraction, values[groups == group].tolist()))
+        assert rounded(found[group]) == float(total)
+        assert divided(found[group], 7) == float(total / 7)
+    assert found[5] == 0.0
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), FLOATS), max_size=30), st.integers(0, 30))
 @example([(0, 1e308), (0, 1e308), (0, -1e308)], 1)
 @example([(0, 1e16), (0, 1.0), (0, -1e16)], 2)

@@ -24,6 +24,9 @@ EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _BITS = 53
 _HALF = 27
 _STEP = 16
+_MOST_PARTS = 4
+_FAR = 900
+"""No power of two that is as far from 1 overflows, or loses digits."""
 _MOST_ROWS = 1 << 20
 _LEAST_EXPONENT = -1074
 _GREATEST = 1024
@@ -89,9 +92,14 @@ def float_sums(values: npt.NDArray[np.float64], index: Index, groups: int) -> li
         halves = (slice(None, _MOST_ROWS), slice(_MOST_ROWS, None))
         first, rest = (float_sums(values[part], index[part], groups) for part in halves)
         return list(map(added, first, rest))
+    if not len(values):
+        return [0.0] * groups
+    sizes = np.abs(values)
+    greatest = float(sizes.max())
+    if math.isfinite(greatest):
+        found = _close_sums(values, sizes, greatest, index, groups)
+        return _finite_sums(values, index, groups) if found is None else found
     finite = np.isfinite(values)
-    if finite.all():
-        return _finite_sums(values, index, groups)
     found = _finite_sums(values[finite], index[finite], groups)
     special: npt.NDArray[np.float64] = np.zeros(groups)
     with np.errstate(invalid="ignore"):
@@ -99,6 +107,40 @@ def float_sums(values: npt.NDArray[np.float64], index: Index, groups: int) -> li
     for group in np.flatnonzero(special != 0).tolist():  # also NaN
         found[group] = special.item(group)
     return found
+
+
+def _close_sums(
+    values: npt.NDArray[np.float64],
+    sizes: npt.NDArray[np.float64],
+    greatest: float,
+    index: Index,
+    groups: int,
+) -> list[Sum] | None:
+    """Add floats of similar exponents in parts of so few bits that no sum of parts is rounded.
+
+    `sizes`: without signs, and the greatest of them. None if exponents differ too much.
+    """
+    least = float(sizes.min()) or float(sizes[sizes > 0].min(initial=math.inf))
+    if not greatest:
+        return [0.0] * groups
+    top = math.frexp(greatest)[1]
+    grid = math.frexp(least)[1] - _BITS
+    width = _BITS - len(values).bit_length()
+    count = -(-(top - grid) // width)
+    if count > _MOST_PARTS or grid < -_FAR or top > _FAR:
+        return None
+    totals = [0] * groups
+    rest = values
+    for part in reversed(range(count)):
+        shift = grid + part * width
+        whole = rest * 2.0**-shift
+        if part:
+            np.trunc(whole, out=whole)
+            rest = rest - whole * 2.0**shift
+        sums = np.bincount(index, weights=whole, minlength=groups)
+        for group, total in enumerate(map(int, sums.tolist())):
+            totals[group] += total << (part * width)
+    return [_least(total, grid) for total in totals]
 
 
 def _finite_sums(values: npt.NDArray[np.float64], index: Index, groups: int) -> list[Sum]:

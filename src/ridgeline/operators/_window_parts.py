@@ -18,13 +18,51 @@ Index = npt.NDArray[np.int64]
 
 def key_codes(columns: Sequence[pa.Array]) -> tuple[Index, list[tuple[Any, ...]]]:
     """For each row the number of its key, and the keys."""
-    codes, keys = np.zeros(len(columns[0]), np.int64), [()]
+    codes: Index | None = None
+    keys: list[tuple[Any, ...]] = [()]
     for column in columns:
         values, index = distinct(column)
-        found, codes = np.unique(codes * len(values) + index, return_inverse=True)
         listed = [math.nan if value != value else value for value in values.to_pylist()]  # noqa: PLR0124  a NaN
+        if codes is None:
+            codes, keys = index, [(value,) for value in listed]
+            continue
+        found, codes = numbered(codes * len(values) + index, len(keys) * len(values))
         keys = [(*keys[code // len(values)], listed[code % len(values)]) for code in found.tolist()]
-    return codes.astype(np.int64), keys
+    return np.zeros(len(columns[0]), np.int64) if codes is None else codes, keys
+
+
+def numbered(codes: Index, limit: int) -> tuple[Index, Index]:
+    """The distinct codes, the least first, and for each code its place there. All are from 0 to `limit` - 1.
+
+    As `numpy.unique` does it, without sorting where there are not many more possible codes than there are.
+    """
+    if limit > 4 * len(codes) + 1024:
+        found, places = np.unique(codes, return_inverse=True)
+        return found, places.astype(np.int64, copy=False)
+    there = np.zeros(limit, np.bool_)
+    there[codes] = True
+    found = np.flatnonzero(there)
+    if len(found) == limit:
+        return found, codes
+    places = np.cumsum(there) - 1
+    return found, places[codes]
+
+
+def by_time(times: Index) -> Index | None:
+    """The rows in the order of their times, those of one time as they came; None if they came so."""
+    return None if (times[1:] >= times[:-1]).all() else np.argsort(times, kind="stable")
+
+
+def few_distinct(values: Index) -> tuple[Index, Index]:
+    """As `numpy.unique` with `return_inverse`, of values of which there are few, equal ones in runs."""
+    if values.strides == (0,):  # one value for all rows, see `FixedWindows.bounds`
+        return values[:1].copy(), np.broadcast_to(np.int64(0), len(values))
+    firsts = np.ones(len(values), np.bool_)
+    firsts[1:] = values[1:] != values[:-1]
+    found = np.unique(values[firsts])
+    if len(found) == 1:
+        return found, np.broadcast_to(np.int64(0), len(values))
+    return found, np.searchsorted(found, values)
 
 
 def first_rows(codes: Index, count: int) -> Index:

@@ -333,9 +333,13 @@ def extremes(column: pa.Array, index: Index, groups: int, *, highest: bool) -> l
     values, index = without_nulls(column, index)
     there = np.zeros(groups, np.bool_)
     there[index] = True
-    found: Values = np.empty(groups, values.dtype)
-    firsts = first_rows(index, groups)
-    found[there] = values[firsts[there]]
+    found: Values
+    if values.dtype == object:
+        found = np.empty(groups, object)
+        firsts = first_rows(index, groups)
+        found[there] = values[firsts[there]]
+    elif values.dtype == np.int64:
+        found = np.full(groups, -_LARGEST - 1 if highest else _LARGEST)
     try:
         if values.dtype == np.float64:
             found = _float_extremes(values, index, groups, highest=highest)

@@ -71,12 +71,12 @@ class Values(NamedTuple):
 class Rows:
     """Records of a batch in groups.
 
-    `rows`: positions in the batch, in the order of their times. `times` and `groups`: of each of them its
-    time and the number of its group, from 0 to `count` - 1.
+    `rows`: positions in the batch, in the order of their times; None: all, as they came. `times` and
+    `groups`: of each of them its time and the number of its group, from 0 to `count` - 1.
     """
 
     batch: pa.RecordBatch
-    rows: Index
+    rows: Index | None
     times: Index
     groups: Index
     count: int
@@ -99,9 +99,10 @@ class Rows:
 
     def counts(self, name: str) -> list[int]:
         """How many values of a column each group has."""
-        return self.once(
-            (name, "counts"), lambda: np.bincount(self.of(name).groups, minlength=self.count).tolist()
-        )
+        found = self.of(name).groups
+        if found is self.groups:
+            return self.sizes()
+        return self.once((name, "counts"), lambda: np.bincount(found, minlength=self.count).tolist())
 
     def of_both(self, one: str, other: str) -> tuple[Values, Values]:
         """The values of two columns in the rows where neither is null."""
@@ -110,12 +111,13 @@ class Rows:
 
     def _taken(self, names: tuple[str, ...]) -> list[Values]:
         """The values of columns in the rows where none of them is null."""
-        columns, valid = [], np.ones(len(self.rows), np.bool_)
+        columns, valid = [], np.ones(len(self.groups), np.bool_)
         for name in names:
             column = self.batch.column(self.batch.schema.get_field_index(name))
             if pa.types.is_dictionary(column.type):
                 column = column.dictionary_decode()
-            column = column.take(pa.array(self.rows))
+            if self.rows is not None:
+                column = column.take(pa.array(self.rows))
             if column.null_count:
                 valid &= column.is_valid().to_numpy(zero_copy_only=False)
             columns.append(column)

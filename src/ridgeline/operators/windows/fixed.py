@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ridgeline.operators._sessions import Parts
-from ridgeline.operators._window_parts import Index
+from ridgeline.operators._window_parts import Index, by_time, few_distinct, numbered
 from ridgeline.operators._windows import Sliding
 from ridgeline.operators.aggregates.value import Rows
 from ridgeline.operators.windows.columns import Columns, Result
@@ -25,6 +25,12 @@ class FixedWindows(WindowKind):
 
     def bounds(self, times: Index) -> tuple[Index, Index]:
         """Late once the last window has ended."""
+        if len(times):
+            starts = self.windows.last_starts(np.array([times.min(), times.max()], np.int64))
+            if starts[0] == starts[1]:
+                return np.broadcast_to(starts[0], len(times)), np.broadcast_to(
+                    self.windows.ends(starts)[0], len(times)
+                )
         starts = self.windows.last_starts(times)
         return starts, self.windows.ends(starts)
 
@@ -40,26 +46,33 @@ class FixedWindows(WindowKind):
         """Add records to all their windows that are not over."""
         windows, state, columns = self.windows, self.operator.open, self.columns
         # by time, as `first` and `last` take the order of rows within a group
-        rows = np.argsort(times, kind="stable")
-        starts = starts[rows]
+        rows = by_time(times)
         copies = windows.size // windows.slide
+        if rows is not None:
+            starts = starts[rows]
+        elif copies > 1:
+            rows = np.arange(len(times))
         if copies > 1:
-            starts = windows.starts(starts).ravel()
-            rows = np.repeat(rows, copies)
-        firsts, numbers = np.unique(starts, return_inverse=True)
+            # copy by copy, so that equal starts are in runs
+            starts, rows = windows.starts(starts).T.ravel(), np.tile(rows, copies)
+        firsts, numbers = few_distinct(starts)
         ends = windows.ends(firsts)
-        if copies > 1:
+        if copies > 1 and rows is not None:
             held = ends[numbers] > over[rows]
             if not held.all():
                 numbers, rows = numbers[held], rows[held]
-        found, groups = np.unique(numbers * len(keys) + codes[rows], return_inverse=True)
+        if rows is not None:
+            codes, times = codes[rows], times[rows]
+        if len(firsts) > 1:
+            codes = numbers * len(keys) + codes
+        found, groups = numbered(codes, len(firsts) * len(keys))
         owners = (found // len(keys)).tolist()
         begins = firsts.tolist()
         names = [
             (begins[owner], *keys[code])
             for owner, code in zip(owners, (found % len(keys)).tolist(), strict=True)
         ]
-        new = columns.parts(Rows(batch, rows, times[rows], groups, len(names)))
+        new = columns.parts(Rows(batch, rows, times, groups, len(names)))
         for name, parts in zip(names, new, strict=True):
             before = state.get(name)
             state[name] = columns.checked(
