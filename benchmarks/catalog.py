@@ -25,6 +25,7 @@ _NAMES = (
     "windowed",
     "aggregates",
     "joins",
+    "frames",
     "start",
     "restart",
     "recovery",

@@ -50,11 +50,10 @@ class FixedWindows(WindowKind):
         copies = windows.size // windows.slide
         if rows is not None:
             starts = starts[rows]
-        elif copies > 1:
-            rows = np.arange(len(times))
         if copies > 1:
             # copy by copy, so that equal starts are in runs
-            starts, rows = windows.starts(starts).T.ravel(), np.tile(rows, copies)
+            starts = windows.starts(starts).T.ravel()
+            rows = np.tile(np.arange(len(times)) if rows is None else rows, copies)
         firsts, numbers = few_distinct(starts)
         ends = windows.ends(firsts)
         if copies > 1 and rows is not None:
