@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from ridgeline.testing.services.watcher import kill_tree, signal_tree
+from ridgeline.testing.services.watcher import born, descendants, kill_tree, signal_tree
 
 HERE = Path(__file__).parent
 PYTHON = (sys.executable, "-E", "-S", "-s")
@@ -82,7 +82,6 @@ class Started:
                 env={**os.environ, **(environment or {})},
                 start_new_session=True,
             )
-        self._owner = os.getpid()
         self.pid = self._process.pid
         _WATCHER.note(f"+ {self.pid} {folder or ''}")
         self._write("go")
@@ -113,21 +112,25 @@ class Started:
         return self.answer()
 
     @property
-    def ours(self) -> bool:
-        """False in a fork of the process that started it."""
-        return self._owner == os.getpid()
-
-    @property
     def code(self) -> int | None:
         """Its return code; None while it runs. Those left in its group are killed."""
         if self._process.returncode is None and self._has_ended(os.WNOHANG):
             self._reap()
         return self._process.returncode
 
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal to it alone."""
-        if self.code is None:
-            os.kill(self.pid, number)
+    def stop(self, number: signal.Signals, is_late: Callable[[], bool]) -> None:
+        """Send a signal to it alone; once it has ended or `is_late()` is true, kill all that is left."""
+        if self.code is not None:
+            return
+        below = {pid: born(pid) for pid in descendants(self.pid)}
+        os.kill(self.pid, number)
+        while self.code is None and not is_late():
+            pass
+        self.kill()
+        for pid, birth in below.items():
+            if birth and born(pid) == birth:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
 
     def send_all(self, number: signal.Signals) -> None:
         """Send a signal to it and all its descendants."""

@@ -125,11 +125,14 @@ class Service(ABC):
         if self._process is None:
             return
         self.resume()
-        self._process.send(self.STOP)
-        deadline = self._clock.monotonic() + _STOP_SECONDS
-        while self._process.code is None and self._clock.monotonic() < deadline:
+        end = self._clock.monotonic() + _STOP_SECONDS
+
+        def is_late() -> bool:
             self._clock.wait(_EVERY)
-        self.kill()
+            return self._clock.monotonic() > end
+
+        self._process.stop(self.STOP, is_late)
+        self._process = None
 
     def kill(self) -> None:
         """End it by SIGKILL, with all its processes. Its data and ports stay for `start`."""

@@ -34,6 +34,14 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def born(pid: int) -> str:
+    """When the process began; empty if it is gone or there is no `/proc`. With its number, this is unique."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return ""
+
+
 def signal_tree(pid: int, number: signal.Signals) -> None:
     """Send a signal to the group that `pid` leads and to its descendants, if they are there."""
     below = descendants(pid)

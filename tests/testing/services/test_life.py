@@ -1,0 +1,200 @@
+"""What becomes of a service's processes, folder and ports, however the test process ends."""
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ridgeline.testing.services import ServiceError, shared
+from support.paths import ROOT, TESTS
+from support.testing.echo import Echo
+
+STARTED = """
+import os, signal, sys, threading
+from support.testing.echo import Echo
+echo = Echo().start()
+print(echo.folder, echo._process.pid, echo._proxy._process.pid, echo.child, flush=True)
+{then}
+"""
+WAIT = "threading.Event().wait()"
+
+
+def in_another_process(then):
+    """A process that has started a service: it, the service's folder and processes."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{TESTS}"}
+    command = [sys.executable, "-c", STARTED.format(then=then)]
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    folder, *pids = process.stdout.readline().split()
+    return process, Path(folder), [int(pid) for pid in pids]
+
+
+def state(pid):
+    """One letter, of /proc; empty if the process is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def gone(pids):
+    return all(state(pid) in {"", "Z"} for pid in pids)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_nothing_stays_when_the_process_is_killed(wait_until, number):
+    process, folder, pids = in_another_process(WAIT)
+    assert not gone(pids)
+    process.send_signal(number)
+    process.communicate()
+    wait_until(lambda: gone(pids) and not folder.exists(), "the end of all that was started")
+
+
+@pytest.mark.crash
+def test_nothing_stays_when_the_process_is_killed_with_its_group_and_a_paused_service(wait_until):
+    process, folder, pids = in_another_process(f"echo.pause(); print('paused', flush=True); {WAIT}")
+    process.stdout.readline()
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    wait_until(lambda: gone(pids) and not folder.exists(), "the end of all that was started")
+
+
+@pytest.mark.crash
+def test_nothing_stays_when_a_fork_of_the_killed_process_lives_on(wait_until):
+    fork = f"child = os.fork()\nif child: print(child, flush=True)\n{WAIT}"
+    process, folder, pids = in_another_process(fork)
+    child = int(process.stdout.readline())
+    try:
+        process.kill()
+        process.wait()
+        wait_until(lambda: gone(pids) and not folder.exists(), "the end of all that was started")
+    finally:
+        os.kill(child, signal.SIGKILL)
+        process.communicate()
+
+
+@pytest.mark.parametrize("then", ["sys.exit(3)", "raise ValueError", "os._exit(4)", ""])
+def test_nothing_stays_when_the_process_ends_without_closing(wait_until, then):
+    process, folder, pids = in_another_process(then)
+    process.communicate()
+    wait_until(lambda: gone(pids) and not folder.exists(), "the end of all that was started")
+
+
+def test_a_fork_does_not_end_the_services_of_its_parent():
+    then = """
+if os.fork() == 0:
+    echo.close()
+    sys.exit()
+os.wait()
+with echo.connect() as connection:
+    connection.sendall(b"there")
+    print(connection.recv(100).decode(), flush=True)
+echo.close()
+"""
+    process, folder, pids = in_another_process(then)
+    printed, errors = process.communicate()
+    assert printed == "there\n", errors
+    assert process.returncode == 0, errors
+    assert gone(pids)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("end", ["kill", "stop", "close"])
+def test_a_service_ends_with_its_descendants(end, wait_until):
+    with Echo() as echo:
+        pids = [echo._process.pid, echo.child]
+        assert not gone(pids)
+        getattr(echo, end)()
+        assert not echo.running
+        wait_until(lambda: gone(pids), "the end of both")
+
+
+def test_a_pause_stops_all_processes_and_a_stop_ends_them(wait_until):
+    with Echo() as echo:
+        pids = [echo._process.pid, echo.child]
+        echo.pause()
+        wait_until(lambda: [state(pid) for pid in pids] == ["T", "T"], "the pause")
+        assert echo.running
+        echo.resume()
+        wait_until(lambda: "T" not in [state(pid) for pid in pids], "the resumption")
+        echo.pause()
+        echo.stop()
+        assert not echo.running
+
+
+def test_a_restart_keeps_folder_and_ports_and_a_start_of_what_runs_does_nothing():
+    with Echo() as echo:
+        port = echo._port("main")
+        echo.start()
+        assert echo.starts == 1
+        echo.restart()
+        echo.kill()
+        echo.restart()
+        assert echo.starts == 3
+        assert echo._port("main") == port
+        echo.connect().close()
+
+
+def test_what_ends_by_itself_does_not_run_and_is_started_again():
+    with Echo() as echo:
+        os.kill(echo._process.pid, signal.SIGKILL)
+        echo.recover()
+        assert echo.running
+
+
+def test_what_does_not_start_says_what_it_printed_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(Echo, "_command", lambda _self: [sys.executable, "-c", "print('no luck'); exit(7)"])
+    echo = Echo()
+    with pytest.raises(ServiceError, match=r"(?s)it ended with 7; it printed:.*no luck"):
+        echo.start()
+    with pytest.raises(ServiceError, match="no folder"):
+        _ = echo.folder
+
+
+def test_a_given_folder_stays(tmp_path):
+    with Echo(folder=tmp_path / "given") as echo:
+        assert echo.folder == tmp_path / "given"
+    assert (tmp_path / "given" / "output.log").exists()
+
+
+def test_many_at_once_have_ports_of_their_own():
+    with ThreadPoolExecutor(8) as threads:
+        services = list(threads.map(lambda _: Echo().start(), range(8)))
+    try:
+        for echo in services:
+            with echo.connect() as connection:
+                connection.sendall(b"x")
+                assert connection.recv(1) == b"x"
+    finally:
+        for echo in services:
+            echo.close()
+
+
+def test_a_thread_that_ends_does_not_end_the_service_it_has_started():
+    with ThreadPoolExecutor(1) as thread:
+        echo = thread.submit(Echo().start).result()
+    with echo:
+        assert echo.running
+
+
+def test_all_tests_of_a_process_share_one_and_get_it_without_faults():
+    first = shared(Echo)
+    first.cut()
+    first.pause()
+    assert shared(Echo) is first
+    with first.connect() as connection:
+        connection.sendall(b"x")
+        assert connection.recv(1) == b"x"
+    first.kill()
+    assert shared(Echo).running
