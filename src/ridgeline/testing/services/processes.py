@@ -124,7 +124,7 @@ class Started:
             return
         below = {pid: born(pid) for pid in descendants(self.pid)}
         os.kill(self.pid, number)
-        while self.code is None and not is_late():
+        while not self._has_ended(os.WNOHANG) and not is_late():
             pass
         self.kill()
         for pid, birth in below.items():
