@@ -40,6 +40,9 @@ class Echo(Service):
         socket.create_connection(("127.0.0.1", self._direct["main"])).close()
         return True
 
+    def addresses(self):
+        return {"ECHO_PORT": str(self._port("main"))}
+
     def connect(self):
         """A connection through the proxy."""
         return socket.create_connection(("127.0.0.1", self._port("main")))

@@ -1,6 +1,7 @@
 """The network between a service and its clients: cut, silent, slow."""
 
 import socket
+import struct
 import threading
 import time
 
@@ -8,6 +9,7 @@ import pytest
 
 from ridgeline.testing.services import ServiceError
 from support.testing.echo import Echo
+from support.waiting import PATIENCE_SECONDS
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +54,17 @@ def test_many_connections_at_once(echo):
         assert exchange(connection, b"%d" % number) == b"%d" % number
     for connection in connections:
         connection.close()
+
+
+def test_connections_that_are_lost_in_the_middle_leave_others_alone(echo):
+    for number in range(60):
+        lost = echo.connect()
+        lost.sendall(b"x" * 500_000)
+        lost.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        lost.close()
+        with echo.connect() as connection:
+            connection.settimeout(PATIENCE_SECONDS)
+            assert exchange(connection, b"%d" % number) == b"%d" % number
 
 
 def test_the_end_of_one_direction_leaves_the_other_open(echo):

@@ -7,14 +7,32 @@ installs it.
 
 from ridgeline.testing.services.parts.part import Unavailable
 from ridgeline.testing.services.servers.kafka import Kafka
+from ridgeline.testing.services.servers.mariadb import MariaDB
+from ridgeline.testing.services.servers.mosquitto import Mosquitto
+from ridgeline.testing.services.servers.nats import Nats
+from ridgeline.testing.services.servers.object_stores import Moto, ObjectStore, SeaweedFS
 from ridgeline.testing.services.servers.postgres import Postgres
-from ridgeline.testing.services.service import Service, ServiceError
+from ridgeline.testing.services.servers.rabbitmq import RabbitMQ
+from ridgeline.testing.services.servers.redis import Redis
+from ridgeline.testing.services.servers.registry import Registry
+from ridgeline.testing.services.service import Service, ServiceError, new_name
 from ridgeline.testing.services.shared import shared
 
 kafka = Kafka
+registry = Registry
 postgres = Postgres
+mariadb = MariaDB
+redis = Redis
+nats = Nats
+rabbitmq = RabbitMQ
+mosquitto = Mosquitto
+seaweedfs = SeaweedFS
+moto = Moto
 
-SERVICES: dict[str, type[Service]] = {kind.NAME: kind for kind in (Kafka, Postgres)}
+SERVICES: dict[str, type[Service]] = {
+    kind.NAME: kind
+    for kind in (Kafka, Registry, Postgres, MariaDB, Redis, Nats, RabbitMQ, Mosquitto, SeaweedFS, Moto)
+}
 """The services by name."""
 
 
@@ -32,12 +50,30 @@ def install(*names: str) -> None:
 __all__ = [
     "SERVICES",
     "Kafka",
+    "MariaDB",
+    "Mosquitto",
+    "Moto",
+    "Nats",
+    "ObjectStore",
     "Postgres",
+    "RabbitMQ",
+    "Redis",
+    "Registry",
+    "SeaweedFS",
     "Service",
     "ServiceError",
     "Unavailable",
     "install",
     "kafka",
+    "mariadb",
+    "mosquitto",
+    "moto",
+    "nats",
+    "new_name",
     "postgres",
+    "rabbitmq",
+    "redis",
+    "registry",
+    "seaweedfs",
     "shared",
 ]

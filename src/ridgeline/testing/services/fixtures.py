@@ -8,7 +8,21 @@ from typing import TypeVar
 
 import pytest
 
-from ridgeline.testing.services import Kafka, Postgres, Service, Unavailable, shared
+from ridgeline.testing.services import (
+    Kafka,
+    MariaDB,
+    Mosquitto,
+    Moto,
+    Nats,
+    Postgres,
+    RabbitMQ,
+    Redis,
+    Registry,
+    SeaweedFS,
+    Service,
+    Unavailable,
+    shared,
+)
 
 S = TypeVar("S", bound=Service)
 
@@ -29,6 +43,54 @@ def kafka() -> Kafka:
 
 
 @pytest.fixture
+def registry() -> Registry:
+    """A registry of schemas."""
+    return _ready(Registry)
+
+
+@pytest.fixture
 def postgres() -> Postgres:
     """A PostgreSQL server."""
     return _ready(Postgres)
+
+
+@pytest.fixture
+def mariadb() -> MariaDB:
+    """A MariaDB server."""
+    return _ready(MariaDB)
+
+
+@pytest.fixture
+def redis() -> Redis:
+    """A Redis server."""
+    return _ready(Redis)
+
+
+@pytest.fixture
+def nats() -> Nats:
+    """A NATS server with JetStream."""
+    return _ready(Nats)
+
+
+@pytest.fixture
+def rabbitmq() -> RabbitMQ:
+    """A RabbitMQ server with streams."""
+    return _ready(RabbitMQ)
+
+
+@pytest.fixture
+def mosquitto() -> Mosquitto:
+    """A Mosquitto server."""
+    return _ready(Mosquitto)
+
+
+@pytest.fixture
+def seaweedfs() -> SeaweedFS:
+    """A SeaweedFS server: S3 on disk."""
+    return _ready(SeaweedFS)
+
+
+@pytest.fixture
+def moto() -> Moto:
+    """A moto server: S3 in memory."""
+    return _ready(Moto)

@@ -65,8 +65,12 @@ class Relay:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self._moving.wait()
             await asyncio.get_running_loop().sock_connect(server, ("127.0.0.1", target))
-            await asyncio.gather(self._move(client, server, 0), self._move(server, client, 1))
-        except OSError:
+            async with (
+                asyncio.TaskGroup() as both
+            ):  # one that fails ends the other, before the sockets are closed
+                both.create_task(self._move(client, server, 0))
+                both.create_task(self._move(server, client, 1))
+        except* OSError:
             for end in ours:
                 _reset(end)
         finally:

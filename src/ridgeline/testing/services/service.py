@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import ClassVar, NoReturn, Self
 
@@ -21,6 +24,7 @@ from ridgeline.testing.services.proxy import Proxy
 
 _START_SECONDS = 300
 _STOP_SECONDS = 60
+_ASK_SECONDS = 10
 _EVERY = 0.02
 _LOG = "output.log"
 _LOG_END = 3000
@@ -147,7 +151,7 @@ class Service(ABC):
 
     def close(self) -> None:
         """End it by SIGKILL, end its proxy and disk, remove its folder if that is a temporary one."""
-        if self._folder is None or self._owner != os.getpid():
+        if self._folder is None or not self._owns:
             return
         self.kill()
         if self._proxy is not None:
@@ -158,6 +162,10 @@ class Service(ABC):
         if self._given_folder is None:
             shutil.rmtree(self._folder, ignore_errors=True)
         self._proxy = self._disk = self._folder = None
+
+    @abstractmethod
+    def addresses(self) -> dict[str, str]:
+        """Its addresses for clients, as variables of an environment."""
 
     @property
     def running(self) -> bool:
@@ -237,7 +245,6 @@ class Service(ABC):
 
     # ------------------------------------------------------------------------------------- what a kind says
 
-    @abstractmethod
     def _prepare(self) -> None:
         """Make its files, before it starts for the first time. Ports are taken, the folder is there."""
 
@@ -270,6 +277,39 @@ class Service(ABC):
             raise ServiceError(message)
         return self._public[name]
 
+    def _replies(self, port: str, sent: bytes, expected: bytes, *, skip: int = 0) -> bool:
+        """Whether the server behind a port answers `sent` with `expected`, after `skip` other bytes."""
+        with socket.create_connection(("127.0.0.1", self._direct[port]), _ASK_SECONDS) as connection:
+            connection.sendall(sent)
+            wanted = skip + len(expected)
+            got = b""
+            while len(got) < wanted:
+                if not (more := connection.recv(wanted - len(got))):
+                    return False
+                got += more
+            return got[skip:] == expected
+
+    def _gets(self, port: str, path: str) -> bool:
+        """Whether the server behind a port answers a GET of `path` with 200."""
+        connection = HTTPConnection("127.0.0.1", self._direct[port], timeout=_ASK_SECONDS)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status == HTTPStatus.OK
+        except HTTPException:
+            return False
+        finally:
+            connection.close()
+
+    @property
+    def _temporary(self) -> Path | None:
+        """Its folder, if that is not to stay."""
+        return None if self._given_folder else self._folder
+
+    @property
+    def _owns(self) -> bool:
+        """False in a fork of the process that made it."""
+        return self._owner == os.getpid()
+
     def _run(self, command: Sequence[str]) -> str:
         """Run one of its tools to the end; what it printed. Raises ServiceError if it fails."""
         before = len(self.logs())
@@ -287,7 +327,7 @@ class Service(ABC):
             self.folder / _LOG,
             cwd=self.folder,
             environment=self._environment(),
-            folder=None if self._given_folder else self.folder,
+            folder=self._temporary,
         )
 
     def _set_up(self) -> None:

@@ -1,10 +1,14 @@
-"""Jars by Maven, kept in the cache folder."""
+"""Jars and archives by Maven, kept in the cache folder."""
 
 import os
 import shutil
 import subprocess
+import tarfile
+import tempfile
 import uuid
 import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from ridgeline.testing.services.parts.part import Part, Unavailable, cache_folder
@@ -51,23 +55,77 @@ class Jars(Part):
         maven = shutil.which("mvn")
         if maven is None:
             raise Unavailable(self.missing())
-        # Beside the folder, then renamed: an interrupted process leaves nothing that looks whole.
-        hidden = self.folder.with_name(f".{self.folder.name}-{uuid.uuid4().hex}")
-        hidden.mkdir(parents=True)
-        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={hidden}", "-DincludeScope=runtime"]
-        command = [maven, "-q", "-B", "-f", str(self._pom), *goal]
-        try:
-            ran = subprocess.run(  # noqa: S603 - fixed
-                command, capture_output=True, text=True, check=False, timeout=_SECONDS
-            )
-            if ran.returncode:
-                printed = (ran.stdout + ran.stderr)[:500]
-                message = f"Maven could not resolve the jars of `{self._pom.name}`: {printed}"
-                raise Unavailable(message)
-            if not self.folder.is_dir():
-                hidden.rename(self.folder)
-        except OSError:
-            if not self.folder.is_dir():  # else another process was faster
-                raise
-        finally:
-            shutil.rmtree(hidden, ignore_errors=True)
+        goal = ["-f", str(self._pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
+        with _made_whole(self.folder) as hidden:
+            _maven(maven, [*goal, f"-DoutputDirectory={hidden}"], f"the jars of `{self._pom.name}`")
+
+
+class Archive(Part):
+    """The files of an archive (tar.gz) that is an artifact of Maven.
+
+    Args:
+        artifact: `group:artifact:version:tar.gz:classifier`.
+    """
+
+    def __init__(self, artifact: str) -> None:
+        self._artifact = artifact
+        _, name, version, _, classifier = artifact.split(":")
+        self._name = f"{name}-{version}-{classifier}"
+
+    @property
+    def folder(self) -> Path:
+        """Where the files are, or will be."""
+        return cache_folder() / self._name
+
+    def file(self, pattern: str) -> Path:
+        """The file whose name fits the pattern; downloaded now if it is not there. Raises Unavailable."""
+        self.install()
+        return next(self.folder.rglob(pattern))
+
+    def missing(self) -> str | None:
+        """None if the files are in the cache folder, or can be downloaded when they are first used."""
+        if self.folder.is_dir() or shutil.which("mvn"):
+            return None
+        return f"`{self._artifact}` is not in {self.folder}, and there is no `mvn` on the PATH"
+
+    def install(self) -> None:
+        """Download and unpack the archive, if it is not there. Two processes may do it at once."""
+        if self.folder.is_dir():
+            return
+        maven = shutil.which("mvn")
+        if maven is None:
+            raise Unavailable(self.missing())
+        goal = ["dependency:copy", f"-Dartifact={self._artifact}", "-Dmdep.useBaseVersion=true"]
+        with _made_whole(self.folder) as hidden:
+            _maven(maven, [*goal, f"-DoutputDirectory={hidden}"], f"`{self._artifact}`")
+            for packed in hidden.glob("*.tar.gz"):
+                with tarfile.open(packed) as archive:
+                    archive.extractall(hidden, filter="data")
+                packed.unlink()
+
+
+@contextmanager
+def _made_whole(folder: Path) -> Iterator[Path]:
+    """A folder to fill, which is then renamed: an interrupted process leaves none that looks whole."""
+    hidden = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
+    hidden.mkdir(parents=True)
+    try:
+        yield hidden
+        if not folder.is_dir():
+            hidden.rename(folder)
+    except OSError:
+        if not folder.is_dir():  # else another process was faster
+            raise
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+
+
+def _maven(maven: str, goal: Sequence[str], what: str) -> None:
+    """Run Maven, away from all projects. Raises Unavailable, with what it printed."""
+    command = [maven, "-q", "-B", *goal]
+    ran = subprocess.run(  # noqa: S603 - fixed
+        command, cwd=tempfile.gettempdir(), capture_output=True, text=True, check=False, timeout=_SECONDS
+    )
+    if ran.returncode:
+        message = f"Maven could not get {what}: {(ran.stdout + ran.stderr)[:500]}"
+        raise Unavailable(message)

