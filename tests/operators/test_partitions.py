@@ -45,6 +45,7 @@ from ridgeline.operators import (
     LimitRate,
     Map,
     ModelOperator,
+    OnlineModel,
     RangeKeyVal,
     Rename,
     Running,
@@ -79,6 +80,7 @@ from ridgeline.operators import (
 )
 from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 from support.operators.by_key import Average, Pair, Range
+from support.operators.summing import Summing
 from support.paths import ROOT
 
 
@@ -166,6 +168,7 @@ CASES = {
     "predicted": Case(
         lambda: ModelOperator(lambda rows: rows["value"], ["value"]), "output", "input", of_parts=True
     ),
+    "learned": Case(lambda: OnlineModel(Summing, ["value"], key="key"), "output", "input"),
     "scripted": Case(
         lambda: ScriptOperator("def process(row):\n    return [row] * (row['value'] % 3)"),
         "output",

@@ -45,7 +45,7 @@ from ridgeline.operators.frames import (
 from ridgeline.operators.latest_by_key import LatestByKey
 from ridgeline.operators.limit_rate import LimitRate
 from ridgeline.operators.map import Map
-from ridgeline.operators.models import ModelOperator, ScriptOperator
+from ridgeline.operators.models import ModelOperator, OnlineModel, ScriptOperator
 from ridgeline.operators.parse import Parse
 from ridgeline.operators.patterns import (
     absence,
@@ -113,6 +113,7 @@ __all__ = [
     "LimitRate",
     "Map",
     "ModelOperator",
+    "OnlineModel",
     "Parse",
     "QueueInput",
     "QueueOutput",
