@@ -185,7 +185,10 @@ class Shipper:
     def _is_unavailable(self, error: Exception) -> bool:
         if isinstance(error, RidgelineError):
             return False
-        return isinstance(error, SinkUnavailableError) or self._sink.is_unavailable(error)
+        try:
+            return isinstance(error, SinkUnavailableError) or self._sink.is_unavailable(error)
+        except Exception:  # noqa: BLE001  the error that it was asked about counts
+            return False
 
     def _connect(self) -> None:
         self._sink.open(self._context)

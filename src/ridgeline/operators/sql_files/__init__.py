@@ -1,0 +1,6 @@
+"""Databases that are a file: SQLite and DuckDB."""
+
+from ridgeline.operators.sql_files.duckdb_output import DuckDbOutput
+from ridgeline.operators.sql_files.sqlite_output import SqliteOutput
+
+__all__ = ["DuckDbOutput", "SqliteOutput"]

@@ -1,0 +1,194 @@
+"""Write into a table of DuckDB, exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import pyarrow as pa
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
+from ridgeline.operators.sql_files.table_output import DELETED, Table, TableOutput, listed, quoted
+
+_MARKS = 'create table if not exists ridgeline_marks (name text primary key, "window" bigint, epoch bigint)'
+_NUMBER = "ridgeline_number"
+
+
+def duckdb() -> Any:
+    """The library. Raises RidgelineError if it is not installed."""
+    try:
+        import duckdb as library
+    except ImportError as error:
+        msg = f"DuckDB cannot be imported ({error}); install it: pip install 'ridgeline[query]'"
+        raise RidgelineError(msg) from error
+    return library
+
+
+class DuckDbOutput(TableOutput):
+    """Write the stream into a table of DuckDB, exactly once.
+
+    Rows of a window and its mark, a row of the table `ridgeline_marks`, are one transaction after the
+    window's commit. The driver writes, so `path` is a file on its host. One process at a time can have a file
+    of DuckDB open: it is opened for each write, and closed. While another process has it open, windows wait.
+
+    `key`, `delete` and `create` are those of `SqliteOutput`. A table that is missing is made with the types
+    that DuckDB has for those of the stream.
+
+    A row that a constraint refuses ends the run, also with `on_error=SKIP`: DuckDB has no savepoints.
+
+    Partitions: by `key`, else round robin.
+
+    Example:
+        >>> import tempfile
+        >>> import duckdb
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators.sql_files import DuckDbOutput
+        >>> from ridgeline.testing import ListInput, run_local
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = f"{folder.name}/prices.duckdb"
+        >>> app = Application("prices")
+        >>> prices = app.add_operator(
+        ...     "prices", ListInput(Price, [("IBM", 12.3), ("SAP", 9.5), ("IBM", 13.0)])
+        ... )
+        >>> table = app.add_operator("table", DuckDbOutput(path=path, table="prices", key="symbol"))
+        >>> app.add_stream("prices", prices.output, table.input)
+        >>> run = run_local(app)
+        >>> with duckdb.connect(path) as connection:
+        ...     connection.execute("select * from prices order by symbol").fetchall()
+        [('IBM', 13.0), ('SAP', 9.5)]
+        >>> folder.cleanup()
+    """
+
+    def sink(self) -> Sink:
+        """The driver's half."""
+        return DuckDbSink(self.target)
+
+
+class DuckDbSink(Sink):
+    """Opens the file for each write: rows and the mark are one transaction."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self.appends = not table.key
+        self._connection: Any = None
+
+    def place(self) -> str:
+        """The table and the file."""
+        return self._table.place
+
+    def open(self, context: SinkContext) -> None:
+        """Make what is missing, compare the columns. Raises RidgelineError."""
+        self._context = context
+        self._begin()
+        first = [context.mark_name, -1, context.epoch]
+        self._connection.execute("insert into ridgeline_marks values (?, ?, ?) on conflict do nothing", first)
+        if context.schema is not None:
+            self._settle(context.schema)
+        self.close()
+
+    def _begin(self) -> None:
+        if self._connection is None:
+            self._connection = duckdb().connect(self._table.path)
+            self._connection.execute(_MARKS)
+
+    def mark(self) -> Mark | None:
+        """The row of this run."""
+        self._begin()
+        try:
+            return self._read_mark()
+        finally:
+            self.close()
+
+    def _read_mark(self) -> Mark | None:
+        query = 'select "window", epoch from ridgeline_marks where name = ?'
+        found = self._connection.execute(query, [self._context.mark_name]).fetchall()
+        return Mark(*found[0]) if found else None
+
+    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+        """Write the rows and the mark. Raises RidgelineError for rows that the table refuses."""
+        library = duckdb()
+        self._begin()
+        try:
+            self._connection.execute("begin")
+            touch = "update ridgeline_marks set epoch = epoch where name = ?"  # another writer fails here
+            self._connection.execute(touch, [self._context.mark_name])
+            unwritten = self._context.unwritten(batches, self._read_mark())
+            for _, group in groupby(unwritten, lambda one: one.schema):
+                self._write_alike(list(group))
+            update = 'update ridgeline_marks set "window" = ?, epoch = ? where name = ?'
+            self._connection.execute(update, [*mark, self._context.mark_name])
+            self._connection.execute("commit")
+        except (library.DataError, library.IntegrityError, library.ProgrammingError) as error:
+            self.close()
+            if (found := self.mark()) is not None and found.window >= batches[0].window:
+                msg = f"another driver has written window {found.window} meanwhile"
+                raise SinkUnavailableError(msg) from error
+            windows = f"windows {batches[0].window} to {batches[-1].window}"
+            msg = f"`{self._context.operator}` cannot write {windows} to {self.place()}: {error}; mend it "
+            msg += "upstream or in the table, then start it again: nothing that was committed is lost"
+            raise RidgelineError(msg) from error
+        finally:
+            self.close()  # a transaction that was not committed is gone with it
+
+    def _settle(self, schema: pa.Schema) -> None:
+        """Make the table if it is missing, and compare its columns."""
+        query = "select column_name from information_schema.columns where table_name = ?"
+        found = [name for (name,) in self._connection.execute(query, [self._table.name]).fetchall()]
+        fields = self._table.written(schema)
+        if not found:
+            if not self._table.create:
+                raise self._table.missing(self._context.operator)
+            self._connection.register("ridgeline_schema", pa.schema(fields).empty_table())
+            kinds = self._connection.execute("describe select * from ridgeline_schema").fetchall()
+            self._connection.unregister("ridgeline_schema")
+            columns = [f"{quoted(name)} {kind}" for name, kind, *_ in kinds]
+            if self._table.key:
+                columns.append(f"primary key ({listed(self._table.key)})")
+            self._connection.execute(f"create table {quoted(self._table.name)} ({', '.join(columns)})")
+            found = [field.name for field in fields]
+        self._table.compare(self._context.operator, schema, found)
+
+    def _write_alike(self, batches: list[Batch]) -> None:
+        """Write batches of the same columns: of each key the last row."""
+        self._settle(batches[0].schema)
+        rows = pa.concat_tables([batch.data for batch in batches])
+        names = [name for name in rows.column_names if name != DELETED]
+        table = quoted(self._table.name)
+        if self._table.key:
+            rows = rows.append_column(_NUMBER, pa.array(range(len(rows)), pa.int64()))
+        self._connection.register("ridgeline_waiting", rows)
+        last = "ridgeline_waiting"
+        end = ""
+        if self._table.key:
+            keys = listed(self._table.key)
+            newest = f"row_number() over (partition by {keys} order by {_NUMBER} desc) = 1"
+            last = f"(from ridgeline_waiting qualify {newest}) as last"
+            others = [quoted(name) for name in names if name not in self._table.key]
+            change = f"update set {', '.join(f'{name} = excluded.{name}' for name in others)}"
+            end = f" on conflict ({keys}) do {change if others else 'nothing'}"
+        if self._table.delete is not None:
+            same = " and ".join(f"{table}.{quoted(name)} = last.{quoted(name)}" for name in self._table.key)
+            gone = f"delete from {table} using {last} where last.{DELETED} and {same}"  # noqa: S608  identifiers
+            self._connection.execute(gone)
+            last += f" where not last.{DELETED}"
+        columns = listed(names)
+        insert = f"insert into {table} ({columns}) select {columns} from {last}{end}"  # noqa: S608  identifiers
+        self._connection.execute(insert)
+        self._connection.unregister("ridgeline_waiting")
+
+    def close(self) -> None:
+        """Close the file: others may open it."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def is_unavailable(self, error: Exception) -> bool:
+        """Whether the file is open elsewhere, or its disk is full or gone."""
+        library = duckdb()
+        return isinstance(error, (library.IOException, library.TransactionException, OSError))

@@ -1,0 +1,245 @@
+"""Write into a table of SQLite, exactly once."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ridgeline.api.errors import RidgelineError, capped
+from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, UnwritableError
+from ridgeline.operators._json import json_column
+from ridgeline.operators.sql_files.table_output import DELETED, Table, TableOutput, listed, quoted
+
+_BUSY_SECONDS = 10.0
+_MARKS = "create table if not exists ridgeline_marks (name text primary key, window int, epoch int)"
+
+
+class SqliteOutput(TableOutput):
+    """Write the stream into a table of SQLite, exactly once.
+
+    Rows of a window and its mark, a row of the table `ridgeline_marks`, are one transaction after the
+    window's commit. The driver writes, so `path` is a file on its host. The database is set to WAL, so that
+    readers are not held up.
+
+    Without `key` rows are appended. With `key` a row replaces the one with its key: the last in the stream
+    counts. `delete` names a column that is not written. Where it is true, or the text `d` or `delete`, the
+    row of the key is deleted. A table that is missing is made, unless `create` is False.
+
+    SQLite has integers, floats, texts and bytes. A boolean is 0 or 1. A decimal, a date, a time and a
+    timestamp are texts. A duration is microseconds. Lists, structs and maps are JSON. A NaN becomes null.
+
+    A row that a constraint refuses ends the run, or is left out with `on_error=SKIP`, as of `PostgresOutput`.
+
+    Partitions: by `key`, else round robin.
+
+    Example:
+        >>> import sqlite3, tempfile
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators.sql_files import SqliteOutput
+        >>> from ridgeline.testing import ListInput, run_local
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> path = f"{folder.name}/prices.db"
+        >>> app = Application("prices")
+        >>> prices = app.add_operator(
+        ...     "prices", ListInput(Price, [("IBM", 12.3), ("SAP", 9.5), ("IBM", 13.0)])
+        ... )
+        >>> table = app.add_operator("table", SqliteOutput(path=path, table="prices", key="symbol"))
+        >>> app.add_stream("prices", prices.output, table.input)
+        >>> run = run_local(app)
+        >>> with sqlite3.connect(path) as connection:
+        ...     connection.execute("select * from prices order by symbol").fetchall()
+        [('IBM', 13.0), ('SAP', 9.5)]
+        >>> folder.cleanup()
+    """
+
+    def encode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Values as SQLite stores them. Raises ValueError for a key that is null, or an int too large."""
+        batch = super().encode(batch)
+        columns = [_stored(column, name) for name, column in zip(batch.schema.names, batch, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, batch.schema.names)
+
+    def sink(self) -> Sink:
+        """The driver's half."""
+        return SqliteSink(self.target)
+
+
+def _stored(column: Any, name: str) -> Any:
+    """A column of types that SQLite has."""
+    kind, is_ = column.type, pa.types
+    if is_.is_dictionary(kind):
+        return _stored(column.dictionary_decode(), name)
+    if is_.is_uint64(kind):
+        try:
+            return column.cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            msg = f"column `{name}` has an integer above 2**63 - 1, which SQLite cannot store ({error})"
+            raise ValueError(msg) from error
+    if is_.is_boolean(kind):
+        return column.cast(pa.int8())
+    if is_.is_duration(kind):
+        return column.cast(pa.duration("us"), safe=False).cast(pa.int64())
+    if is_.is_decimal(kind) or is_.is_date(kind) or is_.is_time(kind) or is_.is_timestamp(kind):
+        return column.cast(pa.string())
+    return json_column(column) if is_.is_nested(kind) else column
+
+
+def _affinity(kind: pa.DataType) -> str:
+    """The type of a column that is made."""
+    is_ = pa.types
+    if is_.is_integer(kind) or is_.is_boolean(kind) or is_.is_duration(kind):
+        return "integer"
+    if is_.is_floating(kind):
+        return "real"
+    return "blob" if is_.is_binary(kind) or is_.is_large_binary(kind) else "text"
+
+
+class SqliteSink(Sink):
+    """Writes rows and the mark in one transaction."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self.appends = not table.key
+        self._connection: sqlite3.Connection | None = None
+        self._names: Sequence[str] = ()
+
+    def place(self) -> str:
+        """The table and the file."""
+        return self._table.place
+
+    def open(self, context: SinkContext) -> None:
+        """Open the file, make what is missing, compare the columns. Raises RidgelineError."""
+        self._context = context
+        self._connection = sqlite3.connect(self._table.path, isolation_level=None, timeout=_BUSY_SECONDS)
+        self._connection.execute("pragma journal_mode = wal")
+        self._connection.execute("pragma synchronous = full")
+        self._connection.execute(_MARKS)
+        self._names = ()
+        if context.schema is not None:
+            self._settle(context.schema)
+
+    def mark(self) -> Mark | None:
+        """The row of this run."""
+        query = "select window, epoch from ridgeline_marks where name = ?"
+        found = self._database.execute(query, (self._context.mark_name,)).fetchone()
+        return None if found is None else Mark(*found)
+
+    @property
+    def _database(self) -> sqlite3.Connection:
+        assert self._connection is not None  # noqa: S101  it was opened
+        return self._connection
+
+    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+        """Write the rows and the mark. Raises UnwritableError, RidgelineError."""
+        database = self._database
+        database.execute("begin immediate")
+        try:
+            for batch in self._context.unwritten(batches, self.mark()):
+                self._settle(batch.schema)
+                self._write_batch(batch)
+            row = (self._context.mark_name, *mark)
+            database.execute("insert or replace into ridgeline_marks values (?, ?, ?)", row)
+            database.execute("commit")
+        except BaseException:
+            if database.in_transaction:
+                database.execute("rollback")
+            raise
+
+    def _settle(self, schema: pa.Schema) -> None:
+        """Make the table if it is missing, and compare its columns."""
+        if self._names == schema.names:
+            return
+        query = "select name from pragma_table_info(?)"
+        found = [name for (name,) in self._database.execute(query, (self._table.name,))]
+        if not found:
+            if not self._table.create:
+                raise self._table.missing(self._context.operator)
+            fields = self._table.written(schema)
+            columns = [f"{quoted(field.name)} {_affinity(field.type)}" for field in fields]
+            if self._table.key:
+                columns.append(f"primary key ({listed(self._table.key)})")
+            self._database.execute(f"create table {quoted(self._table.name)} ({', '.join(columns)})")
+            found = [field.name for field in fields]
+        self._table.compare(self._context.operator, schema, found)
+        self._check_key([field.name for field in self._table.written(schema)])
+        self._names = schema.names
+
+    def _check_key(self, names: Sequence[str]) -> None:
+        """Raise RidgelineError if the table has no unique index for the key."""
+        try:
+            self._database.execute(f"explain {self._statement(names)}", [None] * len(names))
+        except sqlite3.OperationalError as error:
+            if "ON CONFLICT" not in str(error):
+                raise
+            msg = f"`{self._context.operator}` cannot write to {self.place()}: no unique index has "
+            msg += "exactly the columns of `key`; create one"
+            raise RidgelineError(msg) from error
+
+    def _write_batch(self, batch: Batch) -> None:
+        """Write the rows of a batch, in order."""
+        data: pa.Table = batch.data
+        names = [name for name in data.column_names if name != DELETED]
+        rows = list(zip(*(data.column(name).to_pylist() for name in names), strict=True))
+        if self._table.delete is None:
+            self._insert(batch, names, rows)
+            return
+        places = [names.index(name) for name in self._table.key]
+        same = " and ".join(f"{quoted(name)} = ?" for name in self._table.key)
+        remove = f"delete from {quoted(self._table.name)} where {same}"  # noqa: S608  identifiers
+        for row, gone in zip(rows, data.column(DELETED).to_pylist(), strict=True):
+            if gone:
+                self._database.execute(remove, [row[place] for place in places])
+            else:
+                self._insert(batch, names, [row])
+
+    def _insert(self, batch: Batch, names: Sequence[str], rows: list[tuple[Any, ...]]) -> None:
+        """Insert rows; one by one if some of them is refused."""
+        database = self._database
+        statement = self._statement(names)
+        database.execute("savepoint rows")
+        try:
+            database.executemany(statement, rows)
+        except sqlite3.IntegrityError as error:
+            database.execute("rollback to rows")
+            if len(rows) > 1:
+                for row in rows:
+                    self._insert(batch, names, [row])
+            else:
+                self._refuse(batch, rows[0], error)
+        database.execute("release rows")
+
+    def _statement(self, names: Sequence[str]) -> str:
+        marks = ", ".join("?" * len(names))
+        table = quoted(self._table.name)
+        insert = f"insert into {table} ({listed(names)}) values ({marks})"  # noqa: S608  identifiers
+        if not self._table.key:
+            return insert
+        others = [quoted(name) for name in names if name not in self._table.key]
+        change = f"update set {', '.join(f'{name} = excluded.{name}' for name in others)}"
+        return f"{insert} on conflict ({listed(self._table.key)}) do {change if others else 'nothing'}"
+
+    def _refuse(self, batch: Batch, row: tuple[Any, ...], error: Exception) -> None:
+        """Leave a row out, if rows may be left out. Raises UnwritableError."""
+        text = capped(repr(row), 300)
+        if not self._context.skips:
+            remedy = f"mend it upstream or in table {self._table.name}, or set `on_error` to `SKIP`"
+            raise UnwritableError(self._context.operator, batch.window, text, str(error), remedy) from error
+        self._context.refused(batch, text, str(error))
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def is_unavailable(self, error: Exception) -> bool:
+        """Whether the file is locked, full, or its disk is gone."""
+        names = ("locked", "busy", "full", "disk I/O", "unable to open", "readonly")
+        waits = isinstance(error, sqlite3.OperationalError) and any(name in str(error) for name in names)
+        return waits or isinstance(error, OSError)

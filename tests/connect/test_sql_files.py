@@ -1,0 +1,196 @@
+"""SQLite and DuckDB as outputs: what is in their tables, whatever happens."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import duckdb
+import pytest
+
+from ridgeline import Application, RidgelineError
+from ridgeline.api.attributes import OnError
+from ridgeline.connect import PartitionedOutput
+from ridgeline.operators.sql_files import DuckDbOutput, SqliteOutput
+from ridgeline.testing import (
+    END_WINDOW,
+    ConnectorRow,
+    ConnectorTarget,
+    Faults,
+    ListInput,
+    connector_checks,
+    run_local,
+)
+
+KINDS: list[Any] = [SqliteOutput, DuckDbOutput]
+
+
+def fetch(kind: Any, path: Path, query: str) -> list[Any]:
+    if kind is SqliteOutput:
+        connection = sqlite3.connect(path)
+        try:
+            return connection.execute(query).fetchall()
+        finally:
+            connection.close()
+    with duckdb.connect(str(path)) as other:
+        return other.execute(query).fetchall()
+
+
+class Database(ConnectorTarget):
+    count = 0
+
+    def __init__(self, kind: Any, folder: Path, key: str | None) -> None:
+        Database.count += 1
+        self.kind, self.path, self.key = kind, folder / f"{Database.count}.db", key
+        self.upserts = key is not None
+
+    def output(self) -> PartitionedOutput:
+        made: PartitionedOutput = self.kind(path=self.path, table="rows", key=self.key)
+        return made
+
+    def rows(self) -> Sequence[Any]:
+        try:
+            return fetch(self.kind, self.path, "select id, key, text, value from rows")
+        except (sqlite3.OperationalError, duckdb.Error):
+            return []
+
+    def poison(self) -> ConnectorRow | None:
+        if self.kind is DuckDbOutput:
+            return None
+        if not self.rows():
+            make = "create table rows (id int, key int, text text, value real check (value < 1000)"
+            fetch(self.kind, self.path, f"{make}{', primary key (key)' if self.key else ''})")
+        return ConnectorRow(10**6, 99, "poison", 1001.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("key", [None, "key"])
+def test_it_is_exactly_once(kind: Any, tmp_path: Path, key: str | None) -> None:
+    report = connector_checks(lambda: Database(kind, tmp_path, key))
+    assert report.guarantee == "exactly once"
+
+
+class Change(NamedTuple):
+    id: int
+    part: str
+    gone: bool
+    amount: int | None
+
+
+def application(output: PartitionedOutput, kind: Any, rows: Sequence[Any], **attributes: Any) -> Application:
+    app = Application("sales")
+    source = app.add_operator("source", ListInput(kind, rows))
+    out = app.add_operator("out", output, **attributes)
+    app.add_stream("rows", source.output, out.input)
+    return app
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+def test_the_last_change_of_each_key_counts(tmp_path: Path, kind: Any, partitions: int) -> None:
+    random = Random(partitions)
+    rows: list[Any] = []
+    kept: dict[tuple[int, str], int] = {}
+    for number in range(500):
+        change = Change(random.randrange(20), random.choice("ab"), random.random() < 0.3, number)
+        rows.append(change)
+        if change.gone:
+            kept.pop((change.id, change.part), None)
+        else:
+            kept[change.id, change.part] = number
+        if random.random() < 0.05:
+            rows.append(END_WINDOW)
+    path = tmp_path / "changes.db"
+    output = kind(path=path, table="changes", key=("id", "part"), delete="gone")
+    faults = Faults(seed=partitions, rate=0.2, kinds=("exception", "kill", "repeat", "restart"), quiet=True)
+    run_local(application(output, Change, rows, partitions=partitions), faults=faults)
+    found = fetch(kind, path, "select id, part, amount from changes")
+    assert {(one, part): amount for one, part, amount in found} == kept
+    assert len(found) == len(kept)
+
+
+class Everything(NamedTuple):
+    number: int
+    text: str | None
+    yes: bool | None
+    data: bytes | None
+    price: Decimal | None
+    day: dt.date | None
+    at: dt.datetime | None
+    took: dt.timedelta | None
+    parts: list[int] | None
+
+
+HOSTILE = [
+    Everything(1, "", True, b"\x00", Decimal("1.5"), dt.date(2026, 1, 1), None, dt.timedelta(seconds=1), [1]),
+    Everything(-(2**63), "\0 ' \"", None, None, None, None, dt.datetime(2026, 1, 1, tzinfo=dt.UTC), None, []),
+]
+
+
+def test_values_are_as_the_documentation_says(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    run_local(application(SqliteOutput(path=path, table="every"), Everything, HOSTILE))
+    first, second = fetch(SqliteOutput, path, "select * from every")
+    assert first[:4] == (1, "", 1, b"\x00")
+    assert first[5:] == ("2026-01-01", None, 1_000_000, "[1]")
+    assert Decimal(first[4]) == Decimal("1.5")
+    assert second[:2] == (-(2**63), "\0 ' \"")
+    assert second[6].startswith("2026-01-01 00:00:00")
+    path = tmp_path / "b.db"
+    run_local(application(DuckDbOutput(path=path, table="every"), Everything, HOSTILE))
+    assert [tuple(row) for row in fetch(DuckDbOutput, path, "select * from every")] == HOSTILE
+
+
+class Price(NamedTuple):
+    symbol: str
+    price: float
+
+
+PRICES = [("IBM", 1.0), ("SAP", 2.0)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_that_does_not_fit_is_refused(tmp_path: Path, kind: Any) -> None:
+    path = tmp_path / "a.db"
+    fetch(kind, path, "create table prices (symbol text)")
+    with pytest.raises(RidgelineError, match="has no column `price`; add it, or leave it out upstream"):
+        run_local(application(kind(path=path, table="prices"), Price, PRICES))
+    with pytest.raises(RidgelineError, match="the table does not exist; create it"):
+        run_local(application(kind(path=path, table="other", create=False), Price, PRICES))
+    fetch(kind, path, "create table plain (symbol text, price double)")
+    with pytest.raises(RidgelineError, match=r"unique index|UNIQUE"):
+        run_local(application(kind(path=path, table="plain", key="symbol"), Price, PRICES))
+
+
+def test_a_row_that_is_refused_is_named_or_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    fetch(SqliteOutput, path, "create table prices (symbol text, price real check (price > 1))")
+    output = SqliteOutput(path=path, table="prices")
+    with pytest.raises(RidgelineError, match=r"a row of window 0: CHECK .*; row: \('IBM', 1.0\); mend it"):
+        run_local(application(output, Price, PRICES))
+    run_local(application(output, Price, PRICES, on_error=OnError.SKIP))
+    assert fetch(SqliteOutput, path, "select * from prices") == [("SAP", 2.0)]
+
+
+def test_a_file_of_duckdb_that_is_open_elsewhere_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    hold = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+    other = subprocess.Popen(
+        [sys.executable, "-c", hold, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert other.stdout is not None
+    assert other.stdout.readline() == "open\n"
+    output = DuckDbOutput(path=path, table="prices", drain_seconds=0.3)
+    with pytest.raises(RidgelineError, match=r"is unavailable .* lock .* nothing is lost; start it again"):
+        run_local(application(output, Price, PRICES), checkpoint=tmp_path / "checkpoint")
+    other.communicate("")
+    run_local(application(output, Price, PRICES), checkpoint=tmp_path / "checkpoint")
+    assert fetch(DuckDbOutput, path, "select * from prices") == PRICES
