@@ -27,6 +27,8 @@ class Log:
         self.records: dict[str, int] = {}
         self.steps = list(steps)
         self.ends = ends
+        self.waits = False
+        """It grows only once a first window is committed."""
         self.removed: set[str] = set()
         self.lock = threading.Lock()
         self.committed: dict[str, int] = {}
@@ -37,7 +39,7 @@ class Log:
 
     def step(self) -> None:
         with self.lock:
-            if self.steps:
+            if self.steps and (self.committed or not self.waits or not self.records):
                 for name, count in self.steps.pop(0).items():
                     self.records[name] = self.records.get(name, 0) + count
 

@@ -232,6 +232,7 @@ ELSEWHERE = {
     "ConsoleOutput": "operators/test_console_output.py::test_no_more_than_the_limit_a_window_and_partition",
     "EventGenerator": "operators/test_event_generator.py::test_records_are_the_same_for_any_number_of_"
     "partitions",
+    "FileInput": "operators/test_file_input.py::test_each_file_once_with_kills",
     "FileOutput": "operators/test_partitions.py::test_written_rows_do_not_depend_on_partitions",
     "FileReplayInput": "operators/test_file_replay_input.py::test_any_split_into_windows_and_partitions_"
     "gives_all_rows_once_and_in_order",

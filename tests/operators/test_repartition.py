@@ -642,7 +642,7 @@ INPUTS = {
     "SparkInput",
 }  # what they hold is the same in all
 IN_SHAPING = {"BatchUp", "FillForward"}  # `tests/operators/shaping`
-ELSEWHERE = {"Delay", "LimitRate", "RoundRobinHashMap", "Sampler", *IN_SHAPING}
+ELSEWHERE = {"Delay", "FileInput", "LimitRate", "RoundRobinHashMap", "Sampler", *IN_SHAPING}
 ALONE = {"SqlQuery"}  # has one partition only
 AT_BORDERS = {"FileOutput", "QueueOutput", "SparkOutput"}  # nothing is held between application windows
 

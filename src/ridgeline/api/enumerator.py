@@ -38,6 +38,8 @@ class EnumeratorContext:
         wake: Says that there is something to read: the next window begins soon. From any thread.
         check_owner: Raises FencedError if a later driver has opened the checkpoint.
         warn: Shows a text to the user: on the terminal, in the log, as an event. In the thread of windows.
+        partitions: Returns how many partitions the operator has in the next window.
+        staging: The URI of a folder in the checkpoint, for files of the enumerator.
 
     Example:
         >>> from ridgeline import Enumerator, EnumeratorContext
@@ -53,6 +55,8 @@ class EnumeratorContext:
     wake: Callable[[], None]
     check_owner: Callable[[], None]
     warn: Callable[[str], None]
+    partitions: Callable[[], int]
+    staging: str
 
 
 class Enumerator:

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from ridgeline.api.clock import Clock
 
-_FIRST_RECORDS = 65_536.0
+_FIRST, _LEAST = 1 / 16, 1 / 1024
 _QUICK_SECONDS = 0.5
 """Full windows that are committed in less time are followed by larger ones."""
 _SLOW_SECONDS = 2.0
-_LEAST_RECORDS = 1_024.0
 
 
 class Budget:
-    """The most records that the next window reads.
+    """The part of the greatest window that the next one may take.
 
     A window that takes all that is there is never larger for it: so windows are short while the input is up
     to date. While it catches up they grow until one takes half a second, so that what each window costs by
     itself does not matter.
     """
 
-    def __init__(self, clock: Clock, most: float) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._most = most
-        self.records = min(_FIRST_RECORDS, most)
+        self.share = _FIRST
         self._full: dict[int, float] = {}
         """When the full windows began that are under way."""
         self._last = 0.0
@@ -41,7 +39,7 @@ class Budget:
         if begun:
             taken = (now - max(self._last, min(begun))) / len(begun)
             if taken < _QUICK_SECONDS:
-                self.records = min(self._most, 2 * self.records)
+                self.share = min(1.0, 2 * self.share)
             elif taken > _SLOW_SECONDS:
-                self.records = max(min(_LEAST_RECORDS, self._most), self.records / 2)
+                self.share = max(_LEAST, self.share / 2)
         self._last = now

@@ -10,7 +10,7 @@ from ridgeline.api.enumerator import Enumerator, EnumeratorContext
 from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.connect._budget import Budget
 from ridgeline.connect._watching import Seen, Watching
-from ridgeline.connect.source import Begin, Position, Source, SourceContext
+from ridgeline.connect.source import Amount, Begin, Position, Source, SourceContext
 
 _FIRST_ANSWER_SECONDS = 10.0
 """How long the start of a run waits for the first answer of the source."""
@@ -59,7 +59,7 @@ class PartitionedEnumerator(Enumerator):
     def open(self, context: EnumeratorContext, offset: Any) -> None:
         """Connect to the source, and wait a while for its answer. Raises what the source does."""
         self._context = context
-        self._budget = Budget(context.clock, self._settings.window_records)
+        self._budget = Budget(context.clock)
         self._closed: dict[str, int] = {}
         """The source partitions that a window has closed, and which one. The source may still list them."""
         self._committed = -1
@@ -72,6 +72,7 @@ class PartitionedEnumerator(Enumerator):
             context.clock,
             self._watching.ask_at_once,
             self._watching.say,
+            context.staging,
             None if offset is None else offset.get("memory"),
         )
         self._watching.start(
@@ -112,7 +113,7 @@ class PartitionedEnumerator(Enumerator):
             offset["new"] = new
         if until is not None:
             offset["until"] = until
-        memory = self._close(window_id, offset, ends, None if start is None else start.get("memory"))
+        memory = self._close(window_id, offset, ends, start)
         if memory is not None:
             offset["memory"] = memory
         finished = seen.finished if until is None else True
@@ -125,6 +126,7 @@ class PartitionedEnumerator(Enumerator):
     def committed(self, window_id: int, offset: Any) -> None:
         """Note how far all is committed."""
         self._committed = window_id
+        self._watching.forget([name for name, window in self._closed.items() if window <= window_id])
         self._budget.committed(window_id)
         if offset is not None:
             self._watching.committed(_positions(offset))
@@ -151,9 +153,9 @@ class PartitionedEnumerator(Enumerator):
                 new[name] = now
                 at[name] = (at[name][0], now)
         for name in seen.gone:
-            if name in at:
+            if name in at and self._source.mentions_new:
                 self._mention_gone(name, at[name][1], seen.ends.get(name))
-                del at[name]
+            at.pop(name, None)
         listed = set(seen.names)
         self._closed = {
             name: window
@@ -207,22 +209,24 @@ class PartitionedEnumerator(Enumerator):
         window_id: int,
     ) -> tuple[dict[str, Position], list[float]]:
         """Where the window ends, of the source partitions that it reads; records and bytes that are left."""
-        waiting = {name: end for name, end in ends.items() if at[name][1] != end}
-        amounts = {name: self._source.amount(name, at[name][1], end) for name, end in waiting.items()}
-        records = sum(amount.records for amount in amounts.values())
-        size = sum(amount.bytes for amount in amounts.values())
-        share = min(
-            1.0,
-            self._budget.records / records if records else 1.0,
-            self._settings.window_bytes / size if size else 1.0,
-        )
-        self._budget.began(window_id, full=share < 1.0)
-        if share >= 1.0:
-            return waiting, [0.0, 0.0]
-        read = {name: self._source.cut(name, at[name][1], end, share) for name, end in waiting.items()}
-        taken = [self._source.amount(name, at[name][1], end) for name, end in read.items()]
-        left = records - sum(amount.records for amount in taken), size - sum(one.bytes for one in taken)
-        return read, [max(0.0, left[0]), max(0.0, left[1])]
+        waiting = {name: (at[name][1], end) for name, end in ends.items() if at[name][1] != end}
+        total = self._amount(waiting)
+        settings, share = self._settings, self._budget.share
+        most = Amount(max(1.0, settings.window_records * share), max(1.0, settings.window_bytes * share))
+        read = {name: end for name, (_, end) in waiting.items()}
+        full = total.records > most.records or total.bytes > most.bytes
+        if full:
+            order = dict(sorted(waiting.items(), key=lambda item: at[item[0]][0]))
+            read = dict(self._source.divide(order, most, self._context.partitions()))
+        self._budget.began(window_id, full=full)
+        taken = self._amount({name: (at[name][1], end) for name, end in read.items()}) if full else total
+        beside = self._source.waiting()
+        left = total.records - taken.records, total.bytes - taken.bytes
+        return read, [max(0.0, left[0]) + beside.records, max(0.0, left[1]) + beside.bytes]
+
+    def _amount(self, ranges: Mapping[str, tuple[Position, Position]]) -> Amount:
+        amounts = [self._source.amount(name, start, end) for name, (start, end) in ranges.items()]
+        return Amount(sum(one.records for one in amounts), sum(one.bytes for one in amounts))
 
     def _idle(
         self,
@@ -239,9 +243,10 @@ class PartitionedEnumerator(Enumerator):
         self._news = {name: now if name in read or name not in ends else before.get(name, now) for name in at}
         return sorted(name for name, last in self._news.items() if now - last >= seconds)
 
-    def _close(self, window_id: int, offset: Any, ends: Mapping[str, Position], memory: Any) -> Any:
+    def _close(self, window_id: int, offset: Any, ends: Mapping[str, Position], start: Any) -> Any:
         """Take out the source partitions that are read to their end and closed. Returns the memory."""
-        at = offset["at"]
+        at, first = offset["at"], start is None
+        memory = None if first else start.get("memory")
         closed = [
             name
             for name, (_, position) in at.items()
@@ -250,6 +255,7 @@ class PartitionedEnumerator(Enumerator):
         if closed:
             offset["closed"] = {name: at.pop(name) for name in closed}
             self._closed.update(dict.fromkeys(closed, window_id))
+        if closed or first:
             memory = self._source.remember(memory, closed)
         return memory
 

@@ -91,6 +91,7 @@ class Watching:
         self._error: Exception | None = None
         self._committed: Mapping[str, Position] = {}
         self._said_committed: Mapping[str, Position] = {}
+        self._forgotten: list[str] = []
         self._clock = SystemClock()
         self._thread: threading.Thread | None = None
 
@@ -147,6 +148,13 @@ class Watching:
         with self._lock:
             self._committed = positions
         self._asked.set()
+
+    def forget(self, closed: Sequence[str]) -> None:
+        """Source partitions are closed by a committed window; the thread says so."""
+        if closed:
+            with self._lock:
+                self._forgotten.extend(closed)
+            self._asked.set()
 
     def stop(self) -> None:
         """End the thread, and close the source."""
@@ -217,7 +225,7 @@ class Watching:
         finished = source.finished()
         last, listing, before = self._discovered, self._listing, self._seen
         hurries = before is None
-        if last is None or finished or began - last >= self._discover_every:
+        if last is None or finished or source.has_new() or began - last >= self._discover_every:
             hurries = listing.look() or hurries
             self._discovered = began
         self._asked.clear()
@@ -238,6 +246,9 @@ class Watching:
     def _say_committed(self) -> None:
         with self._lock:
             positions = self._committed
+            closed, self._forgotten = self._forgotten, []
+        if closed:
+            self.source.forget(closed)
         if positions != self._said_committed:
             self.source.committed(positions)
             self._said_committed = positions

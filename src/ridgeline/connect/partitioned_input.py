@@ -105,6 +105,8 @@ class PartitionedInput(PushInput, Emits[T]):
     leaves_out_records = True
     gives_record_times: ClassVar[bool] = False
     """Whether `Records` of the reader have times: then `lateness` needs no `timestamp`."""
+    waits_for_unread: ClassVar[bool] = True
+    """Whether a source partition of which no record was read yet holds the watermark back."""
     output = OutputPort[T](Any)
 
     begin: str | datetime | dict[str, Any] = Field(default="earliest", kw_only=True)
@@ -157,7 +159,10 @@ class PartitionedInput(PushInput, Emits[T]):
 
     def enumerator(self) -> PartitionedEnumerator:
         """The part that runs on the driver."""
-        settings = Settings(
+        return PartitionedEnumerator(self.source(), self._settings())
+
+    def _settings(self) -> Settings:
+        return Settings(
             self.begin,
             self.until,
             self.idle_seconds() if self.lateness is not None else None,
@@ -165,7 +170,6 @@ class PartitionedInput(PushInput, Emits[T]):
             self.window_records,
             self.window_bytes,
         )
-        return PartitionedEnumerator(self.source(), settings)
 
     def setup(self, context: OperatorContext) -> None:
         """Make the reader; it connects when there is something to read."""
@@ -273,6 +277,8 @@ class PartitionedInput(PushInput, Emits[T]):
         for name, (number, _) in end["at"].items():
             if number % self.context.partitions == self.context.partition:
                 at = newest.get(name, NO_TIME)
+                if at == NO_TIME and not self.waits_for_unread:
+                    continue
                 marks.append((EARLIEST if at == NO_TIME else at - late, name in end["idle"]))
         if not marks and floor != NO_TIME:  # others are read on, or all is read
             marks.append((floor - late, bool(end["at"])))

@@ -53,6 +53,7 @@ class SourceContext:
         clock: The source of all times.
         wake: Says that there is something new: `ends` is asked at once. From any thread.
         warn: Shows a text to the user: on the terminal, in the log, as an event. From any thread.
+        staging: The URI of a folder in the checkpoint, for files of the source.
         memory: The last committed value of `Source.remember`; None if there is none.
 
     Example:
@@ -68,6 +69,7 @@ class SourceContext:
     clock: Clock
     wake: Callable[[], None]
     warn: Callable[[str], None]
+    staging: str = ""
     memory: Any = None
 
 
@@ -75,7 +77,8 @@ class Source:
     """Says on the driver which source partitions there are, and where each one ends now.
 
     All methods are called in one background thread, never concurrently, so they may block. The exceptions
-    are `amount`, `cut`, `closes` and `remember`: they are called where windows begin, and must be quick.
+    are `amount`, `waiting`, `divide`, `cut`, `closes` and `remember`. They are called where windows begin,
+    and must be quick.
 
     Where the other side cannot be reached they raise `OSError` or `SourceUnavailableError`. Then `close` is
     called, and `open` again after a pause. Any other exception ends the run.
@@ -98,7 +101,7 @@ class Source:
     poll_seconds: ClassVar[float] = 0.1
     """`ends` is asked at least so often."""
     mentions_new: ClassVar[bool] = True
-    """Whether source partitions that are found while the application runs are shown to the user."""
+    """Whether source partitions that come and go while the application runs are shown to the user."""
 
     def open(self, context: SourceContext) -> None:
         """Connect. Called at the start, and again after a failure."""
@@ -106,6 +109,10 @@ class Source:
     def partitions(self) -> Iterable[str]:
         """The names of the source partitions that there are now. Asked every `discover_every`."""
         raise NotImplementedError
+
+    def has_new(self) -> bool:
+        """True if `partitions` is to be asked at once, before `discover_every` is over."""
+        return False
 
     def ends(self, wait: float) -> Mapping[str, Position]:
         """The position after the newest record of each source partition.
@@ -140,6 +147,24 @@ class Source:
         """How much lies between two positions. The default is for positions that count records."""
         return Amount(float(end - start))
 
+    def waiting(self) -> Amount:
+        """How much is there beside the source partitions that are listed: for the backlog."""
+        return Amount(0.0)
+
+    def divide(
+        self, ranges: Mapping[str, tuple[Position, Position]], most: Amount, partitions: int
+    ) -> Mapping[str, Position]:
+        """Where a window ends that cannot read all: of each source partition that it reads.
+
+        `ranges`: start and end of what is there, in the order in which source partitions were found. `most`:
+        what the window may have. `partitions`: how many partitions of the operator read it. The default reads
+        the same share of each.
+        """
+        amounts = [self.amount(name, start, end) for name, (start, end) in ranges.items()]
+        records, size = sum(one.records for one in amounts), sum(one.bytes for one in amounts)
+        share = min(1.0, most.records / records if records else 1.0, most.bytes / size if size else 1.0)
+        return {name: self.cut(name, start, end, share) for name, (start, end) in ranges.items()}
+
     def cut(self, partition: str, start: Position, end: Position, share: float) -> Position:
         """The position up to which about this share of what lies between two positions is read.
 
@@ -157,9 +182,13 @@ class Source:
     def remember(self, memory: Any, closed: Sequence[str]) -> Any:
         """The memory, a small value of JSON's types, with source partitions that are closed now.
 
-        `memory`: what it returned before. The window's commit keeps it.
+        `memory`: what it returned before; None in the first window, for which it is called in any case. The
+        window's commit keeps it.
         """
         return memory
+
+    def forget(self, closed: Sequence[str]) -> None:
+        """Source partitions are closed by a committed window: they need not be listed any more."""
 
     def close(self) -> None:
         """Let go of connections."""

@@ -25,6 +25,7 @@ from ridgeline.operators.delay import Delay
 from ridgeline.operators.detect import Detect
 from ridgeline.operators.event_generator import EventGenerator
 from ridgeline.operators.explode import Explode
+from ridgeline.operators.file_input import FileInput
 from ridgeline.operators.file_output import FileOutput
 from ridgeline.operators.file_replay_input import FileReplayInput
 from ridgeline.operators.filter import Filter
@@ -101,6 +102,7 @@ __all__ = [
     "EventGenerator",
     "Explode",
     "Expression",
+    "FileInput",
     "FileOutput",
     "FileReplayInput",
     "FillForward",

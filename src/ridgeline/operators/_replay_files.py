@@ -17,7 +17,7 @@ import pyarrow.fs
 from ridgeline.api.errors import RidgelineError
 from ridgeline.api.support.files import is_local, resolve
 
-_WILDCARDS = frozenset("*?[")
+WILDCARDS = frozenset("*?[")
 _MARKERS = ("_SUCCESS", "_metadata", "_common_metadata", "_committed_", "_started_")
 """Files that Spark and others write beside data."""
 _REMEDY = "name it, or give a pattern that begins so (`data/_*.csv`), to have it read"
@@ -183,9 +183,9 @@ def _find(entry: str) -> list[ReplayFile]:
         if info.type == kinds.File:
             return [ReplayFile(entry, path, info.size)]
         if info.type == kinds.Directory:
-            infos, what = _listed(files, path, local=is_local(entry)), "the folder has no files"
-        elif _WILDCARDS & set(path):
-            infos, what = _matches(files, path, local=is_local(entry)), "no file matches"
+            infos, what = listed(files, path, local=is_local(entry)), "the folder has no files"
+        elif WILDCARDS & set(path):
+            infos, what = matches(files, path, local=is_local(entry)), "no file matches"
         else:
             infos, what = [], f"there is no such {'regular ' if info.type == kinds.Unknown else ''}file"
     except OSError as error:
@@ -194,7 +194,7 @@ def _find(entry: str) -> list[ReplayFile]:
         )
         raise RidgelineError(message) from error
     plain = [info for info in infos if info.type == kinds.File]
-    named = PurePosixPath(path).name[:1] if _WILDCARDS & set(path) else ""
+    named = PurePosixPath(path).name[:1] if WILDCARDS & set(path) else ""
     hidden = tuple({".", "_"} - {named})
     _log_other_files(entry, [info for info in infos if not info.base_name.startswith(hidden)])
     shown = [info for info in plain if not info.base_name.startswith(hidden)]
@@ -239,7 +239,7 @@ def _some(names: Sequence[str]) -> str:
     return f"`{names[0]}`{more}"
 
 
-def _listed(files: pyarrow.fs.FileSystem, folder: str, *, local: bool) -> list[pyarrow.fs.FileInfo]:
+def listed(files: pyarrow.fs.FileSystem, folder: str, *, local: bool) -> list[pyarrow.fs.FileInfo]:
     """The entries of a folder; of a local one, also links whose files are missing."""
     if local:
         paths = [str(path) for path in Path(folder).iterdir()]
@@ -247,13 +247,13 @@ def _listed(files: pyarrow.fs.FileSystem, folder: str, *, local: bool) -> list[p
     return list(files.get_file_info(pyarrow.fs.FileSelector(folder)))
 
 
-def _matches(files: pyarrow.fs.FileSystem, pattern: str, *, local: bool) -> list[pyarrow.fs.FileInfo]:
+def matches(files: pyarrow.fs.FileSystem, pattern: str, *, local: bool) -> list[pyarrow.fs.FileInfo]:
     """The files that match a pattern. `**` stands for any depth on local disks only."""
     if local:
         paths = list(dict.fromkeys(_local_matches(pattern)))
         return list(files.get_file_info(paths)) if paths else []
     parts = PurePosixPath(pattern).parts
-    plain = next(number for number, part in enumerate(parts) if _WILDCARDS & set(part))
+    plain = next(number for number, part in enumerate(parts) if WILDCARDS & set(part))
     selector = pyarrow.fs.FileSelector(
         str(PurePosixPath(*parts[:plain])), recursive=plain < len(parts) - 1, allow_not_found=True
     )

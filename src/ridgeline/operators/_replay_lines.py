@@ -54,9 +54,15 @@ class LineReader:
     Holds in memory the rows that were peeked and about one block. A compressed file is read from its start.
     """
 
-    def __init__(self, file: ReplayFile, parser: LineParser, place: int) -> None:
-        """Open `file`, check header and first lines, move to `place`. Raises RidgelineError."""
+    def __init__(self, file: ReplayFile, parser: LineParser, place: int, lines: int | None = None) -> None:
+        """Open `file`, check header and first lines, move to `place`. Raises RidgelineError.
+
+        `lines`: how many lines are before `place`; then they are counted, and named in what cannot be read.
+        """
         self.file = file
+        self._counts = lines is not None
+        self._before = 0
+        """Lines before the bytes that are held, if they are counted."""
         self.parser = parser
         self._raw = file.open()
         self._compressed = compression(file.path) is not None
@@ -69,6 +75,8 @@ class LineReader:
             self._read_head(HEAD_BYTES if place else BLOCK_BYTES)
         if place > self.place:
             self._seek(place)
+            if lines is not None and not self._compressed:
+                self._before = lines
 
     def peek(self, rows: int) -> LineChunk:
         """Return the next rows, at most `rows` and at most 64 MiB; empty at the end of the file."""
@@ -79,7 +87,10 @@ class LineReader:
         if stop > start:
             limit = int(np.searchsorted(self._ends, self._starts[start] + CHUNK_BYTES))
             stop = max(start + 1, min(stop, limit))
-        return LineChunk(self, self._data, self._base, self._starts[start:stop], self._ends[start:stop])
+        before = self._before if self._counts else None
+        return LineChunk(
+            self, self._data, self._base, self._starts[start:stop], self._ends[start:stop], before
+        )
 
     def skip(self, rows: int) -> None:
         """Pass rows that `peek` returned."""
@@ -89,6 +100,11 @@ class LineReader:
     def place(self) -> int:
         """The byte offset of the next row."""
         return self._place_of(self._next)
+
+    @property
+    def lines(self) -> int:
+        """How many lines are before the next row, if they are counted."""
+        return self._before + self._data[: self.place - self._base].count(b"\n")
 
     def passed(self) -> float:
         """Bytes passed; of a compressed file the bytes read, which is up to a block more."""
@@ -158,6 +174,8 @@ class LineReader:
         elif self._raw.tell() > self.file.bytes:  # it would never end
             self.file.check_size()
             self.file.check_size(self._raw.tell())
+        if self._counts:
+            self._before += self._data[:keep].count(b"\n")
         self._data, self._base = rest + block, self._base + keep
         self._index(0)
 
@@ -189,8 +207,18 @@ class LineReader:
 class LineChunk:
     """Rows of a file: bytes, and where each row starts and ends in them."""
 
-    def __init__(self, reader: LineReader, data: bytes, base: int, starts: Offsets, ends: Offsets) -> None:
+    def __init__(
+        self,
+        reader: LineReader,
+        data: bytes,
+        base: int,
+        starts: Offsets,
+        ends: Offsets,
+        before: int | None = None,
+    ) -> None:
+        """`before`: how many lines are before `data`; None if that is not known."""
         self._file, self._parser = reader.file, reader.parser
+        self._before = before
         self._data, self._base, self._starts, self._ends = data, base, starts, ends
 
     def __len__(self) -> int:
@@ -213,7 +241,11 @@ class LineChunk:
 
         def describe(row: int) -> tuple[str, str]:
             line, reason = self._reason(starts[row], ends[row], "it cannot be parsed")
-            place = f"byte {self._base + int(starts[row])} of `{self._file.path}`"
+            start = int(starts[row])
+            place = f"byte {self._base + start} of `{self._file.path}`"
+            if self._before is not None:
+                number = self._before + self._data.count(b"\n", 0, start) + 1
+                place = f"line {number}, {place}"
             return line, f"{place} is not {self._parser.describe()}: {reason}"
 
         return sift(np.arange(first, len(self), step), parse, describe, _WRONG)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,15 @@ from ridgeline.operators._replay_files import ReplayFile, Sifted, sift
 _BATCH_ROWS = 65_536
 _MOST_SECONDS = 2**63 // 10**6 - 1
 _MOST_NANOSECONDS = 2**63 // 10**9 - 1
+
+
+class Decoder(Protocol):
+    """A file of rows with types, open at a row."""
+
+    file: ReplayFile
+
+    def decode(self, place: int, rows: int) -> list[pa.RecordBatch]:
+        """The rows from a row on, in the types of the file. Raises RidgelineError."""
 
 
 class ParquetReader:
@@ -174,7 +183,7 @@ class ParquetReader:
 class ParquetChunk:
     """Rows of a file, in the file's types, not yet decoded."""
 
-    def __init__(self, reader: ParquetReader, schema: Schema, place: int, rows: int) -> None:
+    def __init__(self, reader: Decoder, schema: Schema, place: int, rows: int) -> None:
         self._reader, self._schema, self._place, self._rows = reader, schema, place, rows
         self._path = reader.file.path
 

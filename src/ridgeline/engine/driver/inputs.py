@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from ridgeline.api.clock import Clock
@@ -32,14 +33,19 @@ class Inputs:
         check_owner: Callable[[], None],
         wake: Callable[[], None],
         warn: Callable[[str], None],
+        staging: str,
     ) -> None:
-        """`wake`: lets the run look at `take_awake`; from any thread. `warn`: takes a text for people."""
+        """`wake`: lets the run look at `take_awake`; from any thread. `warn`: takes a text for people.
+
+        `staging`: the URI of a folder in the checkpoint.
+        """
         self.plan = plan
         self._run_id = run_id
         self._clock = clock
         self._check_owner = check_owner
         self._wake = wake
         self._warn = warn
+        self._staging = staging
         self._awake = False
         self._enumerators = _enumerators(plan, {})
         self._offsets: dict[str, Any] = {}
@@ -127,6 +133,7 @@ class Inputs:
         }
 
     def _open(self, name: str, enumerator: Enumerator, offset: object) -> None:
+        """Open an enumerator where the last committed window ends. Raises what it does."""
         context = EnumeratorContext(
             application=self.plan.logical.application,
             operator=name,
@@ -135,8 +142,15 @@ class Inputs:
             wake=self._on_wake,
             check_owner=self._check_owner,
             warn=self._warn,
+            partitions=partial(self._partitions, name),
+            staging=self._staging,
         )
         self._call(name, "open", -1, enumerator.open, context, offset)
+
+    def _partitions(self, name: str) -> int:
+        """How many partitions an operator has; 1 if the plan before does not have it."""
+        operators = self.plan.physical.operators
+        return max(1, sum(one.name == name and not one.unifier and not one.slider for one in operators))
 
     def _on_wake(self) -> None:
         self._awake = True

@@ -132,7 +132,13 @@ class ApplicationRun:
         self._outputs = Outputs(plan, clock)
         self._outputs.warn = self._reporter.warn_now
         inputs = Inputs(
-            plan, checkpoint.run_id, clock, checkpoint.check_owner, executor.wake, self._reporter.warn_now
+            plan,
+            checkpoint.run_id,
+            clock,
+            checkpoint.check_owner,
+            executor.wake,
+            self._reporter.warn_now,
+            f"{checkpoint.storage.uri}/staging",
         )
         self._live = LivePlan(
             plan, checkpoint, executor, clock, inputs, self._outputs, self._reporter, changes, planner

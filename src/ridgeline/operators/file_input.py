@@ -1,0 +1,175 @@
+"""Read files as they come: text, CSV, JSON lines, Parquet, Arrow, Avro."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+from pydantic import Field
+from typing_extensions import TypeVar
+
+from ridgeline.api.columns.schema_types import SchemaType
+from ridgeline.api.errors import SchemaError
+from ridgeline.api.operator import port_schema
+from ridgeline.api.support.duration import duration_faults, parse_duration
+from ridgeline.api.support.files import is_local, local_path
+from ridgeline.connect._enumerating import Settings, begin_of
+from ridgeline.connect.partitioned_input import PartitionedInput
+from ridgeline.connect.source import Source
+from ridgeline.operators._replay_lines import compression
+from ridgeline.operators._replay_parsers import csv_reads
+from ridgeline.operators.files import _file_source
+from ridgeline.operators.files._file_reader import FileReader
+from ridgeline.operators.files._formats import LINES, UNKNOWN, Format, format_of
+
+T = TypeVar("T", default=Any)
+
+
+class FileInput(PartitionedInput[T]):
+    r"""Emit the rows of files as they come: each file once, its rows in order.
+
+    `path` is a file, a folder (the files in it), a pattern (`in/clicks-*.jsonl.gz`) or a list of them. Each
+    is a path (relative: to the folder in which the command runs) or a URI that pyarrow knows. They may come
+    in any order, and under any name. Files that are there together are read by their time, then name. Without
+    `until` it waits for more, for ever; `until="end"` ends once all files are read that are there when it
+    starts.
+
+    `schema` is the rows' type. `format` is `text`, `csv`, `jsonl`, `parquet`, `arrow` (IPC file or stream) or
+    `avro`. Without it the name of each file says it, such as `.jsonl.gz`. `FileReplayInput` has the same
+    readers, and says what each format may hold. Files ending in `.gz`, `.bz2`, `.zst` and `.lz4` are
+    decompressed. A gzip file may have several members.
+
+    - Names that begin with `.` or `_`, or end with `.tmp`, `.part` or another ending of temporary files, are
+      passed over. A file is read once it was not changed for `settle`;
+    - a file that is changed after it was read is not read again, and a warning names it;
+    - `tail=True` follows files of lines that grow, on local disks. A file that is renamed is read to its end
+      under its new name;
+    - `begin="latest"` passes over files that are there when a fresh run starts. A time passes over those that
+      were changed before it;
+    - with `on_error=SKIP` a line that cannot be read is left out and becomes a dead letter, with file and
+      line. So is the rest of a file that is corrupt, and a file that was removed before it was read.
+
+    The checkpoint keeps which files were read, 16 bytes each. `lateness` is that of records of one file:
+    files that are read at the same time hold the watermark back.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from typing import NamedTuple
+        >>> from ridgeline import Application
+        >>> from ridgeline.operators import FileInput
+        >>> from ridgeline.testing import CollectorSink, run_local
+        >>> class Price(NamedTuple):
+        ...     symbol: str
+        ...     price: float
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> size = Path(folder.name, "monday.csv").write_text("price,symbol\n12.3,IBM\n101.25,SAP\n")
+        >>> app = Application("prices")
+        >>> prices = app.add_operator("prices", FileInput(f"{folder.name}/*.csv", Price, until="end"))
+        >>> sink = app.add_operator("sink", CollectorSink(Price))
+        >>> app.add_stream("prices", prices.output, sink.input)
+        >>> run_local(app).collected("sink")
+        [Price(symbol='IBM', price=12.3), Price(symbol='SAP', price=101.25)]
+        >>> folder.cleanup()
+    """
+
+    progress_unit = "bytes"
+    waits_for_unread: ClassVar[bool] = False
+
+    path: str | Path | list[str | Path]
+    schema: SchemaType[T]
+    format: Format | None = None
+    tail: bool = Field(default=False, kw_only=True)
+    settle: float | str = Field(default=1.0, kw_only=True)
+    delimiter: str = Field(default=",", min_length=1, max_length=1, kw_only=True)
+    null_values: list[str] = Field(default=["", "NA"], kw_only=True)
+    discover_every: float | str = Field(default=1.0, kw_only=True)
+    window_bytes: int = Field(default=64 * 2**20, gt=0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Give the output port its schema."""
+        if "schema" in vars(self):
+            self.declare_schema("output", self.schema)
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse files of no known format, a schema that the format cannot hold, and tails that cannot be."""
+        faults = [*super().property_faults(), *duration_faults(self, "settle")]
+        if not self.path:
+            faults.append(("path", self.path, "must name a file, a folder or a pattern"))
+        if isinstance(self.begin, dict):
+            faults.append(("begin", self.begin, 'must be "earliest", "latest" or a time'))
+        formats = self._formats()
+        if self.format is None and None in formats:
+            faults.append(("path", self.path, UNKNOWN))
+        if self.tail:
+            if not _file_source.all_local(self._entries()) or not formats <= {*LINES, None}:
+                faults.append(("tail", self.tail, "is for text, CSV and JSON lines on a local disk only"))
+            if any(compression(entry) for entry in self._entries()):
+                faults.append(("tail", self.tail, "cannot follow files that are compressed"))
+            if self.until is not None:
+                faults.append(("until", self.until, "cannot be given with `tail`, which has no end"))
+        try:
+            schema = port_schema(self, "output")
+        except SchemaError:
+            return faults  # reported with the port
+        if schema is None or schema.pickled:
+            rule = "must have columns: a NamedTuple, a dataclass or a `pyarrow.Schema`"
+            return [*faults, ("schema", self.schema, rule)]
+        fields = list(schema.arrow)
+        if "text" in formats and not (
+            len(fields) == 1
+            and (pa.types.is_string(fields[0].type) or pa.types.is_large_string(fields[0].type))
+        ):
+            faults.append(("schema", schema.describe(), "must have one column, a `str`, for `format` text"))
+        if "csv" in formats:
+            faults += [
+                (
+                    "schema",
+                    f"{field.name}: {field.type}",
+                    "is a column that CSV cannot hold; use another `format`",
+                )
+                for field in fields
+                if not csv_reads(field.type)
+            ]
+        return faults
+
+    def settle_properties(self) -> None:
+        """Make relative paths absolute."""
+        self.path = [local_path(one) if is_local(one) else one for one in self._entries()]
+
+    def source(self) -> Source:
+        """The half that lists files."""
+        begin = begin_of(self.begin)
+        assert not isinstance(begin, dict)  # noqa: S101  it was refused
+        return _file_source.FileSource(
+            _file_source.Settings(
+                tuple(self._entries()),
+                begin,
+                self.until,
+                parse_duration(self.settle),
+                parse_duration(self.discover_every),
+                self.tail,
+            )
+        )
+
+    def reader(self) -> FileReader:
+        """The half that reads files."""
+        return FileReader(self._entries(), self.format, self.delimiter, self.null_values, tail=self.tail)
+
+    def progress(self) -> tuple[float, float | None] | None:
+        """Bytes of the files, this partition's share of them."""
+        return self._share(1, "bytes")
+
+    def _settings(self) -> Settings:
+        return super()._settings()._replace(begin="earliest", until=None)
+
+    def _entries(self) -> list[str]:
+        return [str(one) for one in (self.path if isinstance(self.path, list) else [self.path])]
+
+    def _formats(self) -> set[Format | None]:
+        """The formats that the names of files and patterns say; that of a folder is not known yet."""
+        if self.format is not None:
+            return {self.format}
+        names = [entry for entry in self._entries() if "." in entry.rpartition("/")[2]]
+        return {format_of(name) for name in names}

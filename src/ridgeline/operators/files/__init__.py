@@ -1,0 +1,1 @@
+"""Inputs of files: which ones there are, which were read, and how each is read."""

@@ -1,0 +1,141 @@
+"""Read Arrow IPC and Avro files a batch at a time from any row on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.operators._replay_files import ReplayFile
+from ridgeline.operators._replay_lines import decompressed
+from ridgeline.operators._replay_parquet import ParquetChunk
+
+_BATCH_ROWS = 8_192
+_MAGIC = b"ARROW1"
+
+
+class _BatchReader:
+    """A file of batches, open at a row. Holds in memory the batch that was decoded last."""
+
+    what = ""
+
+    def __init__(self, file: ReplayFile, schema: Schema, place: int) -> None:
+        """Open `file` at row `place`. Raises RidgelineError."""
+        self.file = file
+        self._schema = schema
+        self._raw = file.open()
+        self._batches = self._opened()
+        self._held: list[pa.RecordBatch] = []
+        self.place = 0
+        while self.place < place:
+            if not (chunk := self.peek(place - self.place)):
+                msg = f"file `{file.path}` has shrunk: it was read up to row {place} before; bring it back"
+                raise RidgelineError(msg)
+            self.skip(len(chunk))
+
+    def peek(self, rows: int) -> ParquetChunk:
+        """Return the next rows, at most `rows`, of one batch; empty at the end of the file.
+
+        Raises RidgelineError for a file that is corrupt.
+        """
+        while not self._held or not self._held[0].num_rows:
+            batch = self._next()
+            if batch is None:
+                return ParquetChunk(self, self._schema, self.place, 0)
+            self._held = [batch]
+        return ParquetChunk(self, self._schema, self.place, min(rows, self._held[0].num_rows))
+
+    def decode(self, place: int, rows: int) -> list[pa.RecordBatch]:
+        """The rows that `peek` returned last."""
+        return [self._held[0].slice(0, rows)] if rows else []
+
+    def skip(self, rows: int) -> None:
+        """Pass rows that `peek` returned."""
+        if rows:
+            self._held = [self._held[0].slice(rows)]
+        self.place += rows
+
+    def passed(self) -> float:
+        """Bytes read, which is up to a batch more than was passed."""
+        return float(self._raw.tell())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._raw.close()
+
+    def _opened(self) -> Iterator[pa.RecordBatch]:
+        """Open the file, and return its batches."""
+        raise NotImplementedError
+
+    def _next(self) -> pa.RecordBatch | None:
+        try:
+            batch = next(self._batches, None)
+        except RidgelineError:
+            raise
+        except Exception as error:
+            raise self._corrupt(error) from error
+        if batch is not None:
+            self._check(batch.schema.names)
+        return batch
+
+    def _check(self, names: list[str]) -> None:
+        for name in self._schema.arrow.names:
+            if name not in names:
+                msg = f"file `{self.file.path}` has no column `{name}`; {did_you_mean(name, names)} "
+                msg += "Name the columns of `schema` so"
+                raise RidgelineError(msg)
+
+    def _corrupt(self, error: Exception) -> RidgelineError:
+        msg = f"file `{self.file.path}` is no {self.what} file or corrupt, after row {self.place}: {error}; "
+        msg += "mend or remove it, or set `format`"
+        return RidgelineError(msg)
+
+
+class ArrowReader(_BatchReader):
+    """An Arrow IPC file, or stream."""
+
+    what = "Arrow IPC"
+
+    def _opened(self) -> Iterator[pa.RecordBatch]:
+        """Open the file or stream, by its first bytes, and return its batches. Raises RidgelineError."""
+        try:
+            is_file = self._raw.read(len(_MAGIC)) == _MAGIC
+            self._raw.seek(0)
+            if is_file:
+                reader = pa.ipc.open_file(self._raw)
+                self._check(reader.schema.names)
+                return map(reader.get_batch, range(reader.num_record_batches))
+            return iter(pa.ipc.open_stream(decompressed(self._raw, self.file.path)))
+        except (OSError, pa.ArrowException) as error:
+            self.place = 0
+            raise self._corrupt(error) from error
+
+
+class AvroReader(_BatchReader):
+    """An Avro container file. Needs fastavro."""
+
+    what = "Avro"
+
+    def _opened(self) -> Iterator[pa.RecordBatch]:
+        """Open the file, and return its records in batches. Raises RidgelineError, also without fastavro."""
+        try:
+            import fastavro
+        except ImportError as error:
+            msg = "Avro files need fastavro, which is not installed; `pip install fastavro`"
+            raise RidgelineError(msg) from error
+        try:
+            records: Any = fastavro.reader(decompressed(self._raw, self.file.path))
+        except Exception as error:
+            self.place = 0
+            raise self._corrupt(error) from error
+        return self._converted(records)
+
+    def _converted(self, records: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+        names = self._schema.arrow.names
+        while rows := list(islice(records, _BATCH_ROWS)):
+            self._check(list(rows[0]))
+            yield pa.RecordBatch.from_pydict({name: [row[name] for row in rows] for name in names})

@@ -1,0 +1,471 @@
+"""Files are read once each, whatever comes in whatever order: against plain loops."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ridgeline import Application, DeadLetter, OperatorError, RidgelineError, ValidationError
+from ridgeline.api.clock import SystemClock
+from ridgeline.operators import FileInput
+from ridgeline.operators.files._seen import Seen, hashed
+from ridgeline.plan.edits import Repartition
+from ridgeline.testing import CollectorSink, Faults, run_local
+
+
+class Row(NamedTuple):
+    file: str
+    number: int
+
+
+class Line(NamedTuple):
+    text: str
+
+
+def rows_of(name: str, count: int) -> list[Row]:
+    return [Row(name, number) for number in range(count)]
+
+
+def lines(rows: Iterable[Row]) -> bytes:
+    return b"".join(json.dumps(row._asdict()).encode() + b"\n" for row in rows)
+
+
+def members(rows: list[Row]) -> bytes:
+    """Two members, and zeros after them."""
+    return (
+        gzip.compress(lines(rows[: len(rows) // 2]))
+        + gzip.compress(lines(rows[len(rows) // 2 :]))
+        + b"\0" * 512
+    )
+
+
+def zstd(data: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as out:
+        out.write(data)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def csv(rows: Iterable[Row]) -> bytes:
+    return b"\xef\xbb\xbfnumber,other,file\r\n" + b"".join(
+        f"{row.number},x,{row.file}\r\n".encode() for row in rows
+    )
+
+
+def table(rows: list[Row]) -> pa.Table:
+    return pa.table({"number": [row.number for row in rows], "file": [row.file for row in rows]})
+
+
+def parquet(rows: list[Row]) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table(rows), sink, row_group_size=7)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def arrow(rows: list[Row], *, stream: bool = False) -> bytes:
+    sink, whole = pa.BufferOutputStream(), table(rows)
+    with (pa.ipc.new_stream if stream else pa.ipc.new_file)(sink, whole.schema) as writer:
+        writer.write_table(whole, max_chunksize=9)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def avro(rows: list[Row]) -> bytes:
+    import io
+
+    fields = [{"name": "file", "type": "string"}, {"name": "number", "type": "long"}]
+    out = io.BytesIO()
+    fastavro.writer(out, {"type": "record", "name": "Row", "fields": fields}, [row._asdict() for row in rows])
+    return out.getvalue()
+
+
+FORMS: dict[str, Callable[[list[Row]], bytes]] = {
+    "jsonl": lines,
+    "json": lambda rows: lines(rows).rstrip(b"\n"),
+    "jsonl.gz": members,
+    "jsonl.bz2": lambda rows: bz2.compress(lines(rows)),
+    "ndjson.zst": lambda rows: zstd(lines(rows)),
+    "csv": csv,
+    "csv.gz": lambda rows: gzip.compress(csv(rows)),
+    "parquet": parquet,
+    "arrow": arrow,
+    "arrows": lambda rows: arrow(rows, stream=True),
+    "avro": avro,
+}
+
+
+def application(
+    source: FileInput[Any], partitions: int = 1, kind: Any = Row, **attributes: Any
+) -> Application:
+    app = Application("files", window="50ms")
+    added = app.add_operator("source", source, partitions=partitions, **attributes)
+    sink = app.add_operator("sink", CollectorSink(kind))
+    app.add_stream("rows", added.output, sink.input)
+    if attributes.get("on_error") == "SKIP":
+        app.dead_letters(app.add_operator("letters", CollectorSink(DeadLetter)).input)
+    return app
+
+
+def by_file(rows: Iterable[Row]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for row in rows:
+        found[row.file].append(row.number)
+    return dict(found)
+
+
+def write_all(folder: Path, seed: int, count: int = 15, most: int = 60) -> dict[str, list[int]]:
+    """Files of all forms; some are empty."""
+    random, expected = Random(seed), {}
+    for number in range(count):
+        form = random.choice(list(FORMS))
+        name = f"f{number}.{form}"
+        rows = rows_of(name, random.choice([0, 1, 5, random.randint(0, most)]))
+        (folder / name).write_bytes(FORMS[form](rows))
+        if rows:
+            expected[name] = [row.number for row in rows]
+    return expected
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_format_and_compression(form: str, tmp_path: Path) -> None:
+    rows = rows_of("a", 100)
+    (tmp_path / f"a.{form}").write_bytes(FORMS[form](rows))
+    assert run_local(application(FileInput(tmp_path, Row, until="end"))).collected("sink") == rows
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_each_file_once_with_kills(seed: int, tmp_path: Path) -> None:
+    expected = write_all(tmp_path, seed)
+    source = FileInput(tmp_path, Row, until="end", window_bytes=500)
+    faults = Faults(seed=seed, rate=0.15, kinds=["exception", "kill", "repeat", "restart"])
+    app = application(source, (1, 2, 3, 5)[seed % 4])
+    run = run_local(app, faults=faults, interleave=seed if seed % 2 else None)
+    assert by_file(run.collected("sink")) == expected
+    assert faults.struck
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_partitions_that_change_while_files_are_read(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ridgeline.operators.files._file_source._LEAST_BYTES", 200)
+    monkeypatch.setattr("ridgeline.operators.files._file_reader._CHUNK_ROWS", 7)
+    monkeypatch.setattr("ridgeline.operators._replay_lines.BLOCK_BYTES", 128)
+    expected = write_all(tmp_path, seed, most=300)
+    changes = {2: [Repartition("source", 3)], 4: [Repartition("source", 5)], 6: [Repartition("source", 1)]}
+    source = FileInput(tmp_path, Row, until="end", window_bytes=1)
+    app = application(source, 2)
+    run = run_local(app, changes=changes, faults=Faults(seed=seed, rate=0.05, kinds=["kill", "exception"]))
+    assert [change.state for change in run.changes].count("APPLIED") == len(changes)
+    assert by_file(run.collected("sink")) == expected
+
+
+@pytest.mark.parametrize("windows", [1, 2, 4])
+def test_a_restart_reads_no_file_again(windows: int, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    expected = write_all(folder, 7, count=40)
+
+    def app(window_bytes: int) -> Application:
+        return application(FileInput(folder, Row, until="end", window_bytes=window_bytes), 2)
+
+    first = run_local(app(100), windows=windows, checkpoint=tmp_path / "c")
+    (folder / "late.csv").write_bytes(csv(rows_of("late", 3)))
+    os.utime(folder / "late.csv", (1, 1))  # older than all
+    second = run_local(app(100_000), checkpoint=tmp_path / "c")
+    third = run_local(app(100_000), checkpoint=tmp_path / "c")
+    assert by_file([*first.collected("sink"), *second.collected("sink")]) == {**expected, "late": [0, 1, 2]}
+    assert not third.collected("sink")
+
+
+def until(app: Application, done: Callable[[list[Any]], bool], steps: Iterator[Any], **options: Any) -> Any:
+    """Run windows until the rows are there; `steps` is advanced while it runs."""
+    stop = threading.Event()
+    failures: list[BaseException] = []
+
+    def play() -> None:
+        try:
+            for _ in steps:
+                if stop.wait(0.3):
+                    return
+        except BaseException as error:  # noqa: BLE001  shown by the test
+            failures.append(error)
+
+    thread = threading.Thread(target=play)
+    thread.start()
+    rows: list[Any] = []
+    runs = []
+    checkpoint = options.pop("checkpoint")
+    try:
+        for _ in range(60):
+            run = run_local(app, windows=6, clock=SystemClock(), checkpoint=checkpoint, **options)
+            runs.append(run)
+            rows += run.collected("sink")
+            if done(rows):
+                break
+    finally:
+        stop.set()
+        thread.join()
+    assert not failures
+    return rows, runs
+
+
+def test_new_files_as_they_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "in"
+    app = application(FileInput(f"{folder}/c-*.jsonl.gz", Row, settle=0.2, discover_every=0.05), 2)
+
+    def steps() -> Iterator[None]:
+        yield
+        folder.mkdir()
+        (folder / "other.jsonl.gz").write_bytes(members(rows_of("other", 5)))
+        for number in (3, 1, 2):
+            name = f"c-{number}.jsonl.gz"
+            (folder / f".{name}").write_bytes(members(rows_of(str(number), 10))[:20])
+            (folder / f"{name}.tmp").write_bytes(b"half")
+            yield
+            (folder / f".{name}").write_bytes(members(rows_of(str(number), 10)))
+            (folder / f".{name}").rename(folder / name)
+            os.utime(folder / name, (number, number))
+
+    rows, _ = until(app, lambda rows: len(rows) >= 30, steps(), checkpoint=tmp_path / "c")
+    assert by_file(rows) == {str(number): list(range(10)) for number in (1, 2, 3)}
+    assert f"there is no file in `{folder}/c-*.jsonl.gz` yet" in capsys.readouterr().out
+
+
+def test_a_file_that_is_still_written_is_waited_for(tmp_path: Path) -> None:
+    app = application(FileInput(tmp_path / "in", Row, settle=1.5, discover_every=0.05))
+    (tmp_path / "in").mkdir()
+    file = tmp_path / "in" / "a.jsonl"
+    file.write_bytes(lines(rows_of("a", 5))[:-9])
+
+    def steps() -> Iterator[None]:
+        for count in (7, 9):
+            yield
+            file.write_bytes(lines(rows_of("a", count)))
+
+    rows, _ = until(app, lambda rows: len(rows) >= 9, steps(), checkpoint=tmp_path / "c")
+    assert rows == rows_of("a", 9)
+
+
+def test_a_file_that_is_changed_after_it_was_read_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").mkdir()
+    file = tmp_path / "in" / "a.csv"
+    file.write_bytes(csv(rows_of("a", 3)))
+    os.utime(file, (1, 1))
+    app = application(FileInput(tmp_path / "in", Row, discover_every=0.05))
+    shown: list[str] = []
+
+    def steps() -> Iterator[None]:
+        yield
+        yield
+        file.write_bytes(csv(rows_of("a", 4)))
+
+    def done(rows: list[Row]) -> bool:
+        shown.append(capsys.readouterr().out)
+        return "changed after it was read" in "".join(shown)
+
+    rows, _ = until(app, done, steps(), checkpoint=tmp_path / "c")
+    assert rows == rows_of("a", 3)
+    assert f"file `{file}` was changed after it was read, and is not read again" in "".join(shown)
+
+
+def test_lines_that_cannot_be_read_are_dead_letters(tmp_path: Path) -> None:
+    good = lines(rows_of("a", 3)).splitlines(keepends=True)
+    (tmp_path / "a.jsonl").write_bytes(good[0] + b"\n" + b"torn\n" + good[1] + b'{"file":"a"}\n' + good[2])
+    (tmp_path / "b.jsonl.gz").write_bytes(gzip.compress(lines(rows_of("b", 3)))[:-12])
+    (tmp_path / "c.csv").write_bytes(b"number;file\n1;c\n")
+    (tmp_path / "d.parquet").write_bytes(b"PAR1 it is not")
+    run = run_local(application(FileInput(tmp_path, Row, until="end"), on_error="SKIP"))
+    found = by_file(run.collected("sink"))
+    assert found["a"] == [0, 1, 2]
+    errors = sorted(letter.error for letter in run.collected("letters"))
+    text = "\n".join(errors)
+    assert f"line 3, byte 28 of `{tmp_path}/a.jsonl` is not" in text
+    assert "line 5, byte" in text
+    assert "the rest of the file is left out" in text
+    for name in ("b.jsonl.gz", "c.csv", "d.parquet"):
+        assert name in text
+    assert len(errors) == 5
+    with pytest.raises(OperatorError, match="line 3"):
+        run_local(application(FileInput(tmp_path / "a.jsonl", Row, until="end")))
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"\xef\xbb\xbf", b"a", b"a\n", b"\xef\xbb\xbfa\r\nb", b"a\n\nb\n", "ä\n".encode() * 1000]
+)
+@pytest.mark.parametrize("ending", ["txt", "txt.gz"])
+def test_texts(text: bytes, ending: str, tmp_path: Path) -> None:
+    (tmp_path / f"a.{ending}").write_bytes(gzip.compress(text) if ending.endswith("gz") else text)
+    run = run_local(application(FileInput(tmp_path, Line, until="end"), kind=Line))
+    expected = text.decode("utf-8-sig").replace("\r\n", "\n").removesuffix("\n")
+    assert [line.text for line in run.collected("sink")] == (expected.split("\n") if expected else [])
+
+
+def test_where_a_fresh_run_begins(tmp_path: Path) -> None:
+    def found(begin: Any) -> set[str]:
+        source = FileInput(tmp_path, Row, until="end", begin=begin)
+        return set(by_file(run_local(application(source)).collected("sink")))
+
+    for number in range(3):
+        (tmp_path / f"{number}.jsonl").write_bytes(lines(rows_of(str(number), 2)))
+        os.utime(tmp_path / f"{number}.jsonl", (1000 + number, 1000 + number))
+    assert found("earliest") == {"0", "1", "2"}
+    assert found("latest") == set()
+    assert found(datetime.fromtimestamp(1001, UTC)) == {"1", "2"}
+
+
+def test_files_that_were_passed_over_stay_so(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    expected = write_all(folder, 3, count=600, most=2)
+
+    def rows() -> list[Row]:
+        app = application(FileInput(folder, Row, begin="latest", settle=0))
+        return run_local(app, windows=5, checkpoint=tmp_path / "c").collected("sink")
+
+    assert expected
+    assert not rows()
+    (folder / "new.csv").write_bytes(csv(rows_of("new", 3)))
+    assert rows() == rows_of("new", 3)
+
+
+def test_a_file_that_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.jsonl").write_bytes(lines(rows_of("a", 3)))
+    (tmp_path / "b.jsonl").write_bytes(lines(rows_of("b", 3)))
+
+    def open_none(*_: Any) -> Any:
+        raise FileNotFoundError(tmp_path / "a.jsonl")
+
+    source = FileInput(tmp_path, Row, until="end")
+    real = pa.fs.LocalFileSystem.open_input_file
+
+    def gone(self: Any, path: str) -> Any:
+        return open_none() if path.endswith("a.jsonl") else real(self, path)
+
+    monkeypatch.setattr("ridgeline.operators.files._file_reader.resolve", lambda entry: (Files(gone), entry))
+    run = run_local(application(source, on_error="SKIP"))
+    assert by_file(run.collected("sink")) == {"b": [0, 1, 2]}
+    [letter] = run.collected("letters")
+    assert "a.jsonl` cannot be opened" in letter.error
+
+
+class Files:
+    def __init__(self, opened: Any) -> None:
+        self._opened = opened
+        self._files = pa.fs.LocalFileSystem()
+
+    def get_file_info(self, path: str) -> Any:
+        return self._files.get_file_info(path)
+
+    def open_input_file(self, path: str) -> Any:
+        return self._opened(self._files, path)
+
+
+@pytest.mark.parametrize(
+    ("properties", "text"),
+    [
+        ({"path": "in/*.xyz"}, "does not say its format"),
+        ({"path": "in/*.csv", "begin": {"a": 1}}, "`source.begin`"),
+        ({"path": "in/*.csv", "begin": "tomorrow"}, "ISO 8601"),
+        ({"path": "in/*.parquet", "tail": True}, "`source.tail`"),
+        ({"path": "in/*.csv.gz", "tail": True}, "cannot follow files that are compressed"),
+        ({"path": "s3://bucket/in/*.csv", "tail": True}, "local disk only"),
+        ({"path": "in/*.txt"}, "must have one column"),
+        ({"path": ""}, "must name a file"),
+        ({"path": "in/*.csv", "settle": "soon"}, "`source.settle`"),
+    ],
+)
+def test_what_is_refused(properties: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValidationError, match=text):
+        run_local(application(FileInput(schema=Row, **properties)))
+
+
+def test_a_folder_with_a_file_of_no_known_format(tmp_path: Path) -> None:
+    (tmp_path / "a.xyz").write_bytes(b"1")
+    with pytest.raises(RidgelineError, match=r"a.xyz.*give `format`"):
+        run_local(application(FileInput(tmp_path, Row, until="end")))
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_files_that_grow_and_are_rotated(partitions: int, tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    expected: list[str] = []
+
+    def write(file: Path, count: int, *, torn: str = "") -> None:
+        with file.open("a") as out:
+            for _ in range(count):
+                expected.append(f"line {len(expected)}")
+                out.write(f"{expected[-1]}\n")
+            out.write(torn)
+
+    def steps() -> Iterator[None]:
+        current = folder / "app.log"
+        for turn in range(3):
+            write(current, 5, torn="li")
+            yield
+            with current.open("a") as out:
+                expected.append(f"line {len(expected)}")
+                out.write(expected[-1].removeprefix("li") + "\n")
+            yield
+            current.rename(folder / f"app-{turn}.log")
+            write(current, 2)
+            yield
+        with current.open("a") as out:
+            expected.append("no end")
+            out.write("no end")
+        current.rename(folder / "last.old")
+        yield
+
+    source = FileInput(folder / "*.log", Line, tail=True, settle=0.4, discover_every=0.05)
+    app = application(source, partitions, kind=Line)
+    rows, _ = until(app, lambda rows: Line("no end") in rows, steps(), checkpoint=tmp_path / "c")
+    assert sorted(line.text for line in rows) == sorted(expected)
+    if partitions == 1:
+        assert [line.text for line in rows] == expected
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_the_list_of_files_that_were_read(written: bool, tmp_path: Path) -> None:
+    random = Random(1)
+    seen, memory, expected = Seen(str(tmp_path) if written else None, None), None, {}
+    for number in range(3000 if written else 300):
+        name = f"file {number if random.random() < 0.9 else random.randrange(number + 1)}"
+        expected[name] = random.randrange(1, 2**64)
+        entries = [(hashed(name), expected[name])]
+        memory = seen.remember(memory, entries)
+        seen.add(entries)
+        if number % 1000 == 999:
+            memory = json.loads(json.dumps(memory))
+            assert len(json.dumps(memory)) < 8_000
+            seen = Seen(str(tmp_path), memory)
+    names = [*expected, "another"]
+    assert dict(zip(names, seen.find(names), strict=True)) == {**expected, "another": 0}
+    if written:
+        next(iter(tmp_path.glob("*.seen"))).write_bytes(b"")
+        with pytest.raises(RidgelineError, match="restore it"):
+            Seen(str(tmp_path), memory)
+
+
+def test_progress_in_bytes(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(lines(rows_of("a", 100_000)))
+    size = (tmp_path / "a.jsonl").stat().st_size
+    run = run_local(application(FileInput(tmp_path, Row, until="end", window_bytes=size)), windows=1)
+    [source] = run.watch.progress()["sources"]
+    assert source["unit"] == "bytes"
+    assert 0 < source["backlog"]["value"] < size
