@@ -159,9 +159,9 @@ class PartitionedInput(PushInput, Emits[T]):
 
     def enumerator(self) -> PartitionedEnumerator:
         """The part that runs on the driver."""
-        return PartitionedEnumerator(self.source(), self._settings())
+        return PartitionedEnumerator(self.source(), self._window_settings())
 
-    def _settings(self) -> Settings:
+    def _window_settings(self) -> Settings:
         return Settings(
             self.begin,
             self.until,

@@ -161,8 +161,8 @@ class FileInput(PartitionedInput[T]):
         """Bytes of the files, this partition's share of them."""
         return self._share(1, "bytes")
 
-    def _settings(self) -> Settings:
-        return super()._settings()._replace(begin="earliest", until=None)
+    def _window_settings(self) -> Settings:
+        return super()._window_settings()._replace(begin="earliest", until=None)
 
     def _entries(self) -> list[str]:
         return [str(one) for one in (self.path if isinstance(self.path, list) else [self.path])]
