@@ -101,7 +101,10 @@ class FilePublisher(Publisher):
         self._since: float | None = None
         self._waits_since: float | None = None
         try:
-            if state is None:
+            if state is not None and "folders" in state:  # it was divided before
+                self._finish_folders(state)
+                self._make_folder()
+            elif state is None:
                 self._begin()
             elif self._is_here(state):
                 self._resume(state)
@@ -171,6 +174,21 @@ class FilePublisher(Publisher):
         """Publish the segments if they are due. Called between windows."""
         if self._pending and self._is_due():
             self._roll_between_windows()
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has segments that are not published."""
+        return bool(self._pending)
+
+    def empty_state(self, window_id: int) -> Any:
+        """The state after a window in which nothing waited."""
+        return {
+            "window": window_id,
+            "name": self._context.operator,
+            "path": self._settings.path,
+            "format": self._settings.format,
+            "pending": [],
+        }
 
     @property
     def visible(self) -> int | None:
@@ -282,6 +300,13 @@ class FilePublisher(Publisher):
                 self._settings._replace(path=state["path"], format=state["format"], mode="append")
             )
             before.open(replace(self._context, operator=state.get("name", self._context.operator)), state)
+            before.close()
+
+    def _finish_folders(self, state: Any) -> None:
+        """Publish what waits in the folders of `partition_by`, which it had before."""
+        for own in state["folders"].values():
+            before = FilePublisher.of_state(own)
+            before.open(self._context, own)
             before.close()
 
     def _resume(self, state: Any) -> None:

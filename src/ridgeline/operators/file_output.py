@@ -11,12 +11,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import Field
 
+from ridgeline.api.cells.cache import Cache
 from ridgeline.api.context import OperatorContext
+from ridgeline.api.publisher import Publisher
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.connect.output_files import OutputFiles
 from ridgeline.connect.window_output import WindowOutput, safe_name, write_failure
 from ridgeline.operators._file_publisher import HIDDEN, FilePublisher, Settings
 from ridgeline.operators._json import json_lines
+from ridgeline.operators._partitioned_files import PartitionedFilePublisher, divided
 
 
 class FileOutput(WindowOutput):
@@ -37,6 +40,11 @@ class FileOutput(WindowOutput):
 
     The hidden folder `.ridgeline` stays, with one empty file for each run. A restarted run that does not find
     it ends with an error: the folder is not mounted, or it is another one (docs/outputs.md).
+
+    `partition_by` names columns whose values make folders (`country=ch/day=2026-01-01`), as Hive, Spark and
+    pyarrow read them. The columns are not in the files then. Each folder is published by itself, with files
+    and a hidden folder of its own; `roll_bytes` counts for each. Null and the empty text go to the folder
+    `country=__HIVE_DEFAULT_PARTITION__`.
 
     `mode` says what a run on a fresh checkpoint does if the folder is not empty. `append` leaves the files
     that are there. `overwrite` removes the `.parquet` and `.jsonl` files directly in it. `error` refuses. A
@@ -70,6 +78,9 @@ class FileOutput(WindowOutput):
     roll_seconds: float = Field(default=10.0, ge=0)
     roll_bytes: int = Field(default=128 * 2**20, gt=0)
     mode: Literal["append", "overwrite", "error"] = "append"
+    partition_by: list[str] | None = None
+
+    made = Cache(set[str])  # the hidden folders that were made
 
     def settle_properties(self) -> None:
         """Make a relative path absolute."""
@@ -78,31 +89,48 @@ class FileOutput(WindowOutput):
     def setup(self, context: OperatorContext) -> None:
         """Resolve the file system. Raises RidgelineError if it cannot be reached."""
         self._files = OutputFiles(str(self.path))
-        self._folder = f"{self._files.root}/{HIDDEN}/{safe_name(context.name)}-{context.run_id}"
+        self._hidden = f"{HIDDEN}/{safe_name(context.name)}-{context.run_id}"
 
     def write(self, rows: pa.Table) -> None:
         """Write the window's rows as a hidden segment of this attempt; hand its description over.
 
         Raises RidgelineError if the file system refuses; then nothing of the segment is left.
         """
-        name = f"{self.file_stem}.segment"
+        if not self.partition_by:
+            self.context.hand_over(self._write(rows, self._files.root))
+            return
+        for name, own in divided(rows, self.partition_by, self.context.name):
+            self.context.hand_over((name, *self._write(own, f"{self._files.root}/{name}")))
+
+    def _write(self, rows: pa.Table, root: str) -> tuple[str, int, int, str, int]:
+        """Write a segment for a folder. Returns name, rows, bytes, fingerprint of the columns, checksum."""
+        name, folder = f"{self.file_stem}.segment", f"{root}/{self._hidden}"
         try:
-            with self._files.writing(f"{self._folder}/{name}") as out:
+            if self.partition_by and folder not in self.made:
+                self._files.make_folder(folder)
+                self.made.add(folder)
+            with self._files.writing(f"{folder}/{name}") as out:
                 if self.format == "parquet":
                     pq.write_table(rows, out, compression="zstd")
                 else:
                     out.write(json_lines(rows))
         except OSError as error:
             with contextlib.suppress(OSError):
-                self._files.delete(f"{self._folder}/{name}")
+                self._files.delete(f"{folder}/{name}")
             raise write_failure(self.context.name, str(self.path), error) from error
-        self.context.hand_over((name, rows.num_rows, out.size, _fingerprint(rows.schema), out.crc32))
+        return name, rows.num_rows, out.size, _fingerprint(rows.schema), out.crc32
 
-    def publisher(self) -> FilePublisher:
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse a column that is named twice."""
+        names = self.partition_by or []
+        if len(set(names)) < len(names):
+            return [("partition_by", names, "must name each column once")]
+        return []
+
+    def publisher(self) -> Publisher:
         """The part that runs on the driver."""
-        return FilePublisher(
-            Settings(str(self.path), self.format, self.roll_seconds, self.roll_bytes, self.mode)
-        )
+        settings = Settings(str(self.path), self.format, self.roll_seconds, self.roll_bytes, self.mode)
+        return PartitionedFilePublisher(settings) if self.partition_by else FilePublisher(settings)
 
 
 def _fingerprint(schema: pa.Schema) -> str:

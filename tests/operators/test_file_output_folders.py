@@ -1,0 +1,178 @@
+"""`FileOutput(partition_by=...)`: each row once in the folder of its values, whatever dies."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from ridgeline import Application, OperatorError, RidgelineError, ValidationError
+from ridgeline.operators import FileOutput
+from ridgeline.testing import END_WINDOW, Faults, ListInput, run_local
+from support.operators.harness import Driven, batch
+from support.operators.publishing import Driver, KilledError, Steps, Store, read
+
+
+class Order(NamedTuple):
+    number: int
+    country: str | None
+    day: date
+
+
+COUNTRIES = ["ch", "d e", None, "a/b", "ö", "1%", "..", ""]
+ORDERS = [Order(n, COUNTRIES[n * 7 % 8], date(2026, 1, 1 + n % 3)) for n in range(200)]
+
+
+def application(folder: Path, partitions: int = 1, **properties: Any) -> Application:
+    app = Application("orders", window="1s")
+    items = [item for n in range(0, 200, 20) for item in (*ORDERS[n : n + 20], END_WINDOW)]
+    source = app.add_operator("source", ListInput(Order, items))
+    output = app.add_operator("out", FileOutput(folder, **properties), partitions=partitions)
+    app.add_stream("orders", source.output, output.input)
+    return app
+
+
+def expected() -> list[tuple[Any, ...]]:
+    return sorted(((n, country or None, day) for n, country, day in ORDERS), key=repr)
+
+
+@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+@pytest.mark.parametrize("seed", range(6))
+def test_each_row_once_with_kills(seed: int, format: str, tmp_path: Path) -> None:
+    partitions = (1, 2, 3, 5)[seed % 4]
+    app = application(
+        tmp_path, partitions, partition_by=["country", "day"], format=format, roll_seconds=seed % 3
+    )
+    faults = Faults(seed=seed, rate=0.15, kinds=["exception", "kill", "repeat", "restart"])
+    run_local(app, faults=faults)
+    schema = pa.schema([("country", pa.string()), ("day", pa.date32())])
+    found = ds.dataset(
+        tmp_path,
+        format="parquet" if format == "parquet" else "json",
+        partitioning=ds.partitioning(schema, flavor="hive"),
+    ).to_table()
+    rows = zip(*(found[name].to_pylist() for name in Order._fields), strict=True)
+    assert sorted(rows, key=repr) == expected()
+
+
+def test_polars_reads_it(tmp_path: Path) -> None:
+    run_local(application(tmp_path, 2, partition_by=["day"]))
+    found = pl.read_parquet(tmp_path / "**/*.parquet", hive_partitioning=True)
+    assert sorted(found.select("number", "country", "day").rows(), key=repr) == sorted(ORDERS, key=repr)
+
+
+@pytest.mark.parametrize("mode", ["error", "overwrite", "append"])
+def test_what_is_there_already(mode: str, tmp_path: Path) -> None:
+    folder = tmp_path / "day=2026-01-01"
+    folder.mkdir()
+    (folder / "old.parquet").write_bytes(b"old")
+    app = application(tmp_path, partition_by=["day"], mode=mode)
+    if mode == "error":
+        with pytest.raises(RidgelineError, match=r"is not empty; it holds `day=2026-01-01/old.parquet`"):
+            run_local(app)
+        return
+    run_local(app)
+    assert (folder / "old.parquet").exists() == (mode == "append")
+
+
+def test_columns_that_make_no_folders(tmp_path: Path) -> None:
+    with pytest.raises(OperatorError, match=r"`partition_by` names `county`.*did you mean `country`"):
+        run_local(application(tmp_path, partition_by=["county"]))
+    with pytest.raises(ValidationError, match="must name each column once"):
+        run_local(application(tmp_path, partition_by=["day", "day"]))
+    part = Driven(FileOutput(path=tmp_path, partition_by=["n"]))
+    with pytest.raises(RidgelineError, match=r"1001 folders.*fewer values"):
+        part.window(batch(n=range(1001), m=range(1001)))
+    with pytest.raises(RidgelineError, match="a value of double cannot name a folder"):
+        part.window(batch(n=[0.5], m=[1]))
+
+
+@pytest.mark.parametrize("target", [1, 3, 6])
+def test_a_rewind_takes_back_what_came_after(target: int, tmp_path: Path) -> None:
+    out, kept = tmp_path / "out", tmp_path / "c"
+    app = application(out, 2, partition_by=["day"], roll_seconds=2)
+    run_local(app, windows=8, checkpoint=kept)
+    run_local(app, checkpoint=kept, from_window=target)
+    found = pl.read_parquet(out / "**/*.parquet", hive_partitioning=True)
+    assert sorted(found.select("number", "country", "day").rows(), key=repr) == sorted(ORDERS, key=repr)
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, ["day"]), (["day"], None), (["day"], ["country"])])
+def test_folders_that_change_between_runs(before: Any, after: Any, tmp_path: Path) -> None:
+    out, kept = tmp_path / "out", tmp_path / "c"
+    run_local(
+        application(out, partition_by=before, roll_seconds=100, format="jsonl"), windows=4, checkpoint=kept
+    )
+    run_local(application(out, partition_by=after, roll_seconds=100, format="jsonl"), checkpoint=kept)
+    rows = [row for file in out.rglob("*.jsonl") for row in pl.read_ndjson(file)["number"].to_list()]
+    assert sorted(rows) == list(range(200))
+
+
+WINDOWS = 4
+
+
+class FoldersDriver(Driver):
+    """Each window has rows for two folders."""
+
+    def window(self) -> None:
+        for part in self.parts:
+            window = part.window
+            part.window = lambda rows, window=window: window(  # type: ignore[method-assign]
+                batch(n=[rows["n"][0].as_py(), 100 + rows["n"][0].as_py()], even=[0, 1])
+            )
+        try:
+            super().window()
+        finally:
+            for part in self.parts:
+                del part.__dict__["window"]
+
+
+def life(store: Store, output: FileOutput, steps: Steps) -> None:
+    driver = FoldersDriver(store, output, steps)
+    while len(store.manifests) < WINDOWS:
+        driver.window()
+        if len(store.manifests) == WINDOWS - 1:
+            store.clock.seconds += 5
+            driver.publisher.idle()
+    driver.publisher.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("partitions", "roll", "copying"), [(1, 1, False), (2, 0, True), (1, 2, True)])
+def test_a_driver_that_dies_at_any_step(
+    partitions: int, roll: float, copying: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = Steps(monkeypatch, copying=copying)
+
+    def visible(store: Store) -> list[int]:
+        rows = [row for file in sorted(store.folder.glob("even=*/out-*")) for row in read(file)]
+        assert len(set(rows)) == len(rows)
+        assert {row % 100 for row in rows} <= set(store.committed)
+        return rows
+
+    for survive in range(1000):
+        store = Store(tmp_path / str(survive), partitions)
+        output = FileOutput(path=store.folder, format="jsonl", roll_seconds=roll, partition_by=["even"])
+
+        def each(number: int, what: str, survive: int = survive, store: Store = store) -> None:
+            visible(store)
+            if number == survive:
+                raise KilledError(what)
+
+        steps.number, steps.each = 0, each
+        died = False
+        try:
+            life(store, output, steps)
+        except KilledError:
+            died = True
+            life(store, output, steps)
+        rows = list(range(WINDOWS * partitions))
+        assert sorted(visible(store)) == [*rows, *(100 + row for row in rows)]
+        if not died:
+            break
+    assert 20 < survive < 999
