@@ -19,6 +19,7 @@ _NAMES = (
     "keyed_sum",
     "tuple_form",
     "ysb",
+    "nexmark",
     "branches",
     "regions",
     "held_keys",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -90,22 +91,31 @@ SQL = {
 }
 
 
-def expected(name: str, folder: Path, condition: str = "") -> Counter[str]:
-    """The rows of a query over the files of a folder, as `comparable` writes them.
+def expected(name: str, folder: Path) -> Counter[str]:
+    """The rows of a query over the files of a folder, as `comparable` writes them."""
+    with _views(folder) as connection:
+        relation = connection.sql(SQL[name])
+        rows = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+    return comparable(name, rows)
 
-    `condition`: which events count, such as "time < ...".
-    """
+
+def count(name: str, folder: Path, condition: str) -> int:
+    """The number of rows of a query over those events of a folder for which a condition is true."""
+    with _views(folder, f" where {condition}") as connection:
+        return len(connection.sql(SQL[name]))
+
+
+@contextmanager
+def _views(folder: Path, where: str = "") -> Iterator[Any]:
+    """A connection to DuckDB with the files of a folder as tables."""
     import duckdb
 
     with duckdb.connect() as connection:
         connection.execute("set TimeZone = 'UTC'")
         for kind in KINDS:
             files = folder / kind / "*.parquet"
-            where = f" where {condition}" if condition else ""
             connection.execute(f"create view {kind} as select * from read_parquet('{files}'){where}")
-        relation = connection.sql(SQL[name])
-        rows = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
-    return comparable(name, rows)
+        yield connection
 
 
 def comparable(name: str, rows: Iterable[Mapping[str, Any] | Any]) -> Counter[str]:
