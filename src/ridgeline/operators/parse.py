@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,13 @@ from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import shorten
 from ridgeline.operators._divided import Columns, check_columns, columns_of
 from ridgeline.operators._joined import joined_schema
-from ridgeline.operators._line_formats import LineFormat, format_faults, parser_of
+from ridgeline.operators._line_formats import LineFormat, Parser, format_faults, parser_of
+from ridgeline.operators.payloads import Registry, decoder_of
+from ridgeline.operators.payloads._registry import framed_id
+from ridgeline.operators.shaping._xml import XmlParser, check_xml
+
+_FRAMED = 5
+"""Bytes of a schema registry's framing: a zero, and the schema's id."""
 
 
 class Parse(Operator):
@@ -33,6 +39,12 @@ class Parse(Operator):
     - "common_log", "combined_log": Apache's. Columns are host, ident, user, time, method, path, protocol,
       status, bytes, and of the second referer and agent. `schema` chooses among them.
     - "syslog": RFC 5424. Columns are priority, time, host, app, process, id, data, message.
+    - "xml": a document each. A column is the child element of its name, or the attribute; `text` is the text
+      of an element that has no others in it. A list has all elements of the name, a struct is an element.
+      Prefixes of namespaces are left out. A declaration of a document type is refused, so no entity expands.
+    - "avro": bytes, a record each. `written`: the Avro schema that they were written with, default: that of
+      `schema`. `framed`: behind the five bytes of a schema registry's framing, which are left out. With
+      `registry`, a URL, the schema of each id comes from there. It needs fastavro.
 
     Values follow the rules of files, see docs/values.md; an empty one is null where it can be. A text that
     does not fit goes to the error port `bad`: all columns of the input, and the `reason`. If no stream reads
@@ -72,13 +84,43 @@ class Parse(Operator):
     keep: Columns = Field(default=(), kw_only=True)
     pattern: str | None = Field(default=None, kw_only=True)
     delimiter: str = Field(default=",", min_length=1, max_length=1, kw_only=True)
+    written: str | dict[str, Any] | None = Field(default=None, kw_only=True)
+    framed: bool = Field(default=False, kw_only=True)
+    registry: str | None = Field(default=None, kw_only=True)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a pattern that does not give the columns of `schema`."""
+        """Refuse a pattern that does not give the columns of `schema`, and what is of another format."""
+        if self.format != "avro":
+            for name in ("written", "framed", "registry"):
+                if value := getattr(self, name):
+                    return [(name, value, "is of the format avro alone")]
+        if self.format in ("avro", "xml"):
+            return self._faults_of_parser()
         fault = format_faults(self.format, self.pattern, Schema(self.schema).arrow.names)
         if fault is None:
             return []
         return [("pattern" if self.format == "regex" else "schema", self.pattern or self.format, fault)]
+
+    def _faults_of_parser(self) -> list[tuple[str, object, str]]:
+        """The faults of XML and Avro, for `property_faults`."""
+        if self.registry is not None and self.written is not None:
+            return [("written", self.written, "must be left out with `registry`, which has the schemas")]
+        try:
+            self._parser(Schema(self.schema))
+        except (RidgelineError, ValueError) as error:
+            return [("schema" if self.written is None else "written", self.format, f"does not fit: {error}")]
+        return []
+
+    def _parser(self, schema: Schema) -> Parser:
+        """The parser of texts, or of bytes of Avro. Raises RidgelineError for columns that cannot be."""
+        if self.format == "xml":
+            check_xml(schema.arrow, written=False)
+            return XmlParser(schema)
+        if self.format != "avro":
+            return parser_of(self.format, schema, self.pattern, self.delimiter)
+        registry = None if self.registry is None else Registry(self.registry)
+        decode = decoder_of("avro", schema, registry=registry, written=self.written)
+        return decode if not self.framed or registry is not None else unframed(decode)
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The columns that are kept, then those of `schema`. Raises SchemaError for what does not fit."""
@@ -89,6 +131,9 @@ class Parse(Operator):
         kind = given.field(self.column).type
         if not (is_text(kind) or is_bytes(kind)):
             msg = f"`{self.column}` is {kind}; only text and bytes can be parsed"
+            raise SchemaError(msg)
+        if self.format == "avro" and is_text(kind):
+            msg = f"`{self.column}` is {kind}; Avro is parsed of bytes"
             raise SchemaError(msg)
         if port == "bad":
             return joined_schema(list(given), [pa.field("reason", pa.string(), nullable=False)], "_2", "bad")
@@ -102,7 +147,7 @@ class Parse(Operator):
         """Make the parser."""
         self.kept = columns_of(self.keep)
         self.parsed = Schema(self.schema)
-        self.parser = parser_of(self.format, self.parsed, self.pattern, self.delimiter)
+        self.parser = self._parser(self.parsed)
 
     @input.process_batch
     def parse(self, batch: pa.RecordBatch) -> None:
@@ -121,9 +166,18 @@ class Parse(Operator):
         schema = self.output.schema.arrow
         self.output.emit_batch(pa.RecordBatch.from_arrays(columns, schema=schema), rows=np.array(good))
 
-    def _lines(self, column: pa.Array) -> tuple[list[int], list[str], dict[int, str]]:
+    def _lines(self, column: pa.Array) -> tuple[list[int], list[Any], dict[int, str]]:
         """The rows with a text, the texts, and why the other rows have none."""
         rows, lines, reasons = [], [], {}
+        if self.format in ("avro", "xml"):  # bytes as they are: a document may say its encoding
+            values = column.to_pylist()
+            rows = [row for row, value in enumerate(values) if value]
+            reasons = {
+                row: "it is null" if value is None else "it is empty"
+                for row, value in enumerate(values)
+                if not value
+            }
+            return rows, [values[row] for row in rows], reasons
         for row, value in enumerate(column.to_pylist()):
             try:
                 line = value.decode() if isinstance(value, bytes) else value
@@ -152,7 +206,7 @@ class Parse(Operator):
 
 
 def parsed(
-    parser: Callable[[Sequence[str]], pa.RecordBatch], rows: Sequence[int], lines: Sequence[str]
+    parser: Parser, rows: Sequence[int], lines: Sequence[Any]
 ) -> tuple[list[pa.RecordBatch], dict[int, str]]:
     """The batches of the lines that fit, in order, and the reasons why others do not, by row.
 
@@ -169,3 +223,14 @@ def parsed(
     first, bad = parsed(parser, rows[:half], lines[:half])
     second, more = parsed(parser, rows[half:], lines[half:])
     return [*first, *second], {**bad, **more}
+
+
+def unframed(decode: Parser) -> Parser:
+    """A decoder of messages behind a registry's framing, all of one schema."""
+
+    def decode_all(values: Sequence[bytes]) -> pa.RecordBatch:
+        for value in values:
+            framed_id(value)
+        return decode([value[_FRAMED:] for value in values])
+
+    return decode_all

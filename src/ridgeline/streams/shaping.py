@@ -9,8 +9,9 @@ from pydantic import BaseModel
 from typing_extensions import TypeVar
 
 from ridgeline.api import OperatorAttributes, RidgelineError, SchemaType
-from ridgeline.operators import BatchUp, Explode, FillForward, Flatten, Parse, SplitByShare, Validate
+from ridgeline.operators import BatchUp, Explode, FillForward, Flatten, Format, Parse, SplitByShare, Validate
 from ridgeline.operators._line_formats import LineFormat
+from ridgeline.operators.shaping._writers import WrittenFormat
 from ridgeline.streams.connecting import Steps
 from ridgeline.streams.outputs import Outputs
 
@@ -26,7 +27,7 @@ Columns = str | Sequence[str]
 class ShapingSteps(Steps[T_co]):
     """The steps of `Stream` that give tuples another form."""
 
-    def parse(
+    def parse(  # noqa: PLR0913  options of all formats
         self,
         name: str,
         column: str,
@@ -36,11 +37,51 @@ class ShapingSteps(Steps[T_co]):
         keep: Columns = (),
         pattern: str | None = None,
         delimiter: str = ",",
+        written: str | dict[str, Any] | None = None,
+        framed: bool = False,
+        registry: str | None = None,
         **attributes: Unpack[OperatorAttributes],
     ) -> Checked[Made]:
         """Parse a column of texts into columns, see `Parse`. Texts that do not fit are the stream `bad`."""
         operator = Parse(
-            column, format, schema=schema, keep=listed(keep), pattern=pattern, delimiter=delimiter
+            column,
+            format,
+            schema=schema,
+            keep=listed(keep),
+            pattern=pattern,
+            delimiter=delimiter,
+            written=written,
+            framed=framed,
+            registry=registry,
+        )
+        return checked(self._step(name, operator, "input", "output", attributes))
+
+    def format(  # noqa: PLR0913  options of all formats
+        self,
+        name: str,
+        format: WrittenFormat = "json",
+        column: str = "text",
+        *,
+        columns: Columns | None = None,
+        keep: Columns = (),
+        template: str | None = None,
+        delimiter: str = ",",
+        root: str = "row",
+        written: str | dict[str, Any] | None = None,
+        schema_id: int | None = None,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Checked[Any]:
+        """Write each tuple as a text: the reverse of `parse`; see `Format`."""
+        operator = Format(
+            format,
+            column,
+            columns=None if columns is None else listed(columns),
+            keep=listed(keep),
+            template=template,
+            delimiter=delimiter,
+            root=root,
+            written=written,
+            schema_id=schema_id,
         )
         return checked(self._step(name, operator, "input", "output", attributes))
 

@@ -1,0 +1,351 @@
+"""Tuples as texts and back: random rows through each format, beside json, csv, fastavro and ElementTree."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, NamedTuple
+from xml.etree import ElementTree as ET
+
+import fastavro
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ridgeline import Application, OperatorError, ValidationError
+from ridgeline.operators import Format, Parse
+from ridgeline.testing import CollectorSink, Faults, ListInput, run_local
+
+QUIET = settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.too_slow])
+
+
+class Address(NamedTuple):
+    street: str
+    zip: int | None
+
+
+class Flat(NamedTuple):
+    number: int
+    text: str | None
+    share: float | None
+    paid: bool
+    amount: Decimal | None
+    at: datetime | None
+    day: date
+    raw: bytes | None
+    clock: time | None
+    took: timedelta
+
+
+class Deep(NamedTuple):
+    number: int
+    tags: list[str]
+    home: Address | None
+    more: list[Address] | None
+
+
+def run(
+    rows: Sequence[Any], schema: Any, write: Format, read: Parse | None = None, **options: Any
+) -> tuple[list[Any], list[Any], list[Any]]:
+    """The texts, the tuples that are read of them, and the rows that could not be written."""
+    app = Application("formatted", window="1s")
+    source = app.read("source", ListInput(schema, list(rows)))
+    written = source.process("write", write, partitions=options.pop("partitions", 1))
+    written.write("texts", CollectorSink())
+    app.stream(write.bad).write("bad", CollectorSink())
+    if read is not None:
+        written.process("read", read).write("sink", CollectorSink(read.schema))
+    found = run_local(app, **options)
+    texts = [row["text"] for row in found.collected("texts")]
+    return texts, found.collected("sink") if read else [], found.collected("bad")
+
+
+PLAIN = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=9)
+XML = st.text(
+    st.characters(
+        exclude_categories=["Cs"],
+        exclude_characters=[chr(n) for n in (*range(9), 11, 12, *range(14, 32), 0xFFFE, 0xFFFF)],
+    ),
+    max_size=9,
+)
+BYTES = st.binary(max_size=5)
+TEXT_BYTES = PLAIN.map(str.encode)
+FIRST, LAST = datetime(1700, 1, 1), datetime(2200, 1, 1)  # noqa: DTZ001  the zone comes from `timezones`
+TIMES = st.datetimes(FIRST, LAST, timezones=st.just(UTC))
+
+
+def rows(texts: st.SearchStrategy[str], raw: Any = TEXT_BYTES) -> st.SearchStrategy[list[Flat]]:
+    return st.lists(
+        st.builds(
+            Flat,
+            st.integers(-(2**63), 2**63 - 1),
+            st.none() | texts,
+            st.none() | st.floats(allow_nan=False),
+            st.booleans(),
+            st.none() | st.decimals(-(10**9), 10**9, places=6),
+            st.none() | TIMES,
+            st.dates(date(1700, 1, 1), date(2200, 1, 1)),
+            st.none() | raw,
+            st.none() | st.times(),
+            st.timedeltas(timedelta(days=-9999), timedelta(days=9999)),
+        ),
+        max_size=8,
+    )
+
+
+def bare(found: Sequence[Flat], *, empty: bool = True) -> list[Flat]:
+    """Rows as they come back: where an empty text or empty bytes are null, infinities too."""
+    made = []
+    for row in found:
+        text = row.text if empty else row.text or None
+        raw = row.raw or None
+        made.append(row._replace(text=text, raw=raw))
+    return made
+
+
+@QUIET
+@given(rows(PLAIN))
+def test_csv_and_back(given: list[Flat]) -> None:
+    texts, back, bad = run(given, Flat, Format("csv"), Parse("text", "csv", schema=Flat))
+    assert not bad
+    assert bare(back, empty=False) == bare(given, empty=False)
+    parsed = list(csv.reader(io.StringIO("\n".join(texts))))
+    assert [(int(row[0]), row[1] or None) for row in parsed] == [
+        (row.number, row.text or None) for row in given
+    ]
+
+
+@QUIET
+@given(rows(PLAIN))
+def test_pairs_and_back(given: list[Flat]) -> None:
+    _, back, bad = run(given, Flat, Format("key_value"), Parse("text", "key_value", schema=Flat))
+    assert not bad
+    assert bare(back, empty=False) == bare(given, empty=False)
+
+
+@QUIET
+@given(rows(XML, BYTES))
+def test_xml_and_back(given: list[Flat]) -> None:
+    texts, back, bad = run(given, Flat, Format("xml"), Parse("text", "xml", schema=Flat))
+    assert not bad
+    assert bare(back) == bare(given)
+    for text, row in zip(texts, given, strict=True):
+        root = ET.fromstring(text)
+        assert (root.findtext("number"), root.findtext("text")) == (str(row.number), row.text)
+
+
+@QUIET
+@given(rows(st.text(st.characters(exclude_categories=["Cs"]), max_size=9), BYTES))
+def test_json_and_back(given: list[Flat]) -> None:
+    texts, back, bad = run(given, Flat, Format("json"), Parse("text", "json", schema=Flat))
+    assert not bad
+    expected = [
+        row._replace(share=None if row.share is not None and math.isinf(row.share) else row.share)
+        for row in given
+    ]
+    assert back == expected
+    assert [(one["number"], one["text"]) for one in map(json.loads, texts)] == [row[:2] for row in given]
+
+
+class Avro(NamedTuple):
+    number: int
+    text: str | None
+    share: float | None
+    at: datetime
+    tags: list[str]
+    home: Address | None
+
+
+AVRO = st.lists(
+    st.builds(
+        Avro,
+        st.integers(-(2**63), 2**63 - 1),
+        st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=9),
+        st.none() | st.floats(allow_nan=False),
+        TIMES,
+        st.lists(PLAIN, max_size=3),
+        st.none() | st.builds(Address, PLAIN, st.none() | st.integers(0, 9999)),
+    ),
+    max_size=8,
+)
+
+
+@QUIET
+@given(AVRO, st.sampled_from([None, 0, 7, 2**32 - 1]))
+def test_avro_and_back(given: list[Avro], schema_id: int | None) -> None:
+    write = Format("avro", schema_id=schema_id)
+    read = Parse("text", "avro", schema=Avro, framed=schema_id is not None)
+    texts, back, bad = run(given, Avro, write, read)
+    assert not bad
+    assert back == given
+    if schema_id is not None:
+        assert all(text[:5] == b"\0" + schema_id.to_bytes(4, "big") for text in texts)
+
+
+class Payment(NamedTuple):
+    user: str
+    cents: int | None
+
+
+WRITTEN = {
+    "type": "record",
+    "name": "Payment",
+    "fields": [
+        {"name": "cents", "type": ["null", "int"]},
+        {"name": "more", "type": "string"},
+        {"name": "user", "type": "string"},
+    ],
+}
+
+
+def test_avro_of_a_given_schema_and_what_is_none() -> None:
+    sink = io.BytesIO()
+    fastavro.schemaless_writer(sink, WRITTEN, {"user": "ann", "cents": 5, "more": "x"})
+    good = sink.getvalue()
+    values = [good, good[:-1], good + b"!", b"", None, b"\0\0\0\0\7" + good, b"\xff" * 20]
+    for written in (WRITTEN, json.dumps(WRITTEN)):
+        app = Application("avro")
+        schema = pa.schema([("number", pa.int64()), ("raw", pa.binary())])
+        source = app.read("source", ListInput(schema, list(enumerate(values))))
+        read = source.parse("read", "raw", "avro", schema=Payment, keep="number", written=written)
+        read.write("sink", CollectorSink())
+        read.bad.write("bad", CollectorSink())
+        found = run_local(app)
+        assert found.collected("sink") == [{"number": 0, "user": "ann", "cents": 5}]
+        assert [row["number"] for row in found.collected("bad")] == [1, 2, 3, 4, 5, 6]
+
+
+def test_framed_avro_without_the_framing_is_bad() -> None:
+    app = Application("avro")
+    schema = pa.schema([("raw", pa.binary())])
+    values = [b"\0\0\0\0\7\6ann\2\n", b"\6ann\2\n", b"\0\0", b"\1\0\0\0\7\6ann\2\n"]
+    source = app.read("source", ListInput(schema, [(value,) for value in values]))
+    read = source.parse("read", "raw", "avro", schema=Payment, framed=True)
+    read.write("sink", CollectorSink(Payment))
+    read.bad.write("bad", CollectorSink())
+    found = run_local(app)
+    assert found.collected("sink") == [Payment("ann", 5)]
+    assert ["schema id" in row["reason"] for row in found.collected("bad")] == [True, True, True]
+
+
+DEEP = st.lists(
+    st.builds(
+        Deep,
+        st.integers(-9, 9),
+        st.lists(XML, max_size=3),
+        st.none() | st.builds(Address, XML, st.none() | st.integers(0, 9999)),
+        st.none()
+        | st.lists(st.builds(Address, XML, st.none() | st.integers(0, 9999)), min_size=1, max_size=3),
+    ),
+    max_size=6,
+)
+
+
+@QUIET
+@given(DEEP)
+def test_nested_xml_and_back(given: list[Deep]) -> None:
+    _, back, bad = run(given, Deep, Format("xml", root="deep"), Parse("text", "xml", schema=Deep))
+    assert not bad
+    assert back == given
+
+
+@pytest.mark.parametrize("format", ["json", "csv", "key_value", "xml", "avro"])
+@pytest.mark.parametrize("partitions", [2, 3, 5])
+def test_partitions_and_kills_change_nothing(format: Any, partitions: int) -> None:
+    payments = [Payment(f"u{number}", number if number % 3 else None) for number in range(60)]
+    schema = Payment
+    _, back, _ = run(
+        payments,
+        schema,
+        Format(format),
+        Parse("text", format, schema=Payment),
+        partitions=partitions,
+        faults=Faults(partitions),
+    )
+    assert sorted(back) == sorted(payments, key=lambda payment: payment.user)
+
+
+def test_a_template() -> None:
+    payments = [Payment("ann", 5), Payment("{bob}", None)]
+    texts, _, _ = run(payments, Payment, Format("template", template="{user} paid {cents:>4}{{}}{cents}"))
+    assert texts == ["ann paid    5{}5", "{bob} paid {}"]
+
+
+def test_what_cannot_be_written_is_bad() -> None:
+    odd = [Payment("a\nb", 1), Payment("fine", 2), Payment("\x00", 3)]
+    texts, _, bad = run(odd, Payment, Format("csv"))
+    assert texts == ["fine,2", "\x00,3"]
+    assert [(row["user"], row["cents"]) for row in bad] == [("a\nb", 1)]
+    assert "column `user`: 'a\\nb' has the end of a line in it" in bad[0]["reason"]
+    texts, _, bad = run(odd, Payment, Format("xml", root="p"))
+    assert texts == [
+        "<p><user>a\nb</user><cents>1</cents></p>",
+        "<p><user>fine</user><cents>2</cents></p>",
+    ]
+    assert [row["user"] for row in bad] == ["\x00"]
+    narrow = {
+        "type": "record",
+        "name": "P",
+        "fields": [{"name": "user", "type": "string"}, {"name": "cents", "type": "int"}],
+    }
+    texts, _, bad = run(
+        [Payment("a", 2**63 - 1), Payment("b", None), Payment("c", 1)],
+        Payment,
+        Format("avro", written=narrow),
+    )
+    assert (len(texts), [row["user"] for row in bad]) == (2, ["b"])
+
+
+def test_without_a_reader_of_bad_it_is_an_error() -> None:
+    app = Application("formatted")
+    source = app.read("source", ListInput(Payment, [Payment("a\nb", 1)]))
+    source.format("lines", "csv").write("sink", CollectorSink())
+    with pytest.raises(OperatorError, match=r"cannot be written as csv: .* read the port `bad`"):
+        run_local(app)
+
+
+def test_chosen_columns_and_kept_ones() -> None:
+    app = Application("formatted")
+    source = app.read("source", ListInput(Payment, [Payment("ann", 1)]))
+    source.format("lines", column="line", columns="cents", keep=["user"]).write("sink", CollectorSink())
+    assert run_local(app).collected("sink") == [{"user": "ann", "line": '{"cents":1}'}]
+
+
+LISTS = pa.schema([("tags", pa.list_(pa.string())), ("a b", pa.string())])
+
+
+@pytest.mark.parametrize(
+    ("operator", "schema", "what"),
+    [
+        (lambda: Format("csv"), LISTS, "flatten or explode it before, or take json"),
+        (lambda: Format("xml"), LISTS, "`a b` is no name of an element"),
+        (lambda: Format("key_value", columns="a b"), LISTS, "`a b` cannot be a key"),
+        (lambda: Format("avro"), LISTS, "`a b` is no name of a field in Avro"),
+        (lambda: Format("template"), Payment, "must be given for the format template"),
+        (lambda: Format("json", template="{user}"), Payment, "is of the format template alone"),
+        (lambda: Format("template", template="{usr}"), Payment, "did you mean `user`"),
+        (lambda: Format("template", template="{user.__class__}"), Payment, "which is no column"),
+        (lambda: Format("template", template="{user!r}"), Payment, "is no part of a template"),
+        (lambda: Format("template", template="{user"), Payment, "is no template"),
+        (lambda: Format("json", written=WRITTEN), Payment, "is of the format avro alone"),
+        (lambda: Format("avro", written={"type": "recrd"}), Payment, "no Avro schema"),
+        (lambda: Format("json", columns="usr"), Payment, "did you mean `user`"),
+        (
+            lambda: Format("json", "user", keep="user"),
+            Payment,
+            "must not have the name of a column",
+        ),
+        (lambda: Format("xml", root="a b"), Payment, "root"),
+    ],
+)
+def test_what_does_not_fit_is_a_fault(operator: Any, schema: Any, what: str) -> None:
+    app = Application("formatted")
+    app.read("source", ListInput(schema, [])).process("write", operator()).write("sink")
+    with pytest.raises(ValidationError, match=what):
+        run_local(app)
