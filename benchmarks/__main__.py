@@ -16,7 +16,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from benchmarks.catalog import Catalog, choose, load
+from benchmarks.catalog import GROUPS, Catalog, choose, load
 from benchmarks.frame import Benchmark
 from benchmarks.machine import describe, one_line
 from benchmarks.processes import run_contestant
@@ -52,6 +52,8 @@ def main() -> int:
             console.print(
                 f"{benchmark.name:<14} {benchmark.title}", highlight=False, markup=False, soft_wrap=True
             )
+        for name, members in GROUPS.items():
+            console.print(f"{name:<14} {', '.join(members)}", highlight=False, markup=False, soft_wrap=True)
         return 0
     try:
         chosen = choose(catalog, arguments.names)

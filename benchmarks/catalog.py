@@ -40,6 +40,8 @@ _NAMES = (
     "scale",
     "measurement",
 )
+GROUPS = {"frames": ("frame", "table-join", "within-join", "deduplicate", "aggregates-quantiles")}
+"""Names for several benchmarks."""
 MODULES = tuple(f"benchmarks.{name}" for name in _NAMES)
 
 
@@ -68,11 +70,12 @@ def load(modules: Sequence[str] = MODULES) -> Catalog:
 
 
 def choose(catalog: Catalog, names: Sequence[str]) -> list[Benchmark]:
-    """The benchmarks of these names; without names those that are part of all.
+    """The benchmarks of these names, or of groups of these names; without names those that are part of all.
 
     Raises LookupError with what there is.
     """
     found = catalog.benchmarks
+    names = [one for name in names for one in (GROUPS.get(name, (name,)) if name not in found else (name,))]
     if not names:
         return [benchmark for benchmark in found.values() if benchmark.part_of_all]
     for name in names:

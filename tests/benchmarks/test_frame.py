@@ -2,7 +2,7 @@ import doctest
 import math
 
 import pytest
-from benchmarks.catalog import MODULES, Catalog, choose, load
+from benchmarks.catalog import GROUPS, MODULES, Catalog, choose, load
 from benchmarks.frame import WARM_UP, Benchmark, Goal, Round
 from benchmarks.summary import Ran, figures_of, judge, judge_all
 
@@ -88,6 +88,13 @@ def test_a_name_that_does_not_exist_is_answered_with_a_near_one():
     catalog = Catalog({"window": Benchmark(name="window", title="", contestants={}, goals=[])})
     with pytest.raises(LookupError, match="no such benchmark; got `windows`; did you mean `window`"):
         choose(catalog, ["windows"])
+
+
+def test_a_name_can_stand_for_several_benchmarks():
+    catalog = load()
+    for name, members in GROUPS.items():
+        assert [one.name for one in choose(catalog, [name, "window"])] == [*members, "window"]
+        assert not any(one.part_of_all for one in choose(catalog, [name]))
 
 
 def test_what_is_shown_has_its_unit():
