@@ -180,11 +180,11 @@ def test_aborted_records_are_not_read(kafka):
     assert [row.number for row in every] == list(range(12))
 
 
-def rows_of(app, checkpoint, count, most=60, **arguments):
+def rows_of(app, checkpoint, count, most=200, **arguments):
     """The rows of runs that continue each other, until there are so many."""
     rows = []
     for _ in range(most):
-        rows += run_local(app, checkpoint=checkpoint, windows=10, **arguments).collected("sink")
+        rows += run_local(app, checkpoint=checkpoint, windows=1, **arguments).collected("sink")
         if len(rows) >= count:
             return rows
     raise AssertionError(len(rows))
@@ -202,6 +202,17 @@ def test_partitions_that_are_added_and_topics_that_come(kafka, tmp_path):
     rows += rows_of(app, tmp_path, 20)
     fill(kafka, kafka.topic(f"{topic}-more", partitions=3), numbers(20, first=40))
     rows += rows_of(app, tmp_path, 20)
+    assert sorted(row.number for row in rows) == list(range(60))
+
+
+def test_a_window_emits_what_it_has_read_whatever_comes_after_it(kafka, tmp_path):
+    """A driver that dies after each window: what a window had read and not emitted would be lost."""
+    topic = kafka.topic(partitions=2)
+    rows = []
+    for first in range(0, 60, 4):
+        fill(kafka, topic, numbers(4, first=first))
+        source = KafkaInput(topic, servers=kafka.servers, schema=Number)
+        rows += rows_of(application(source, Number), tmp_path, 4)
     assert sorted(row.number for row in rows) == list(range(60))
 
 

@@ -27,13 +27,13 @@ _RESET = ("_AUTO_OFFSET_RESET", "OFFSET_OUT_OF_RANGE")
 class _Place:
     """A partition that is read. `next`: the offset that the next window reads first.
 
-    `messages`: those that were read ahead, of later windows.
+    `messages`: those that were read ahead, of later windows. `reached`: the end that the client has reported.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.topic, self.partition = parts_of(name)
-        self.next = -1
+        self.next = self.reached = -1
         self.messages: list[Any] = []
         self.paused = False
 
@@ -127,23 +127,26 @@ class KafkaReader(SourceReader):
 
     def _assign(self, parts: Sequence[SourceRange]) -> None:
         """Read these partitions from where they begin: nothing is done where the reader is there already."""
-        moved = []
+        if any(
+            part.partition in self._places and self._places[part.partition].next != part.start
+            for part in parts
+        ):
+            # a client that goes back may say its former position for a while: a new one cannot
+            self.close()
+            self.open(self._context)
         place_of = library().TopicPartition
+        added = []
         for part in parts:
             place = self._places.get(part.partition)
-            if place is not None and place.paused:
+            if place is None:
+                place = self._places[part.partition] = _Place(part.partition)
+                added.append(place_of(place.topic, place.partition, part.start))
+            elif place.paused:
                 place.paused = False
                 self._consumer.resume([place_of(place.topic, place.partition)])
-            if place is None or place.next != part.start:
-                fresh = _Place(part.partition)
-                fresh.next = part.start
-                moved.append((fresh, place is not None))
-        if not moved:
-            return
-        if known := [place for place, before in moved if before]:
-            self._consumer.incremental_unassign([place_of(one.topic, one.partition) for one in known])
-        self._places.update({place.name: place for place, _ in moved})
-        self._consumer.incremental_assign([place_of(one.topic, one.partition, one.next) for one, _ in moved])
+            place.next = -1  # until the window is read: it may break off
+        if added:
+            self._consumer.incremental_assign(added)
 
     def _settle(self, wanted: dict[str, SourceRange]) -> None:
         """Take out the partitions that are read up to their ends."""
@@ -155,7 +158,7 @@ class KafkaReader(SourceReader):
         place_of = library().TopicPartition
         for at in self._consumer.position([place_of(one.topic, one.partition) for one in open_]):
             name = f"{at.topic}-{at.partition}"
-            if at.offset >= wanted[name].end:
+            if max(at.offset, self._places[name].reached) >= wanted[name].end:
                 del wanted[name]
 
     def _take(self, wanted: dict[str, SourceRange]) -> bool:
@@ -186,9 +189,10 @@ class KafkaReader(SourceReader):
         """Handle an error that came in the place of a message. Raises what makes the window fail."""
         error, name = message.error(), f"{message.topic()}-{message.partition()}"
         code = code_of(error)
-        if code in self._end_errors or name not in self._places:
-            if name in wanted and message.offset() >= wanted[name].end and not self._places[name].messages:
-                del wanted[name]
+        if name not in self._places:
+            return
+        if code in self._end_errors:  # messages before it may still be in hand
+            self._places[name].reached = message.offset()
         elif code in self._reset:
             self._skip(name, wanted)
         elif code in self._unknown and self._set.when_lost == "skip":

@@ -18,6 +18,7 @@ from ridgeline.operators.kafka._client import (
     made,
     refusal,
     settings,
+    text_of,
     unavailable,
 )
 from ridgeline.operators.kafka._names import chosen, listed, nearest, partition_name, parts_of
@@ -32,6 +33,7 @@ _GONE_AFTER = 3
 """A topic that so many lists lack is gone."""
 _RESET_SECONDS = 10.0
 """An end below the one before counts once it has lasted so long: a broker that starts may say it."""
+_GOODBYE_SECONDS = 0.2
 _LOOK_SECONDS = 1.0
 """Open transactions are looked for so often, and positions are committed to the user's group."""
 _STALL_SECONDS = 10.0
@@ -96,6 +98,7 @@ class KafkaSource(Source):
         self._changed = 0.0
         self._positions: Mapping[str, Any] = {}
         self._sizes = Sizes()
+        self._refused_commit = False
 
     def open(self, context: SourceContext) -> None:
         """Connect. Raises SourceUnavailableError, RidgelineError for options or a user that are refused."""
@@ -112,6 +115,7 @@ class KafkaSource(Source):
             self._commit_positions()
         if self._committing is not None:
             with contextlib.suppress(Exception):
+                self._committing.poll(_GOODBYE_SECONDS)
                 self._committing.close()
         self._sizes.close()
         self._admin = self._committing = None
@@ -296,14 +300,24 @@ class KafkaSource(Source):
             return
         if self._committing is None:
             reading = self._set.reading(self._context.operator, self._set.group, self._trouble)
+            reading["on_commit"] = self._mention_commit
             self._committing = made("Consumer", reading, self._context.operator)
         offsets = [
             library().TopicPartition(*parts_of(name), offset) for name, offset in self._positions.items()
         ]
         try:
-            self._committing.commit(offsets=offsets, asynchronous=False)
+            self._committing.commit(offsets=offsets, asynchronous=True)  # nothing waits for it
+            self._committing.poll(0)
         except library().KafkaException as error:
-            self._context.warn(f"cannot commit to the group `{self._set.group}`: {error.args[0].str()}")
+            self._mention_commit(error, offsets)
+
+    def _mention_commit(self, error: Any, places: Sequence[Any]) -> None:
+        """Warn once that positions cannot be committed to the user's group, until they can again."""
+        if error is None:
+            self._refused_commit = False
+        elif not self._refused_commit:
+            self._refused_commit = True
+            self._context.warn(f"cannot commit to the group `{self._set.group}`: {text_of(error)}")
 
     # What keeps readers waiting -----------------------------------------------------------------------------
 
