@@ -1,0 +1,110 @@
+"""Kafka to Kafka on Spark: drivers, slots and the broker are killed; a reader sees each message once."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from contextlib import suppress
+
+import pytest
+
+from support.crash.processes import Driver, committed, slots_of
+from support.operators.kafka_feed import Feed
+from support.operators.kafka_topics import seen
+from support.paths import SUPPORT
+from support.waiting import PATIENCE_SECONDS, wait_until
+
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
+
+KILLS = int(os.environ.get("KILLS", "5"))
+"""With `KILLS=20` it takes some minutes."""
+RATE = int(os.environ.get("RATE", "300"))
+APPLICATION = SUPPORT / "crash" / "kafka_orders.py"
+CHANGED = "read", "pass_on", "check", "write"
+
+
+@pytest.fixture
+def start(tmp_path):
+    drivers = []
+
+    def begin(*arguments):
+        drivers.append(Driver(arguments, tmp_path / "run.log"))
+        return drivers[-1]
+
+    yield begin
+    for driver in drivers:
+        driver.clean()
+
+
+def numbers_by_key(kafka, topic):
+    """The numbers of each key as a reader of committed records sees them."""
+    found = {}
+    for messages in seen(kafka, topic).values():
+        for message in messages:
+            found.setdefault(message.key().decode(), []).append(json.loads(message.value())["number"])
+    return found
+
+
+@pytest.mark.parametrize(("sources", "targets"), [(3, 2)])
+def test_each_message_is_there_once_in_order(kafka, start, tmp_path, sources, targets):
+    seed = int(os.environ.get("SEED", random.SystemRandom().randrange(2**32)))
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    source, target = kafka.topic(partitions=sources), kafka.topic(partitions=targets)
+    name, checkpoint = f"orders-{os.getpid()}-{seed}", tmp_path / "checkpoint"
+
+    def begin():
+        counts = {one: chance.choice([1, 2, 3]) for one in ("inputs", "checks", "outputs")}
+        given = {"servers": kafka.servers, "source": source, "target": target, "name": name, **counts}
+        words = [word for key, value in given.items() for word in (f"--{key}", value)]
+        return start(APPLICATION, *words, "--checkpoint", checkpoint, "--master", "local[4]", "--quiet")
+
+    def more_windows(driver, count):
+        goal = committed(checkpoint) + count
+        wait_until(lambda: committed(checkpoint) >= goal or driver.exit_code is not None, f"window {goal}")
+        assert driver.exit_code is None, driver.text
+
+    feed = Feed(kafka, source, RATE)
+    feed.start()
+    driver = begin()
+    killed, changes = Counter(), []
+    for _ in range(KILLS):
+        more_windows(driver, chance.choice([1, 5, 20]))
+        if chance.random() < 0.5 or not changes:
+            words = "repartition", name, chance.choice(CHANGED), str(chance.choice([1, 2, 3, 5]))
+            command = [sys.executable, "-m", "ridgeline.cli.main", *words]
+            changes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            if chance.random() < 0.5:
+                with suppress(subprocess.TimeoutExpired):
+                    changes[-1].wait(PATIENCE_SECONDS)
+        time.sleep(chance.uniform(0.0, 1.0))
+        what = chance.choice(["driver", "slot", "broker"])
+        killed[what] += 1
+        if what == "broker":
+            kafka.kill()
+            time.sleep(chance.uniform(0.0, 1.0))
+            kafka.restart()
+        elif what == "slot" and (slots := slots_of(driver)):
+            os.kill(chance.choice(slots), signal.SIGKILL)
+        else:
+            driver.kill()
+            driver = begin()
+    more_windows(driver, 3)
+    written = feed.finish()
+    expected = {f"k{key}": list(range(len(range(key, written, 16)))) for key in range(16)}
+    wait_until(
+        lambda: (
+            sum(map(len, numbers_by_key(kafka, target).values())) >= written or driver.exit_code is not None
+        ),
+        "all messages",
+        every=0.5,
+    )
+    driver.process.send_signal(signal.SIGINT)
+    assert driver.wait() == 0, driver.text
+    assert numbers_by_key(kafka, target) == expected
+    codes = Counter(change.wait(PATIENCE_SECONDS) for change in changes)
+    print(f"killed: {killed}; changes by their exit code: {codes}; {written} messages")
