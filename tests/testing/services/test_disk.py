@@ -1,9 +1,11 @@
 """Servers whose disk is full."""
 
 import pytest
+from confluent_kafka import Producer
 
 from ridgeline.testing import services
 from ridgeline.testing.services import ServiceError
+from support.waiting import PATIENCE_SECONDS, wait_until
 
 pytestmark = pytest.mark.crash
 MIB = 1 << 20
@@ -33,3 +35,29 @@ def test_data_on_a_small_disk_survive_a_kill():
         postgres.execute("create table t (a int); insert into t values (7)")
         postgres.kill()
         assert postgres.restart().execute("select a from t") == "7"
+
+
+def test_a_full_disk_ends_kafka_and_its_messages_are_there_again():
+    with services.kafka(disk_bytes=256 * MIB) as kafka:
+        topic = kafka.topic()
+        assert _send(kafka, topic, 3) == [None] * 3
+        kafka.fill_disk()
+        assert None not in _send(kafka, topic, 30, **{"message.timeout.ms": 5000})
+        wait_until(lambda: not kafka.running, "the end of the broker")
+        kafka.recover()
+        assert _send(kafka, topic, 3) == [None] * 3
+
+
+def _send(kafka, topic, count, **settings):
+    """Write messages; the error of each, None if it was acknowledged."""
+    reports = []
+    producer = Producer({"bootstrap.servers": kafka.servers, "log_level": 0, **settings})
+    for _ in range(count):
+        producer.produce(topic, b"x" * 100_000, on_delivery=lambda error, _message: reports.append(error))
+    producer.flush(PATIENCE_SECONDS)
+    return reports
+
+
+def test_without_a_size_the_disk_cannot_be_filled():
+    with services.postgres() as postgres, pytest.raises(ServiceError, match="disk_bytes"):
+        postgres.fill_disk()

@@ -2,8 +2,10 @@
 
 All tests of a process share one server of a kind. Each test gets it running, without the faults that another
 test left. Where it cannot be had, the test is skipped, with the reason and the remedy.
+With the variable `RIDGELINE_SERVICES_REQUIRED` it fails instead.
 """
 
+import os
 from typing import TypeVar
 
 import pytest
@@ -28,12 +30,13 @@ S = TypeVar("S", bound=Service)
 
 
 def _ready(kind: type[S]) -> S:
+    give_up = pytest.fail if os.environ.get("RIDGELINE_SERVICES_REQUIRED") else pytest.skip
     if reason := kind.available():
-        pytest.skip(reason)
+        give_up(reason)
     try:
         return shared(kind)
     except Unavailable as error:
-        pytest.skip(str(error))
+        give_up(f"{kind.NAME}: {error}")
 
 
 @pytest.fixture
