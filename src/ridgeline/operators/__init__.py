@@ -65,7 +65,7 @@ from ridgeline.operators.range_key_val import RangeKeyVal, RangeUnifier
 from ridgeline.operators.round_robin_hash_map import RoundRobinHashMap
 from ridgeline.operators.running import Running
 from ridgeline.operators.sampler import Sampler
-from ridgeline.operators.shaping import BatchUp, FillForward, Format, SplitByShare
+from ridgeline.operators.shaping import BatchUp, DeduplicateBloom, FillForward, Format, SplitByShare
 from ridgeline.operators.simple_moving_average import SimpleMovingAverage
 from ridgeline.operators.sort import Sort
 from ridgeline.operators.spark_input import SparkInput
@@ -96,6 +96,7 @@ __all__ = [
     "ConsolidatorKeyVal",
     "Counted",
     "Deduplicate",
+    "DeduplicateBloom",
     "Delay",
     "Detect",
     "Drop",
