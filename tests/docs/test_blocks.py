@@ -13,10 +13,12 @@ import pytest
 import typer.main
 
 from ridgeline.cli.main import app
+from ridgeline.testing import services
+from ridgeline.testing.services.fixtures import ready
 from support.docs import pages
 from support.docs.pages import blocks
 from support.jars import jars
-from support.kafka.broker import Broker
+from support.kafka.feed import producer
 from support.paths import ROOT, TESTS
 from support.typing.checkers import pyright
 from support.waiting import PATIENCE_SECONDS
@@ -81,31 +83,24 @@ def test_the_blocks_on_types_run_with_mypy_and_pyright_finds_the_same_lines(page
 @pytest.mark.slow
 def test_the_blocks_on_kafka_run_with_a_broker(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "broker").mkdir()
-    broker = Broker(tmp_path / "broker")
-    broker.start()
-    try:
-        broker.create_topic("trades")
-        producer = broker.producer()
-        for symbol, shares in (("IBM", 100), ("AAPL", 5), ("IBM", 20)):
-            producer.produce("trades", key=symbol, value=str(shares))
-        producer.flush(PATIENCE_SECONDS)
-        pages.run(KAFKA, having={"kafka"}, replaced=_with(broker))
-        written = [
-            json.loads(line)
-            for path in Path("volumes").glob("*.jsonl")
-            for line in path.read_text().splitlines()
-        ]
-        assert {("IBM", 120), ("AAPL", 5)} <= {(row["symbol"], row["shares"]) for row in written}
-    finally:
-        broker.stop(kill=True)
+    broker = ready(services.kafka)
+    broker.topic("trades", partitions=2)
+    trades = producer(broker)
+    for symbol, shares in (("IBM", 100), ("AAPL", 5), ("IBM", 20)):
+        trades.produce("trades", key=symbol, value=str(shares))
+    trades.flush(PATIENCE_SECONDS)
+    pages.run(KAFKA, having={"kafka"}, replaced=_with(broker))
+    written = [
+        json.loads(line) for path in Path("volumes").glob("*.jsonl") for line in path.read_text().splitlines()
+    ]
+    assert {("IBM", 120), ("AAPL", 5)} <= {(row["symbol"], row["shares"]) for row in written}
 
 
 def _with(broker):
     coordinates = re.search(r"spark\.jars\.packages=\S+", KAFKA.read_text()).group()
     return [
         (coordinates, f"spark.jars={','.join(map(str, jars('spark-kafka')))}"),
-        ("localhost:9092", broker.address),
+        ("localhost:9092", broker.servers),
     ]
 
 

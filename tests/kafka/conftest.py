@@ -2,21 +2,15 @@
 
 import pytest
 
-from support.kafka.broker import Broker
+from ridgeline.testing import services
+from ridgeline.testing.services.fixtures import ready
 from support.kafka.driver import kafka_driver
 
 
-@pytest.fixture(scope="session")
-def _broker(tmp_path_factory):
-    broker = Broker(tmp_path_factory.mktemp("broker"))
-    yield broker
-    broker.stop(kill=True)
-
-
 @pytest.fixture(scope="module")
-def broker(_broker):
+def broker():
     """A broker that runs."""
-    return _broker if _broker.running else _broker.start()
+    return ready(services.kafka)
 
 
 @pytest.fixture

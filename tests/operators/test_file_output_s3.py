@@ -14,6 +14,8 @@ import pytest
 
 from ridgeline.api.errors import FencedError
 from ridgeline.operators import FileOutput
+from ridgeline.testing import services
+from ridgeline.testing.services.fixtures import ready
 from support.operators.publishing import Driver, KilledError, Steps, Store
 from support.waiting import PATIENCE_SECONDS
 
@@ -22,25 +24,15 @@ WINDOWS = 4
 
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
-    """A bucket of an S3 of its own: the end of its URI names the server."""
-    from support.s3.server import s3_server
-
+    """A bucket of an S3: the end of its URI names the server."""
+    store = ready(services.moto)
+    store.bucket("rows")
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-            patch.setenv(name, "testing")
+        patch.setenv("AWS_ACCESS_KEY_ID", store.KEY)
+        patch.setenv("AWS_SECRET_ACCESS_KEY", store.SECRET)
         patch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-        server = s3_server()
-        serving = threading.Thread(target=server.serve_forever)
-        serving.start()
-        try:
-            address = f"scheme=http&endpoint_override=127.0.0.1:{server.port}"
-            where = f"{address}&region=us-east-1&allow_bucket_creation=true"
-            pyarrow.fs.FileSystem.from_uri(f"s3://rows?{where}")[0].create_dir("rows")
-            yield where
-        finally:
-            server.shutdown()
-            serving.join()
-            server.server_close()
+        server = store.direct_endpoint.removeprefix("http://")
+        yield f"scheme=http&endpoint_override={server}&region={store.REGION}&allow_bucket_creation=true"
 
 
 class S3Store(Store):

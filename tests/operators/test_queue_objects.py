@@ -14,37 +14,30 @@ from ridgeline.api.support.files import resolve, use_s3
 from ridgeline.operators import _queue_objects
 from ridgeline.operators._queue_files import Entry, Part
 from ridgeline.operators._queue_objects import ObjectFolder, ObjectLogReader, folder_of
-from ridgeline.testing import Faults, SteppingClock, run_local
+from ridgeline.testing import Faults, SteppingClock, run_local, services
+from ridgeline.testing.services.fixtures import ready
 from support.operators.queues import orders, read_all, reader, writer
 
 
 @pytest.fixture(scope="module")
 def server():
-    """The addresses of all requests so far, to an S3 of its own that `s3a:` leads to."""
-    from support.s3.server import s3_server
-
-    asked = []
-    served = s3_server(asked.append)
-    serving = threading.Thread(target=served.serve_forever)
-    serving.start()
+    """An S3 that `s3a:` leads to."""
+    store = ready(services.moto)
     use_s3(
         {
-            "access_key": "testing",
-            "secret_key": "testing",
-            "endpoint_override": f"127.0.0.1:{served.port}",
+            "access_key": store.KEY,
+            "secret_key": store.SECRET,
+            "endpoint_override": store.direct_endpoint.removeprefix("http://"),
             "scheme": "http",
-            "region": "us-east-1",
+            "region": store.REGION,
             "allow_bucket_creation": True,
         }
     )
     try:
         resolve("s3a://rows")[0].create_dir("rows")
-        yield asked
+        yield store
     finally:
         use_s3({})
-        served.shutdown()
-        serving.join()
-        served.server_close()
 
 
 @pytest.fixture
@@ -114,7 +107,6 @@ def small_bundles(monkeypatch):
 def test_many_entries_become_one_object_and_are_read_by_number(tmp_path, path, server, small_bundles):
     rows = orders(50)
     run_local(writer(path, rows), checkpoint=tmp_path / "writer", windows=40)
-    del server[:]
     found = run_local(reader(path), checkpoint=tmp_path / "reader", windows=2).collected("sink")
     run_local(writer(path, rows), checkpoint=tmp_path / "writer")
     found += read_all(path, tmp_path / "reader")
@@ -128,11 +120,11 @@ def test_one_that_waits_lists_seldom(tmp_path, path, server, small_bundles):
     log = ObjectLogReader(folder_of(path), 0)
     while log.next < 20:
         log.read()
-    del server[:]
+    before = len(server.requests())
     for _ in range(50):
         assert log.read() == []
 
-    assert sum("list-type" in line for line in server) <= 1
+    assert sum("list-type" in line for line in server.requests()[before:]) <= 1
 
 
 def test_entries_without_their_bundle_are_read_and_strays_go(tmp_path, path, small_bundles):

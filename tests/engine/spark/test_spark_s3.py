@@ -8,6 +8,8 @@ from collections import Counter
 
 import pytest
 
+from ridgeline.testing import services
+from ridgeline.testing.services.fixtures import ready
 from support.jars import jars
 from support.paths import TESTS
 
@@ -19,22 +21,9 @@ SUMS = [sum(range(10 * window + 10)) for window in range(40)]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    """Its address, and the file in which it notes requests."""
-    log = tmp_path_factory.mktemp("s3") / "requests"
-    log.touch()
-    command = [sys.executable, "-W", "ignore", "-m", "support.s3.server", str(log)]
-    process = subprocess.Popen(
-        command, cwd=TESTS, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
-    try:
-        port = process.stdout.readline().strip()
-        assert port, "the server did not start"
-        yield f"http://127.0.0.1:{port}", log
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+def server():
+    """An S3 in memory, which notes its requests."""
+    return ready(services.moto)
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +36,9 @@ def on_s3(server):
 
     jars("s3")
     store = pyarrow.fs.S3FileSystem(
-        access_key="any",
-        secret_key="secret",
-        endpoint_override=server[0],
+        access_key=server.KEY,
+        secret_key=server.SECRET,
+        endpoint_override=server.direct_endpoint,
         region="us-east-1",
         allow_bucket_creation=True,
     )
@@ -59,7 +48,7 @@ def on_s3(server):
     environment["PYTHONPATH"] = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment["AWS_EC2_METADATA_DISABLED"] = "true"
     steps = [f"{name}={count}" for name, count in STEPS.items()]
-    command = [sys.executable, "-m", "support.s3.drivers", server[0], *steps]
+    command = [sys.executable, "-m", "support.s3.drivers", server.direct_endpoint, *steps]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=900)
     results = dict(
         line.removeprefix("RESULT ").split(" ", 1)
@@ -100,7 +89,7 @@ def test_a_window_costs_few_requests(server, on_s3):
     collected, said = on_s3("run")
     assert collected == SUMS[: 2 * windows]
     assert "secret" not in said
-    requests = [line for line in server[1].read_text().splitlines() if line.split(" ")[1].startswith("/run")]
+    requests = [line for line in server.requests() if line.split(" ")[1].startswith("/run")]
     commits = [
         number for number, line in enumerate(requests) if line.startswith("PUT ") and "/journal/0" in line
     ]

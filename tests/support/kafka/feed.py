@@ -4,6 +4,14 @@ import itertools
 import threading
 import time
 
+from confluent_kafka import Producer
+
+
+def producer(broker):
+    """Writes each message once, in order within its partition."""
+    settings = {"enable.idempotence": True, "linger.ms": 5, "log_level": 0}
+    return Producer({"bootstrap.servers": broker.direct_servers, **settings})
+
 
 class Feed(threading.Thread):
     """Write the numbers 0, 1, ... to a topic, `rate` a second, until `finish`; count those acknowledged."""
@@ -12,7 +20,7 @@ class Feed(threading.Thread):
         super().__init__(daemon=True)
         self.written = []
         """Partition, offset and number of each message, in the order of acknowledgements."""
-        self._producer, self._topic, self._rate, self._keys = broker.producer(), topic, rate, keys
+        self._producer, self._topic, self._rate, self._keys = producer(broker), topic, rate, keys
         self._over = threading.Event()
 
     def run(self):

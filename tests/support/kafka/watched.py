@@ -52,8 +52,17 @@ def watch(broker, folder, width, *, seconds, waiting):
     """
     window, counter, checkpoint = f"{width:g}s", folder / "counter", folder / "state"
     topic = f"pace-{window}"
-    broker.create_topic(topic)
-    properties = ("--brokers", broker.address, "--topic", topic, "--counter", counter, "--window", window)
+    broker.topic(topic, partitions=2)
+    properties = (
+        "--brokers",
+        broker.direct_servers,
+        "--topic",
+        topic,
+        "--counter",
+        counter,
+        "--window",
+        window,
+    )
     command = (APPLICATION, *properties, "--checkpoint", checkpoint, "--master", "local[2]")
     driver = kafka_driver(command, folder / "run.log")
     try:

@@ -29,7 +29,8 @@ from ridgeline.testing.services import (
 S = TypeVar("S", bound=Service)
 
 
-def _ready(kind: type[S]) -> S:
+def ready(kind: type[S]) -> S:
+    """The shared service of a kind, for fixtures of any scope; skips the test where it cannot be had."""
     give_up = pytest.fail if os.environ.get("RIDGELINE_SERVICES_REQUIRED") else pytest.skip
     if reason := kind.available():
         give_up(reason)
@@ -42,58 +43,58 @@ def _ready(kind: type[S]) -> S:
 @pytest.fixture
 def kafka() -> Kafka:
     """A Kafka broker."""
-    return _ready(Kafka)
+    return ready(Kafka)
 
 
 @pytest.fixture
 def registry() -> Registry:
     """A registry of schemas."""
-    return _ready(Registry)
+    return ready(Registry)
 
 
 @pytest.fixture
 def postgres() -> Postgres:
     """A PostgreSQL server."""
-    return _ready(Postgres)
+    return ready(Postgres)
 
 
 @pytest.fixture
 def mariadb() -> MariaDB:
     """A MariaDB server."""
-    return _ready(MariaDB)
+    return ready(MariaDB)
 
 
 @pytest.fixture
 def redis() -> Redis:
     """A Redis server."""
-    return _ready(Redis)
+    return ready(Redis)
 
 
 @pytest.fixture
 def nats() -> Nats:
     """A NATS server with JetStream."""
-    return _ready(Nats)
+    return ready(Nats)
 
 
 @pytest.fixture
 def rabbitmq() -> RabbitMQ:
     """A RabbitMQ server with streams."""
-    return _ready(RabbitMQ)
+    return ready(RabbitMQ)
 
 
 @pytest.fixture
 def mosquitto() -> Mosquitto:
     """A Mosquitto server."""
-    return _ready(Mosquitto)
+    return ready(Mosquitto)
 
 
 @pytest.fixture
 def seaweedfs() -> SeaweedFS:
     """A SeaweedFS server: S3 on disk."""
-    return _ready(SeaweedFS)
+    return ready(SeaweedFS)
 
 
 @pytest.fixture
 def moto() -> Moto:
     """A moto server: S3 in memory."""
-    return _ready(Moto)
+    return ready(Moto)
