@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
+from itertools import chain
+from operator import is_not
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 
-from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, SchemaError, metric
+from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, SchemaError, State, metric
 from ridgeline.api.context import OperatorContext
 from ridgeline.operators._divided import Columns, DividedOperator, check_columns, columns_of, row_keys
 from ridgeline.operators._joined import Row, arrays_of, rows_of
@@ -61,12 +64,14 @@ class TopByKey(DividedOperator):
     smallest: bool = Field(default=False, kw_only=True)
 
     tops = KeyedState(tuple)
-    """By key its tuples, the largest first: the value of `by`, and the columns."""
+    """By key its tuples, the largest first: the values of all columns, one tuple after the other."""
+    held_count = State(0, moves="sum")
+    """How many tuples are held."""
 
     @metric(help="Tuples in the lists of all keys.")
     def held_rows(self) -> int:
         """The number of tuples that are held."""
-        return sum(len(rows) for _, rows in self.tops.items())
+        return self.held_count
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed."""
@@ -102,15 +107,18 @@ class TopByKey(DividedOperator):
         codes, keys = row_keys(batch, self.names)
         best = self._best(codes, batch.column(self.by))
         batch, codes = batch.take(pa.array(best)), codes[best]
-        values, rows = (rows_of(batch, names) for names in ([self.by], batch.schema.names))
+        place, width = batch.schema.get_field_index(self.by), batch.num_columns
+        rows = rows_of(batch, batch.schema.names)
         begins = np.flatnonzero(np.diff(codes, prepend=-1))
         for begin, end in zip(begins.tolist(), [*begins[1:].tolist(), len(codes)], strict=True):
             key = keys[codes[begin]]
-            held = self.tops.get(key) or ()
-            new = [(value[0], row) for value, row in zip(values[begin:end], rows[begin:end], strict=True)]
-            merged = sorted((*held, *new), key=self._order, reverse=not self.smallest)[: self.size]
-            if len(merged) > len(held) or any(one is not two for one, two in zip(merged, held, strict=True)):
-                self.tops[key] = tuple(merged)
+            held = rows_from(self.tops.get(key) or (), width)
+            both = [*held, *rows[begin:end]]
+            merged = sorted(both, key=partial(self._order, place), reverse=not self.smallest)[: self.size]
+            # what is new is behind what is held where both are equal
+            if len(merged) > len(held) or any(map(is_not, merged, held)):
+                self.tops[key] = tuple(chain.from_iterable(merged))
+                self.held_count += len(merged) - len(held)
 
     def _best(self, codes: Any, column: pa.Array) -> Any:
         """The positions of the best rows of each key, key by key, the best first."""
@@ -124,14 +132,21 @@ class TopByKey(DividedOperator):
         ranks = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
         return order[ranks < self.size]
 
-    def _order(self, one: tuple[Any, Row]) -> tuple[bool, Any]:
-        """The sort key of a tuple: a NaN is after all numbers in both directions."""
-        is_number = one[0] == one[0]
-        return is_number != self.smallest, one[0] if is_number else 0
+    def _order(self, place: int, row: Row) -> tuple[bool, Any]:
+        """The sort key of a row: a NaN is after all numbers in both directions."""
+        value = row[place]
+        is_number = value == value  # noqa: PLR0124  not of a NaN
+        return is_number != self.smallest, value if is_number else 0
 
     def end_window(self) -> None:
         """Emit the lists that have changed."""
-        rows = [(*row, rank) for _, held in self.tops.changed() for rank, (_, row) in enumerate(held, 1)]
+        schema = self.output.schema.arrow
+        lists = [rows_from(values, len(schema) - 1) for _, values in self.tops.changed()]
+        rows = [(*row, rank) for held in lists for rank, row in enumerate(held, 1)]
         if rows:
-            schema = self.output.schema.arrow
             self.output.emit_batch(pa.RecordBatch.from_arrays(arrays_of(rows, list(schema)), schema=schema))
+
+
+def rows_from(values: Row, width: int) -> list[Row]:
+    """Rows of so many values each, from the values of all."""
+    return [values[begin : begin + width] for begin in range(0, len(values), width)]
