@@ -15,10 +15,14 @@ import pyarrow as pa
 import pytest
 
 from ridgeline import Application, OperatorError, RidgelineError
-from ridgeline.operators import Sql, sliding, tumbling
-from ridgeline.plan.edits import Repartition
+from ridgeline.operators import FileReplayInput, Sql, sliding, tumbling
+from ridgeline.plan.edits import Repartition, SetProperty
+from ridgeline.plan.spec.form import Form
+from ridgeline.plan.spec.texts import read_document
+from ridgeline.plan.specification import read_specification
 from ridgeline.plan.validation import find_faults
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
+from support.plan.specifications import write_specification
 
 START = datetime(2026, 3, 29, tzinfo=UTC)
 
@@ -441,7 +445,7 @@ def test_values_of_all_types_come_back_as_they_were() -> None:
 
 def test_the_long_form_and_the_specification_are_the_same() -> None:
     app = Application("long")
-    source = app.add_operator("orders", ListInput(Order, []))
+    source = app.add_operator("orders", ListInput(Order, [], "time", lateness="1s"))
     step = app.add_operator("step", Sql("select kind from orders", ["orders"], windows=tumbling("1m")))
     sink = app.add_operator("sink", CollectorSink())
     app.add_stream("orders", source.output, step.input_1)
@@ -451,3 +455,31 @@ def test_the_long_form_and_the_specification_are_the_same() -> None:
     again = names.read("orders", ListInput(Order, []))
     names.sql("x", "select 1 as x from a", a=again, A=again).write("o", CollectorSink())
     assert "must differ by more than small and large letters" in str(find_faults(names)[0])
+
+
+def test_sql_changes_while_it_runs_if_it_still_fits() -> None:
+    rows = [[Order("a", "x", number, None, START)] for number in range(8)]
+    sql = "select user, sum(cents) as cents from orders group by user"
+    app = application(sql, rows, (), {"key": "user"})
+    for text, state, last in (
+        (sql.replace("sum(cents)", "10 * sum(cents)"), "APPLIED", 70),
+        (sql + " limit 1", "REFUSED", 7),
+        ("select cent from orders", "REFUSED", 7),
+    ):
+        run = run_local(app, changes={3: [SetProperty("step0", "sql", text)]})
+        assert [change.state for change in run.changes] == [state]
+        assert run.collected("sink0")[-1]["cents"] == last
+
+
+def test_specifications_have_all_of_a_step() -> None:
+    app = Application("written")
+    files = {"schema": Order, "format": "csv", "timestamp": "time", "lateness": "1s"}
+    left, right = (app.read(name, FileReplayInput(f"{name}.csv", **files)) for name in ("left", "right"))
+    sql = "select a.user, sum(a.cents) as cents from a join b on a.user = b.kind group by a.user"
+    key = {"a": "user", "b": "kind"}
+    step = app.sql("step", sql, a=left, b=right, key=key, windows=sliding("2s", "1s"), partitions=2)
+    step.write("out")
+    text = write_specification(app, Form.YAML)
+    again = read_specification(read_document(text, Form.YAML), "file")
+    assert write_specification(again, Form.YAML) == text
+    assert not find_faults(again)
