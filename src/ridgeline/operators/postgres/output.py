@@ -13,6 +13,7 @@ from ridgeline.connect.partitioned_output import PartitionedOutput
 from ridgeline.connect.secrets import Secret
 from ridgeline.connect.sink import Sink
 from ridgeline.operators._divided import Columns, DividedOperator, columns_of
+from ridgeline.operators.postgres.connecting import Server
 from ridgeline.operators.postgres.rows import copy_text
 from ridgeline.operators.postgres.sink import DELETED, PostgresSink, Table
 
@@ -100,7 +101,7 @@ class PostgresOutput(DividedOperator, PartitionedOutput):
     def sink(self) -> Sink:
         """The driver's half."""
         table = Table(self.table, columns_of(self.key), self.delete, self.create)
-        return PostgresSink(self.dsn, self.password, dict(self.connection), table)
+        return PostgresSink(Server(self.dsn, self.password, dict(self.connection)), table)
 
 
 def _deleted(column: pa.Array) -> pa.Array:

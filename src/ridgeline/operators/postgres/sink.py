@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError, capped, did_you_mean
-from ridgeline.connect.secrets import Secret, secret_value
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, UnwritableError
+from ridgeline.operators.postgres.connecting import Server, first_line, psycopg
 from ridgeline.operators.postgres.rows import fits, postgres_type, split_rows
 
 DELETED = "ridgeline_deleted"
@@ -20,29 +20,9 @@ _WAITING = "ridgeline_waiting"
 _MARKS = """create table if not exists ridgeline_marks (
     name text primary key, "window" bigint not null, epoch bigint not null,
     written timestamptz not null default now())"""
-_SETTINGS = {
-    "connect_timeout": "10",
-    "keepalives_idle": "5",
-    "keepalives_interval": "3",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "30000",
-    "application_name": "ridgeline",
-}
 _LONGEST_IDLE = "60s"
 """A driver that hangs in a transaction holds up its successor no longer."""
-_HOPELESS = ("authentication failed", "does not exist", "no pg_hba.conf entry", "invalid connection option")
 _READ_ONLY = "25006"
-
-
-def psycopg() -> Any:
-    """The library. Raises RidgelineError if it is not installed."""
-    try:
-        import psycopg as library
-    except ImportError as error:
-        msg = f"PostgreSQL needs psycopg, which cannot be imported ({error}); "
-        msg += "install it: pip install 'ridgeline[postgres]'"
-        raise RidgelineError(msg) from error
-    return library
 
 
 class Table(NamedTuple):
@@ -57,10 +37,8 @@ class Table(NamedTuple):
 class PostgresSink(Sink):
     """Writes rows by COPY; with a key by way of a temporary table."""
 
-    def __init__(
-        self, dsn: Secret, password: Secret | None, settings: Mapping[str, str], table: Table
-    ) -> None:
-        self._dsn, self._password, self._settings, self._table = dsn, password, settings, table
+    def __init__(self, server: Server, table: Table) -> None:
+        self._server, self._table = server, table
         self.appends = not table.key
         self._connection: Any = None
         self._columns: tuple[str, ...] = ()
@@ -68,21 +46,7 @@ class PostgresSink(Sink):
 
     def place(self) -> str:
         """The table, with the server's host and database."""
-        given = self._given()
-        host, database = given.get("host", "localhost"), given.get("dbname", given.get("user", ""))
-        return f"table {self._table.name} of {host}:{given.get('port', 5432)}/{database}"
-
-    def _given(self) -> dict[str, Any]:
-        """The settings of the connection. Raises RidgelineError for a `dsn` that is none, without it."""
-        library = psycopg()
-        try:
-            given = dict(library.conninfo.conninfo_to_dict(secret_value(self._dsn, "dsn")))
-        except library.Error:
-            msg = "`dsn` is no connection string; write postgresql://USER@HOST:PORT/DATABASE"
-            raise RidgelineError(msg) from None
-        if self._password is not None:
-            given["password"] = secret_value(self._password, "password")
-        return {**_SETTINGS, **given, **self._settings}
+        return f"table {self._table.name} of {self._server.place}"
 
     def open(self, context: SinkContext) -> None:
         """Connect, make the tables that are missing, compare the columns.
@@ -91,14 +55,7 @@ class PostgresSink(Sink):
         """
         self._context = context
         library = psycopg()
-        try:
-            self._connection = library.connect(**self._given(), autocommit=True)
-        except library.OperationalError as error:
-            if any(text in str(error) for text in _HOPELESS):
-                msg = f"`{context.operator}` cannot connect to {self.place()}: {_first_line(error)}; "
-                msg += "check `dsn`, `password` and `connection`"
-                raise RidgelineError(msg) from None
-            raise
+        self._connection = self._server.connect(context.operator)
         self._connection.execute(f"set idle_in_transaction_session_timeout = '{_LONGEST_IDLE}'")
         self._columns = ()
         try:
@@ -181,7 +138,7 @@ class PostgresSink(Sink):
                 self._write_parts(batch, rows[half:], names, row_errors)
                 return
             context, row = self._context, capped(rows[0].decode().rstrip("\n"), 300)
-            reason = _first_line(error)
+            reason = first_line(error)
             if not context.skips:
                 remedy = f"mend it upstream or in table {self._table.name}, or set `on_error` to `SKIP`"
                 raise UnwritableError(context.operator, batch.window, row, reason, remedy) from error
@@ -344,7 +301,7 @@ class PostgresSink(Sink):
 
     def _refused(self, error: Exception) -> RidgelineError:
         """The error for a statement that the server refuses for reasons that no row has."""
-        what = f"`{self._context.operator}` cannot write to {self.place()}: {_first_line(error)}"
+        what = f"`{self._context.operator}` cannot write to {self.place()}: {first_line(error)}"
         return RidgelineError(f"{what}; mend that, then start it again: nothing that was committed is lost")
 
     def close(self) -> None:
@@ -359,12 +316,3 @@ class PostgresSink(Sink):
         if isinstance(error, library.Error) and error.sqlstate == _READ_ONLY:
             return True
         return isinstance(error, (library.OperationalError, library.InterfaceError, OSError))
-
-
-def _first_line(error: Exception) -> str:
-    """The message of the server, with its detail."""
-    diagnosis = getattr(error, "diag", None)
-    if diagnosis is not None and diagnosis.message_primary:
-        detail = f" ({diagnosis.message_detail})" if diagnosis.message_detail else ""
-        return f"{diagnosis.message_primary}{detail}"
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -1,0 +1,82 @@
+"""Connections to PostgreSQL: settings, secrets, and errors that no further attempt can mend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ridgeline.api.errors import RidgelineError
+from ridgeline.connect.secrets import Secret, secret_value
+
+_SETTINGS = {
+    "connect_timeout": "10",
+    "keepalives_idle": "5",
+    "keepalives_interval": "3",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "30000",
+    "application_name": "ridgeline",
+}
+_HOPELESS = ("authentication failed", "does not exist", "no pg_hba.conf entry", "invalid connection option")
+
+
+def psycopg() -> Any:
+    """The library. Raises RidgelineError if it is not installed."""
+    try:
+        import psycopg as library
+    except ImportError as error:
+        msg = f"PostgreSQL needs psycopg, which cannot be imported ({error}); "
+        msg += "install it: pip install 'ridgeline[postgres]'"
+        raise RidgelineError(msg) from error
+    return library
+
+
+class Server(NamedTuple):
+    """The server and the database, as properties name them."""
+
+    dsn: Secret
+    password: Secret | None
+    settings: Mapping[str, str]
+
+    @property
+    def place(self) -> str:
+        """Host, port and database, for people."""
+        given = self._given()
+        host, database = given.get("host", "localhost"), given.get("dbname", given.get("user", ""))
+        return f"{host}:{given.get('port', 5432)}/{database}"
+
+    def _given(self) -> dict[str, Any]:
+        """The settings of the connection. Raises RidgelineError for a `dsn` that is none, without it."""
+        library = psycopg()
+        try:
+            given = dict(library.conninfo.conninfo_to_dict(secret_value(self.dsn, "dsn")))
+        except library.Error:
+            msg = "`dsn` is no connection string; write postgresql://USER@HOST:PORT/DATABASE"
+            raise RidgelineError(msg) from None
+        if self.password is not None:
+            given["password"] = secret_value(self.password, "password")
+        return {**_SETTINGS, **given, **self.settings}
+
+    def connect(self, operator: str) -> Any:
+        """A connection, each statement a transaction of its own.
+
+        Raises RidgelineError for a user or a database that is wrong, errors of psycopg for a server that is
+        gone.
+        """
+        library = psycopg()
+        try:
+            return library.connect(**self._given(), autocommit=True)
+        except library.OperationalError as error:
+            if any(text in str(error) for text in _HOPELESS):
+                msg = f"`{operator}` cannot connect to {self.place}: {first_line(error)}; "
+                msg += "check `dsn`, `password` and `connection`"
+                raise RidgelineError(msg) from None
+            raise
+
+
+def first_line(error: Exception) -> str:
+    """The message of the server, with its detail."""
+    diagnosis = getattr(error, "diag", None)
+    if diagnosis is not None and diagnosis.message_primary:
+        detail = f" ({diagnosis.message_detail})" if diagnosis.message_detail else ""
+        return f"{diagnosis.message_primary}{detail}"
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
