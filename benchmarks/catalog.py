@@ -22,6 +22,7 @@ _NAMES = (
     "nexmark",
     "branches",
     "regions",
+    "kafka",
     "held_keys",
     "windowed",
     "aggregates",

@@ -1,0 +1,249 @@
+"""Kafka to Kafka, exactly once: the age of messages beside Kafka Streams; and reading beside a bare consumer.
+
+`kafka-age`: three operators (valid ones, counted by key, written) from one topic to another. The age is from
+the moment at which a message was due to its result at a reader of committed records, in a process of its own.
+Kafka Streams runs with `exactly_once_v2`, its state in memory, its cache off, and the commit interval that
+gave the least age. It compiles by itself (`java Totals.java`), so it needs a JDK.
+
+`kafka-in`: a topic is read to its end, and rows are counted. The bare consumer decodes as we do.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from benchmarks import spark
+from benchmarks.frame import Benchmark, Figures, Goal, Round
+from benchmarks.regions import Arrived
+from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort, Schema
+from ridgeline.operators.kafka import KafkaInput, KafkaOutput
+
+P50, P99, RATE = "p50 age seconds", "p99 age seconds", "messages/s"
+_STREAMS = Path(__file__).with_name("kafka_streams")
+_WARM_SECONDS, _SECONDS = 5.0, 20.0
+_MESSAGES = 1_000_000
+_WINDOW = "5ms"
+_COMMIT_MILLISECONDS = 5
+_AT_ONCE = 10_000
+
+
+class Event(NamedTuple):
+    number: int
+    key: str
+    created: float
+
+
+class Counted(NamedTuple):
+    key: str
+    count: int
+    created: float
+
+
+class Count(Operator):
+    """Count the events of each key."""
+
+    events = InputPort(Event, key="key")
+    counted = OutputPort(Counted)
+    seen = KeyedState(int, default=0)
+
+    @events.process
+    def count(self, event: Event) -> None:
+        """One more."""
+        self.seen[event.key] += 1
+        self.counted.emit(Counted(event.key, self.seen[event.key], event.created))
+
+
+@contextmanager
+def broker() -> Iterator[Any]:
+    """A broker of our own."""
+    from ridgeline.testing import services
+
+    with services.kafka() as kafka:
+        yield kafka
+
+
+def _ages(of_round: Round, kafka: Any, source: str, target: str, rate: int) -> Figures:
+    seconds = 3.0 if of_round.quick else _SECONDS
+    words = [kafka.direct_servers, source, target, rate, _WARM_SECONDS, seconds]
+    command = [sys.executable, "-m", "benchmarks.kafka_clock", *map(str, words)]
+    found = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    if not found:
+        msg = "no message was younger than a second: the rate is too high for this machine"
+        raise ValueError(msg)
+    of_round.note(
+        f"{len(found)} messages, {len(found) / seconds:,.0f}/s, the oldest {max(found) * 1e3:.1f} ms"
+    )
+    p50, p99 = np.percentile(found, [50, 99])
+    return {P50: [float(p50)], P99: [float(p99)]}
+
+
+def ours(of_round: Round, *, rate: int) -> Figures:
+    """The age with Ridgeline."""
+    with broker() as kafka:
+        source, target = kafka.topic(partitions=2), kafka.topic(partitions=2)
+        app = Application("kafka-age", window=_WINDOW)
+        events = app.read("events", KafkaInput(source, servers=kafka.direct_servers, schema=Event))
+        counted = events.filter("valid", "number >= 0").process("count", Count())
+        counted.write("out", KafkaOutput(target, key="key", servers=kafka.direct_servers))
+        folder = str(of_round.folder / "checkpoint")
+        with app.start(spark.MASTER, port=None, quiet=True, checkpoint=folder):
+            return _ages(of_round, kafka, source, target, rate)
+
+
+def streams(of_round: Round, *, rate: int) -> Figures:
+    """The age with Kafka Streams."""
+    from ridgeline.testing.services.parts.maven import Jars
+
+    class_path = Jars(_STREAMS / "pom.xml").class_path
+    with broker() as kafka:
+        source, target = kafka.topic(partitions=2), kafka.topic(partitions=2)
+        java = shutil.which("java") or "java"
+        command = [java, "-Xmx512m", "-cp", class_path, str(_STREAMS / "Totals.java"), f"totals-{source}"]
+        command += [kafka.direct_servers, source, target, str(_COMMIT_MILLISECONDS), str(of_round.folder)]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            return _ages(of_round, kafka, source, target, rate)
+        finally:
+            process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+            process.kill()
+
+
+# Reading ---------------------------------------------------------------------------------------------------
+
+
+class Sink(Operator):
+    """Counts rows."""
+
+    rows = InputPort(Event)
+
+    def begin_window(self, window_id: int) -> None:
+        """Nothing yet."""
+        self.counted = 0
+
+    @rows.process_batch
+    def take(self, batch: pa.RecordBatch) -> None:
+        """Count a batch."""
+        self.counted += batch.num_rows
+
+    def end_window(self) -> None:
+        """Hand over what there was."""
+        self.context.hand_over(self.counted)
+
+    def publisher(self) -> Arrived:
+        """The driver's half."""
+        return Arrived()
+
+
+def _filled(kafka: Any, count: int) -> str:
+    """A topic with messages."""
+    from confluent_kafka import Producer
+
+    topic: str = kafka.topic(partitions=2)
+    producer = Producer({"bootstrap.servers": kafka.direct_servers, "linger.ms": 20})
+    for number in range(count):
+        value = b'{"number":%d,"key":"k%d","created":%d.5}' % (number, number % 100, number)
+        while True:
+            try:
+                producer.produce(topic, value, b"k%d" % (number % 100))
+            except BufferError:
+                producer.poll(0.05)
+            else:
+                break
+    producer.flush(60)
+    return topic
+
+
+def read_ours(of_round: Round) -> Figures:
+    """A run that reads the topic to its end: from the commit of its first window to that of its last."""
+    count = 50_000 if of_round.quick else _MESSAGES
+    with broker() as kafka:
+        topic = _filled(kafka, count)
+        app = Application("kafka-in", window="100ms")
+        limits = {"until": "end", "window_records": count // 10}
+        source = KafkaInput(topic, servers=kafka.direct_servers, schema=Event, **limits)
+        rows = app.read("events", source)
+        rows.write("sink", Sink())
+        folder = str(of_round.folder / "checkpoint")
+        with app.start(spark.MASTER, port=None, quiet=True, checkpoint=folder) as handle:
+            handle.wait()
+    if Arrived.counts[-1] != count:
+        msg = f"{count} messages were written; got {Arrived.counts[-1]}"
+        raise ValueError(msg)
+    seconds = Arrived.moments[-1] - Arrived.moments[0]
+    return {RATE: [(count - Arrived.counts[0]) / seconds]}
+
+
+def read_bare(of_round: Round) -> Figures:
+    """A consumer in a loop, with the decoder and the batches of `KafkaInput`."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    from ridgeline.operators.payloads import decode, decoder_of
+
+    count = 50_000 if of_round.quick else _MESSAGES
+    with broker() as kafka:
+        topic = _filled(kafka, count)
+        consumer = Consumer(
+            {
+                "bootstrap.servers": kafka.direct_servers,
+                "group.id": "bare",
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+            }
+        )
+        decoder = decoder_of("json", Schema(Event))
+        consumer.assign([TopicPartition(topic, number, 0) for number in range(2)])
+        rows, begun = 0, 0.0
+        while rows < count:
+            messages = consumer.consume(min(_AT_ONCE, count - rows), 1.0)
+            begun = begun or time.monotonic()
+            rows += decode(decoder, [message.value() for message in messages]).batch.num_rows
+        return {RATE: [count / (time.monotonic() - begun)]}
+
+
+_RATES = {"1,000/s": 1_000, "10,000/s": 10_000}
+_AGES: dict[str, Any] = {}
+for _name, _rate in _RATES.items():
+    _AGES[f"ours, {_name}"] = partial(ours, rate=_rate)
+    _AGES[f"Kafka Streams, {_name}"] = partial(streams, rate=_rate)
+
+BENCHMARKS = (
+    Benchmark(
+        name="kafka-age",
+        title="kafka-age: topic to topic, exactly once, by the clock of a reader of committed records",
+        contestants=_AGES,
+        goals=[
+            *(Goal(figure=P99, of=f"ours, {name}", at_most=0.05) for name in _RATES),
+            *(
+                Goal(figure=figure, of=f"ours, {name}", against=f"Kafka Streams, {name}", at_most=1.0)
+                for name in _RATES
+                for figure in (P50, P99)
+            ),
+        ],
+        rounds=2,
+        budget_seconds=600,
+        part_of_all=False,
+    ),
+    Benchmark(
+        name="kafka-in",
+        title="kafka-in: a million messages of JSON read and decoded, beside a bare consumer",
+        contestants={"ours": read_ours, "bare consumer": read_bare},
+        goals=[Goal(figure=RATE, against="bare consumer", at_least=0.8)],
+        rounds=2,
+        budget_seconds=300,
+        part_of_all=False,
+    ),
+)
