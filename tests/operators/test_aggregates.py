@@ -63,6 +63,7 @@ VALUES = {
     "mode": agg.mode("size"),
     "dearest": agg.max_by("venue", "price"),
     "smallest": agg.min_by("price", "size"),
+    "some": agg.only(agg.sum("size"), "venue", "x"),
     "list": agg.collect_list("venue"),
     "set": agg.collect_set("venue"),
     "diff": agg.diff("size"),
@@ -137,6 +138,8 @@ def expected(own: list[Trade]) -> dict[str, Any]:
         found["rank"] = float(pd.Series(sizes).rank().iloc[-1])
         found["min_rank"] = int(pd.Series(sizes).rank(method="min", ascending=False).iloc[-1])
         found["diff"] = sizes[-1] - sizes[-2] if len(sizes) > 1 else None
+    some = [one.size for one in own if one.venue == "x" and one.size is not None]
+    found["some"] = sum(some) if some else None
     dear = [one for one in own if None not in (one.price, one.venue)]
     found["dearest"] = max(dear, key=lambda one: one.price).venue if dear else None
     small = [one for one in own if None not in (one.price, one.size)]

@@ -19,6 +19,7 @@ from ridgeline.operators.aggregates.basic import (
 )
 from ridgeline.operators.aggregates.collected import collect_list, diff, pct_change, reduce
 from ridgeline.operators.aggregates.counted import collect_set, count_unique, mode, rank, top
+from ridgeline.operators.aggregates.only import only
 from ridgeline.operators.aggregates.quantiles import histogram, median, quantile, quantiles
 from ridgeline.operators.aggregates.spread import (
     correlation,
@@ -51,6 +52,7 @@ __all__ = [
     "min",
     "min_by",
     "mode",
+    "only",
     "pct_change",
     "quantile",
     "quantiles",

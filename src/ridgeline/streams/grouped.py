@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from ridgeline.api import Module, Operator, OperatorAttributes, RidgelineError
@@ -113,6 +113,22 @@ class WindowedStream:
         stream = self.stream.process(name, operator, **attributes)
         return Aggregated(stream.app, stream.source)
 
+    def pivot(
+        self,
+        name: str,
+        column: str,
+        values: Sequence[Any] | Mapping[str, Any],
+        value: Aggregate,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Aggregated:
+        """A column for each value of a column: `pivot("wide", "sensor", ["in", "out"], agg.mean("celsius"))`.
+
+        Results are as of `aggregate`; each of these columns has the aggregate `value` of the records with its
+        value. `values`: text, or by the name of the column. Raises RidgelineError for what gives no names.
+        """
+        given: Any = {**pivoted(name, column, values, value), **attributes}
+        return self.aggregate(name, **given)
+
 
 class GroupedStream:
     """A stream with a key: `stream.group_by("user")`; the steps that need one are its methods.
@@ -166,6 +182,18 @@ class GroupedStream:
         key = self.columns[0] if len(self.columns) == 1 else self.columns
         stream: Stream[Any] = self.stream.process(name, Running(key, values=values, **options), **attributes)
         return stream
+
+    def pivot(
+        self,
+        name: str,
+        column: str,
+        values: Sequence[Any] | Mapping[str, Any],
+        value: Aggregate,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[Any]:
+        """A column for each value of a column, of all records so far; else as `WindowedStream.pivot`."""
+        given: Any = {**pivoted(name, column, values, value), **attributes}
+        return self.aggregate(name, **given)
 
     def detect(
         self,
@@ -249,6 +277,21 @@ def divided(name: str, given: Mapping[str, Any], *options: str) -> tuple[dict[st
         msg = f"step `{name}` has no aggregate; got {shorten(dict(given))}; give one, such as {example}"
         raise RidgelineError(msg)
     return values, {column: one for column, one in given.items() if column not in values}
+
+
+def pivoted(
+    name: str, column: str, values: Sequence[Any] | Mapping[str, Any], value: Aggregate
+) -> dict[str, Aggregate]:
+    """An aggregate for each value. Raises RidgelineError for what gives no names of columns."""
+    if isinstance(values, Mapping):
+        named = dict(values)
+    elif isinstance(values, str) or not all(isinstance(one, str) for one in values):
+        what = f"step `{name}` pivots into columns that have the names of the values; got {shorten(values)}"
+        msg = f'{what}; give a list of texts, or names: `{{"first": 1, "second": 2}}`'
+        raise RidgelineError(msg)
+    else:
+        named = {one: one for one in values}
+    return {one: aggregate.only(value, column, equals) for one, equals in named.items()}
 
 
 def named(values: Mapping[str, Aggregate], kind: str) -> str:
