@@ -2,7 +2,8 @@
 
 An input is ahead of what is committed: each window in flight has taken something. Its containers say so when
 they report, or by heartbeats. Between two windows it is asked what waits by now. One that answers the same
-between its windows does not look meanwhile: then what arrives is assumed to come as it did before.
+between its windows does not look meanwhile: then what arrives is assumed to come as it did before. The same
+answer at the end of a window says that nothing has arrived.
 """
 
 from __future__ import annotations
@@ -36,13 +37,16 @@ class _Partition:
     totals: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=_KEPT_ANSWERS))
     """When it looked, and all that had arrived by then."""
 
-    def answer(self, at: float, consumed: float | None, remaining: float | None) -> None:
-        """It was asked. An answer that is older than the last one is left out."""
+    def answer(self, at: float, consumed: float | None, remaining: float | None, *, looked: bool) -> None:
+        """It was asked. An answer that is older than the last one is left out.
+
+        `looked`: it has had a window since, so an equal answer says that nothing has arrived.
+        """
         if at < self.at:
             return
         arrived = _sum(consumed, remaining)
         if consumed == self.consumed and remaining == self.remaining and arrived is not None:
-            if self.polls:
+            if self.polls or looked:
                 self.at = at
                 self._note(at, arrived)
             return
@@ -102,9 +106,17 @@ class Ledger:
         """Others report from now on."""
         self._partitions = {one: kept for one, kept in self._partitions.items() if one in partitions}
 
-    def answer(self, partition: int, at: float, consumed: float | None, remaining: float | None) -> None:
-        """A partition was asked at a time."""
-        self._of(partition).answer(at, consumed, remaining)
+    def answer(
+        self,
+        partition: int,
+        at: float,
+        consumed: float | None,
+        remaining: float | None,
+        *,
+        looked: bool = False,
+    ) -> None:
+        """A partition was asked at a time. `looked`: at the end of a window, in which it looks."""
+        self._of(partition).answer(at, consumed, remaining, looked=looked)
 
     def taken(
         self, window_id: int, partition: int, consumed: float | None, before: float | None = None

@@ -99,7 +99,8 @@ class PartitionedSource:
                 event.operator: event
             }
             self.ledger.committed(event.window_id, event.operator, event.consumed)
-            self.ledger.answer(event.operator, event.asked or event.at, event.consumed, event.remaining)
+            asked = event.asked or event.at
+            self.ledger.answer(event.operator, asked, event.consumed, event.remaining, looked=True)
         self.waiting = True
         return event.whole or all(
             one in self.latest and self.latest[one].window_id == event.window_id for one in self.partitions
