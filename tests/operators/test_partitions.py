@@ -240,6 +240,9 @@ ELSEWHERE = {
     "FileOutput": "operators/test_partitions.py::test_written_rows_do_not_depend_on_partitions",
     "FileReplayInput": "operators/test_file_replay_input.py::test_any_split_into_windows_and_partitions_"
     "gives_all_rows_once_and_in_order",
+    "IterableInput": "operators/test_iterables.py::test_each_item_once_and_in_order",
+    "SocketInput": "operators/test_iterables.py::test_lines_of_those_that_connect",
+    "StdinInput": "operators/test_iterables.py::test_standard_input",
     "QueueInput": "operators/test_queue.py::test_every_tuple_once_and_in_the_order_of_its_key",
     "QueueOutput": "operators/test_queue.py::test_every_tuple_once_and_in_the_order_of_its_key",
     "RandomEventGenerator": "operators/test_random_event_generator.py::test_the_sequence_is_the_same_for_any_"

@@ -642,7 +642,17 @@ INPUTS = {
     "SparkInput",
 }  # what they hold is the same in all
 IN_SHAPING = {"BatchUp", "DeduplicateBloom", "FillForward"}  # `tests/operators/shaping`
-ELSEWHERE = {"Delay", "FileInput", "LimitRate", "RoundRobinHashMap", "Sampler", *IN_SHAPING}
+ELSEWHERE = {
+    "Delay",
+    "FileInput",
+    "IterableInput",
+    "LimitRate",
+    "SocketInput",
+    "StdinInput",
+    "RoundRobinHashMap",
+    "Sampler",
+    *IN_SHAPING,
+}
 ALONE = {"SqlQuery"}  # has one partition only
 AT_BORDERS = {"FileOutput", "QueueOutput", "SparkOutput"}  # nothing is held between application windows
 

@@ -110,6 +110,11 @@ class OutputFiles:
         with contextlib.suppress(FileNotFoundError):
             self._files.delete_file(path)
 
+    def remove_folder(self, path: str) -> None:
+        """Delete a folder with all that is in it, if it exists."""
+        with contextlib.suppress(FileNotFoundError):
+            self._files.delete_dir(path)
+
     def make_folder(self, path: str) -> None:
         """Create a folder and its parents, where the file system has folders."""
         self._files.create_dir(path, recursive=True)

@@ -43,6 +43,7 @@ from ridgeline.operators.frames import (
     Transform,
     WithColumns,
 )
+from ridgeline.operators.iterable_input import IterableInput, from_frame, from_iterable
 from ridgeline.operators.latest_by_key import LatestByKey
 from ridgeline.operators.limit_rate import LimitRate
 from ridgeline.operators.map import Map
@@ -67,11 +68,14 @@ from ridgeline.operators.running import Running
 from ridgeline.operators.sampler import Sampler
 from ridgeline.operators.shaping import BatchUp, DeduplicateBloom, FillForward, Format, SplitByShare
 from ridgeline.operators.simple_moving_average import SimpleMovingAverage
+from ridgeline.operators.socket_input import SocketInput
 from ridgeline.operators.sort import Sort
 from ridgeline.operators.spark_input import SparkInput
 from ridgeline.operators.spark_output import SparkOutput
 from ridgeline.operators.sql import Sql
 from ridgeline.operators.sql_query import SqlQuery
+from ridgeline.operators.staged._lines import Line
+from ridgeline.operators.stdin_input import StdinInput
 from ridgeline.operators.sum_key_val import SumKeyVal, SumUnifier
 from ridgeline.operators.table_join import TableJoin
 from ridgeline.operators.top_by_key import TopByKey
@@ -113,8 +117,10 @@ __all__ = [
     "Flatten",
     "Format",
     "Global",
+    "IterableInput",
     "LatestByKey",
     "LimitRate",
+    "Line",
     "Map",
     "ModelOperator",
     "OnlineModel",
@@ -136,6 +142,7 @@ __all__ = [
     "Session",
     "SimpleMovingAverage",
     "Sliding",
+    "SocketInput",
     "Sort",
     "SparkInput",
     "SparkOutput",
@@ -143,6 +150,7 @@ __all__ = [
     "SplitByShare",
     "Sql",
     "SqlQuery",
+    "StdinInput",
     "SumKeyVal",
     "SumUnifier",
     "TableJoin",
@@ -163,6 +171,8 @@ __all__ = [
     "burst",
     "change_point",
     "ewma",
+    "from_frame",
+    "from_iterable",
     "global_window",
     "hysteresis",
     "rate",

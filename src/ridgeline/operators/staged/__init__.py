@@ -1,0 +1,1 @@
+"""Inputs of what can be read once only: iterators, standard input, sockets. The checkpoint stages it."""

@@ -1,0 +1,209 @@
+"""The two halves of inputs that stage their rows in the checkpoint."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from ridgeline.api.errors import RidgelineError, SchemaError
+from ridgeline.connect.reader import SourceRange, SourceReader
+from ridgeline.connect.source import Begin, Source, SourceContext
+from ridgeline.connect.window_output import safe_name
+from ridgeline.operators.staged._store import RowStore
+
+_NAME = "rows"
+"""The name of the one source partition."""
+_MOST_WAITING = 262_144
+"""Rows that are taken from the outside and not committed, at most."""
+_PAUSE = 0.01
+_MOST_AT_ONCE = 65_536
+Pull = Callable[[threading.Event], Iterable[Any]]
+"""Yields items as they come, one by one or as tables, until the event is set. It may block."""
+
+
+class StagedSource(Source):
+    """Takes rows from the outside in a thread, and writes them to the checkpoint before they count.
+
+    A position is the number of a row, and the folder that holds it. With `keeps` a restart takes the rows
+    first that are in the folder of the run before. Without, the outside gives all again, and the first rows
+    are passed over.
+    """
+
+    poll_seconds: ClassVar[float] = 0.05
+    mentions_new: ClassVar[bool] = False
+
+    def __init__(self, pull: Pull, encode: Callable[[list[Any]], pa.Table], *, keeps: bool) -> None:
+        """`encode` makes rows of items. `keeps`: they come once only. Else `pull` gives the same again."""
+        self._pull = pull
+        self._encode = encode
+        self._keeps = keeps
+        self._store: RowStore | None = None
+        self._arrived = threading.Event()
+        self._waiting: deque[Any] = deque()
+        self._stop = threading.Event()
+        self._done = False
+        self._error: Exception | None = None
+        self._count = self._committed = 0
+        self._passed = 0
+        self._thread: threading.Thread | None = None
+
+    def open(self, context: SourceContext) -> None:
+        """Make the folder; rows are taken once it is known where the run continues."""
+        self._context = context
+        self._parent = f"{context.staging}/inputs/{safe_name(context.operator)}-{context.run_id}"
+
+    def resume(self, positions: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Continue after these rows."""
+        if self._store is not None or _NAME not in positions:
+            return positions
+        number, folder = positions[_NAME]
+        self._count = self._committed = number
+        self._store = RowStore.new(self._parent)
+        before = RowStore(f"{self._parent}/{folder}")
+        if self._keeps:
+            for rows in before.after(number):
+                self._add(rows)
+        else:
+            self._passed = number
+        self._before = before
+        self._start()
+        return positions
+
+    def partitions(self) -> Sequence[str]:
+        """There is one."""
+        if self._store is None:
+            self._store = RowStore.new(self._parent)
+            self._start()
+        return [_NAME]
+
+    def start(self, partitions: Sequence[str], begin: Begin) -> Mapping[str, Any]:
+        """At the first row."""
+        return {_NAME: [0, self._folder]}
+
+    def ends(self, wait: float) -> Mapping[str, Any]:
+        """Write what has come. Raises what the outside has raised."""
+        if not self._waiting and not self._done:
+            self._arrived.wait(wait)
+        self._arrived.clear()
+        items: list[Any] = []
+        while self._waiting and len(items) < _MOST_AT_ONCE:
+            item = self._waiting.popleft()
+            if isinstance(item, pa.Table):
+                self._add_items(items)
+                self._add(item)
+                items = []
+            else:
+                items.append(item)
+        self._add_items(items)
+        if self._error is not None and not self._waiting:
+            raise self._error
+        return {_NAME: [self._count, self._folder]}
+
+    def finished(self) -> bool:
+        """Once the outside has ended, and all is written."""
+        return self._done and not self._waiting and self._error is None
+
+    def amount(self, partition: str, start: Any, end: Any) -> Any:
+        """Rows."""
+        return super().amount(partition, start[0], end[0])
+
+    def cut(self, partition: str, start: Any, end: Any, share: float) -> Any:
+        """At a row."""
+        return [super().cut(partition, start[0], end[0], share), end[1]]
+
+    def committed(self, positions: Mapping[str, Any]) -> None:
+        """Delete rows that are committed."""
+        number, folder = positions[_NAME]
+        store = self._store
+        if store is None or folder != self._folder:
+            return
+        self._committed = number
+        store.drop(number)
+        if self._before is not None:
+            self._before.remove()
+            self._before = None
+
+    def close(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(1.0)
+
+    _before: RowStore | None = None
+
+    @property
+    def _folder(self) -> str:
+        assert self._store is not None  # noqa: S101  it was made
+        return self._store.folder.rpartition("/")[2]
+
+    def _add(self, rows: pa.Table) -> None:
+        assert self._store is not None  # noqa: S101  it was made
+        if rows.num_rows:
+            self._store.add(self._count, rows)
+            self._count += rows.num_rows
+
+    def _add_items(self, items: list[Any]) -> None:
+        if items:
+            try:
+                rows = self._encode(items)
+            except SchemaError as error:
+                msg = f"`{self._context.operator}`: an item does not fit: {error}; mend it, or give `schema`"
+                raise SchemaError(msg) from error
+            self._add(rows)
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._take, name="ridgeline-staging", daemon=True)
+        self._thread.start()
+
+    def _take(self) -> None:
+        """Take items, in a thread; wait while too many are not committed."""
+        taken = left = self._passed
+        try:
+            for item in self._pull(self._stop):
+                if self._stop.is_set():
+                    return
+                rows = item.num_rows if isinstance(item, pa.Table) else 1
+                if left:
+                    passed, left = min(left, rows), max(0, left - rows)
+                    if passed == rows:
+                        continue
+                    item, rows = item.slice(passed), rows - passed  # noqa: PLW2901  the rest of it
+                taken += rows
+                self._waiting.append(item)
+                if not self._arrived.is_set():
+                    self._arrived.set()
+                while taken - self._committed > _MOST_WAITING and not self._stop.wait(_PAUSE):
+                    pass
+            if left:
+                msg = f"`{self._context.operator}`: the items have ended {left} before the place at which "
+                msg += "the run continues; give the same items as before, or start on a fresh checkpoint"
+                self._error = RidgelineError(msg)
+        except RidgelineError as error:
+            self._error = error
+        except Exception as error:  # noqa: BLE001  it is raised where the source is asked
+            msg = f"`{self._context.operator}`: its items have failed: {type(error).__name__}: {error}"
+            self._error = RidgelineError(msg)
+        finally:
+            self._done = True
+            self._arrived.set()
+
+
+class StagedReader(SourceReader):
+    """Reads rows from the checkpoint."""
+
+    def open(self, context: Any) -> None:
+        """Folders are opened when they are read."""
+        operator = context.operator
+        self._parent = f"{operator.staging}/inputs/{safe_name(operator.name)}-{operator.run_id}"
+        self._stores: dict[str, RowStore] = {}
+
+    def read(self, part: SourceRange) -> Iterator[pa.Table]:
+        """Read the rows of a window."""
+        (first, _), (end, folder) = part.start, part.end
+        if folder not in self._stores:
+            self._stores = {folder: RowStore(f"{self._parent}/{folder}")}
+        yield from self._stores[folder].read(first, end)

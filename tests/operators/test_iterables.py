@@ -1,0 +1,237 @@
+"""Items of Python, standard input and sockets: each row once, whatever fails."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from ridgeline import Application, RidgelineError, SchemaError
+from ridgeline.api.clock import SystemClock
+from ridgeline.operators import IterableInput, Line, SocketInput, from_frame, from_iterable
+from ridgeline.plan.edits import Repartition
+from ridgeline.testing import CollectorSink, Faults, run_local
+
+
+class Number(NamedTuple):
+    value: int
+
+
+NUMBERS = [Number(value) for value in range(500)]
+
+
+def function() -> Iterator[Number]:
+    yield from NUMBERS
+
+
+async def async_function() -> AsyncIterator[Number]:
+    for number in NUMBERS:
+        yield number
+
+
+def application(source: Any, kind: Any = Number, partitions: int = 1) -> Application:
+    app = Application("items", window="50ms")
+    app.read("source", source, partitions=partitions).write("sink", CollectorSink(kind))
+    return app
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        lambda: NUMBERS,
+        lambda: [(number.value,) for number in NUMBERS],
+        lambda: function,
+        lambda: (number for number in NUMBERS),
+        lambda: async_function,
+        lambda: aiter(async_function()),
+        lambda: iter(NUMBERS),
+        lambda: map(Number, itertools.islice(itertools.count(), 500)),
+    ],
+)
+@pytest.mark.parametrize("seed", [None, 1, 2])
+def test_each_item_once_and_in_order(items: Callable[[], Any], seed: int | None, tmp_path: Path) -> None:
+    app = application(from_iterable(items(), Number), partitions=2)
+    faults = None if seed is None else Faults(seed=seed, rate=0.3, kinds=["exception", "kill", "repeat"])
+    run = run_local(app, faults=faults, checkpoint=None if seed == 1 else tmp_path)
+    assert run.collected("sink") == NUMBERS
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pl.LazyFrame, pa.table])
+def test_frames(make: Callable[[Any], Any]) -> None:
+    rows = [
+        {"n": n, "text": f"t{n}", "at": datetime(2026, 1, 1, tzinfo=UTC) + timedelta(n)} for n in range(100)
+    ]
+    frame = make({name: [row[name] for row in rows] for name in rows[0]})
+    found = run_local(application(from_frame(frame, timestamp="at", lateness="1s"), Any)).collected("sink")
+    assert found == rows
+
+
+def test_the_index_of_pandas() -> None:
+    frame = pd.DataFrame({"n": [1, 2]}, index=pd.Index(["a", "b"], name="key"))
+    assert run_local(application(from_frame(frame), Any)).collected("sink") == [
+        {"n": 1, "key": "a"},
+        {"n": 2, "key": "b"},
+    ]
+    with pytest.raises(SchemaError, match="takes a frame of pandas, polars or Arrow"):
+        from_frame([1, 2])
+
+
+def test_the_type_of_items() -> None:
+    assert from_iterable(NUMBERS).output.schema.describe() == "Number(value: int64)"
+    assert from_iterable(function).output.schema.describe() == "object"
+    assert run_local(application(from_iterable([1, "a", None]), object)).collected("sink") == [1, "a", None]
+    with pytest.raises(RidgelineError, match=r"(?s)source.*value"):
+        run_local(application(from_iterable([("a",)], Number)))
+
+
+def test_a_restart_passes_over_what_was_processed(tmp_path: Path) -> None:
+    def slow() -> Iterator[Number]:
+        for number in NUMBERS:
+            if number.value == 250:
+                time.sleep(0.3)
+            yield number
+
+    def run(items: Any, windows: int | None = None) -> list[Number]:
+        app = application(from_iterable(items, Number))
+        return run_local(app, windows=windows, checkpoint=tmp_path).collected("sink")
+
+    first = run(slow, windows=1)
+    assert 0 < len(first) < 500
+    assert first + run(function) == NUMBERS
+
+
+def test_fewer_items_than_before(tmp_path: Path) -> None:
+    def numbers() -> Iterator[Number]:
+        yield from NUMBERS[:100]
+        time.sleep(0.3)
+        yield from NUMBERS[100:]
+
+    run_local(application(from_iterable(numbers, Number)), windows=1, checkpoint=tmp_path)
+    with pytest.raises(RidgelineError, match=r"`source`: the items have ended .* before the place"):
+        run_local(application(from_iterable(NUMBERS[:7], Number)), checkpoint=tmp_path)
+
+
+def test_an_iterator_that_waits_holds_nothing_back() -> None:
+    go = threading.Event()
+
+    def numbers() -> Iterator[Number]:
+        yield Number(1)
+        assert go.wait(60)
+        yield Number(2)
+
+    app = application(from_iterable(numbers, Number))
+    assert run_local(app, windows=3, clock=SystemClock()).collected("sink") == [Number(1)]
+    go.set()
+
+
+def test_an_iterator_that_fails() -> None:
+    def numbers() -> Iterator[Number]:
+        yield Number(1)
+        yield Number(1 // 0)
+
+    with pytest.raises(RidgelineError, match="`source`: its items have failed: ZeroDivisionError"):
+        run_local(application(from_iterable(numbers, Number)))
+
+
+def test_no_items_in_another_process() -> None:
+    with pytest.raises(RidgelineError):
+        run_local(application(IterableInput(token="gone")))
+
+
+def test_partitions_that_change() -> None:
+    def numbers() -> Iterator[Number]:
+        for number in NUMBERS:
+            if number.value % 100 == 0:
+                time.sleep(0.1)
+            yield number
+
+    app = application(from_iterable(numbers, Number), partitions=2)
+    run = run_local(app, changes={1: [Repartition("source", 3)]}, clock=SystemClock())
+    assert run.collected("sink") == NUMBERS
+
+
+def test_lines_of_a_server(tmp_path: Path) -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
+
+    def serve() -> None:
+        for number in range(3):
+            connection, _ = server.accept()
+            connection.sendall(f"a{number}\r\nb{number}\nö".encode())
+            connection.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    app = application(SocketInput(port=port), Line)
+    run = run_local(app, windows=40, clock=SystemClock(), checkpoint=tmp_path)
+    thread.join()
+    server.close()
+    assert [line.text for line in run.collected("sink")] == [
+        "a0",
+        "b0",
+        "ö",
+        "a1",
+        "b1",
+        "ö",
+        "a2",
+        "b2",
+        "ö",
+    ]
+
+
+def test_lines_of_those_that_connect(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        port = one.getsockname()[1]
+
+    def send() -> None:
+        for number in range(5):
+            for _ in range(600):
+                try:
+                    with socket.create_connection(("127.0.0.1", port)) as to:
+                        to.sendall("".join(f"{number}-{line}\n" for line in range(100)).encode())
+                        break
+                except OSError:
+                    time.sleep(0.05)
+
+    app = application(SocketInput(port=port, listen=True), Line)
+    thread = threading.Thread(target=send)
+    thread.start()
+    found = run_local(app, windows=60, clock=SystemClock(), checkpoint=tmp_path)
+    run = [line.text for line in found.collected("sink")]
+    thread.join()
+    assert sorted(run) == sorted(f"{number}-{line}" for number in range(5) for line in range(100))
+
+
+PROGRAM = """
+from ridgeline import Application
+from ridgeline.operators import Line, StdinInput
+from ridgeline.testing import CollectorSink, run_local
+app = Application("echo", window="50ms")
+app.read("lines", StdinInput()).write("sink", CollectorSink(Line))
+for line in run_local(app).collected("sink"):
+    print(line.text)
+"""
+
+
+@pytest.mark.parametrize("text", ["", "a\nb\n", "ä\r\n\nlast", "x\n" * 20_000])
+@pytest.mark.parametrize("piped", [False, True])
+def test_standard_input(text: str, piped: bool, tmp_path: Path) -> None:
+    (tmp_path / "in").write_bytes(text.encode())
+    command = [sys.executable, "-c", PROGRAM]
+    with (tmp_path / "in").open("rb") as file:
+        given: dict[str, Any] = {"input": text.encode()} if piped else {"stdin": file}
+        done = subprocess.run(command, capture_output=True, check=False, timeout=60, **given)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.decode() == "".join(f"{line}\n" for line in text.replace("\r\n", "\n").splitlines())
