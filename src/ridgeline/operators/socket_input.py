@@ -39,8 +39,8 @@ class SocketInput(PartitionedInput[Line]):
 
     output = OutputPort(Line)
 
-    host: str = "127.0.0.1"
     port: int = Field(ge=0, lt=65_536)
+    host: str = "127.0.0.1"
     listen: bool = False
 
     def source(self) -> StagedSource:
