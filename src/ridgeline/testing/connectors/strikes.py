@@ -206,6 +206,8 @@ class _StruckSink(Sink):
     def _call(self, name: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call the author's method, with the points around it. A kill lets go of its connection."""
         if self._strikes.killed:
+            with suppress(Exception):
+                self._sink.close()
             raise SystemExit
         if (error := self._strikes.sink_error()) is not None:
             raise error
