@@ -19,6 +19,18 @@ _SETTINGS = {
 _HOPELESS = ("authentication failed", "does not exist", "no pg_hba.conf entry", "invalid connection option")
 
 
+FROM_ENVIRONMENT = "env:POSTGRES_DSN"
+
+
+def library_faults(dsn: object) -> list[tuple[str, object, str]]:
+    """The faults of an operator where psycopg is not installed."""
+    try:
+        psycopg()
+    except RidgelineError as error:
+        return [("dsn", dsn, str(error))]
+    return []
+
+
 def psycopg() -> Any:
     """The library. Raises RidgelineError if it is not installed."""
     try:

@@ -22,7 +22,13 @@ from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.connect.reader import ReaderContext, SourceRange, SourceReader
 from ridgeline.connect.secrets import Secret
 from ridgeline.connect.source import Begin, Position, Source, SourceContext, SourceUnavailableError
-from ridgeline.operators.postgres.connecting import Server, first_line, psycopg
+from ridgeline.operators.postgres.connecting import (
+    FROM_ENVIRONMENT,
+    Server,
+    first_line,
+    library_faults,
+    psycopg,
+)
 
 T = TypeVar("T", default=Any)
 _CHUNK_ROWS = 10_000
@@ -68,7 +74,7 @@ class PostgresInput(PartitionedInput[T]):
         ...     id: int
         ...     cents: int
         >>> app = Application("orders")
-        >>> orders = app.add_operator("orders", PostgresInput(dsn="env:SHOP", table="orders", schema=Order))
+        >>> orders = app.add_operator("orders", PostgresInput("orders", schema=Order))
         >>> sink = app.add_operator("sink", CollectorSink(Order))
         >>> app.add_stream("orders", orders.output, sink.input)
         >>> find_faults(app)
@@ -77,8 +83,8 @@ class PostgresInput(PartitionedInput[T]):
 
     output = OutputPort[T](Any)
 
-    dsn: Secret = Field(kw_only=True)
-    table: str = Field(kw_only=True, min_length=1)
+    table: str = Field(min_length=1)
+    dsn: Secret = Field(default=FROM_ENVIRONMENT, kw_only=True)
     schema: SchemaType[T] = Field(kw_only=True)
     column: str = Field(default="id", kw_only=True)
     lag: float | str = Field(default="200ms", kw_only=True)
@@ -92,8 +98,8 @@ class PostgresInput(PartitionedInput[T]):
             self.declare_schema("output", declared)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a `lag` that is no time, and a schema without columns."""
-        faults = [*super().property_faults(), *duration_faults(self, "lag")]
+        """Refuse a `lag` that is no time, and a schema without columns, and a host without psycopg."""
+        faults = [*super().property_faults(), *duration_faults(self, "lag"), *library_faults(self.dsn)]
         if Schema(self.schema).pickled:
             faults.append(("schema", "object", "must have columns: a NamedTuple or a dataclass"))
         return faults

@@ -13,7 +13,7 @@ from ridgeline.connect.partitioned_output import PartitionedOutput
 from ridgeline.connect.secrets import Secret
 from ridgeline.connect.sink import Sink
 from ridgeline.operators._divided import Columns, DividedOperator, columns_of
-from ridgeline.operators.postgres.connecting import Server
+from ridgeline.operators.postgres.connecting import FROM_ENVIRONMENT, Server, library_faults
 from ridgeline.operators.postgres.rows import copy_text
 from ridgeline.operators.postgres.sink import DELETED, PostgresSink, Table
 
@@ -28,6 +28,7 @@ class PostgresOutput(DividedOperator, PartitionedOutput):
     COPY in parallel; one connection sends it, in the order of windows.
 
     `dsn`: a connection string or URI of libpq, better `env:NAME` or `file:PATH` if it holds a password.
+    Without it the environment variable `POSTGRES_DSN` counts.
     `password`: the same. `connection`: more settings of libpq, such as `{"sslmode": "verify-full"}`.
     `table`: its name, with a schema or without.
 
@@ -59,14 +60,14 @@ class PostgresOutput(DividedOperator, PartitionedOutput):
         ...     price: float
         >>> app = Application("prices")
         >>> prices = app.add_operator("prices", ListInput(Price, [("IBM", 12.3)]))
-        >>> table = app.add_operator("table", PostgresOutput(dsn="env:SALES", table="prices", key="symbol"))
+        >>> table = app.add_operator("table", PostgresOutput("prices", key="symbol"))
         >>> app.add_stream("prices", prices.output, table.input)
         >>> find_faults(app)
         []
     """
 
-    dsn: Secret = Field(kw_only=True)
-    table: str = Field(kw_only=True, min_length=1)
+    table: str = Field(min_length=1)
+    dsn: Secret = Field(default=FROM_ENVIRONMENT, kw_only=True)
     key: Columns | None = Field(default=None, kw_only=True)
     delete: str | None = Field(default=None, kw_only=True)
     create: bool = Field(default=True, kw_only=True)
@@ -74,8 +75,8 @@ class PostgresOutput(DividedOperator, PartitionedOutput):
     connection: dict[str, str] = Field(default={}, kw_only=True)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a key that was changed, and `delete` without one."""
-        faults = self.key_faults("key")
+        """Refuse a key that was changed, `delete` without one, and a host without psycopg."""
+        faults = self.key_faults("key") + library_faults(self.dsn)
         if self.delete is not None and not self.key:
             faults.append(("delete", self.delete, "needs `key`: which rows are to be deleted"))
         return faults

@@ -59,8 +59,8 @@ class Table(NamedTuple):
 class TableOutput(DividedOperator, PartitionedOutput):
     """Writes rows of the stream into a table, by a key or without."""
 
-    path: str | Path = Field(kw_only=True)
-    table: str = Field(kw_only=True, min_length=1)
+    path: str | Path
+    table: str = Field(min_length=1)
     key: Columns | None = Field(default=None, kw_only=True)
     delete: str | None = Field(default=None, kw_only=True)
     create: bool = Field(default=True, kw_only=True)
