@@ -29,6 +29,7 @@ ON_SPARK = [page for page in PAGES if any(block.needs == "spark" for block in BL
 LOCAL = [page for page in PAGES if page not in ON_SPARK and any(b.language == "python" for b in BLOCKS[page])]
 TYPED = [page for page in PAGES if any(block.needs == "mypy" for block in BLOCKS[page])]
 KAFKA = ROOT / "docs" / "guide" / "kafka.md"
+SERVICES = ROOT / "docs" / "services.md"
 LANGUAGES = {"python", "console", "text", "mermaid", "json", "properties", "toml", "yaml"}
 OWN = {"--help", "--output", "--numbers"}  # options of the applications in these pages
 _GROUP = typer.main.get_command(app)
@@ -94,6 +95,13 @@ def test_the_blocks_on_kafka_run_with_a_broker(tmp_path, monkeypatch):
         json.loads(line) for path in Path("volumes").glob("*.jsonl") for line in path.read_text().splitlines()
     ]
     assert {("IBM", 120), ("AAPL", 5)} <= {(row["symbol"], row["shares"]) for row in written}
+
+
+@pytest.mark.slow
+def test_the_blocks_on_services_run_with_a_server(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ready(services.postgres)
+    pages.run(SERVICES, having={"services"})
 
 
 def _with(broker):

@@ -1,9 +1,9 @@
 """The blocks of a page of docs, and how they are run: in order, in one namespace, in the working folder.
 
-A comment before a block says what it needs (`<!-- needs: spark -->`, `kafka`, `mypy`, `cluster`), which file
-it is (`<!-- file: app.py -->`), that it is what the Python block before it prints (`<!-- output -->`), or
-with which code its command ends (`<!-- exit: 2 -->`). `python -m support.docs.pages PAGE`
-runs a page in a process of its own.
+A comment before a block says what it needs (`<!-- needs: spark -->`, `kafka`, `services`, `mypy`,
+`cluster`), which file it is (`<!-- file: app.py -->`), that it is what the Python block before it prints
+(`<!-- output -->`), or with which code its command ends (`<!-- exit: 2 -->`). `python -m
+support.docs.pages PAGE` runs a page in a process of its own.
 """
 
 import contextlib
