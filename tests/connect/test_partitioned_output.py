@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -156,6 +157,37 @@ def test_a_server_that_is_gone_is_waited_for(tmp_path: Path) -> None:
     assert any("`out`: stuck: table of" in text and "attempts" in text for text in said)
     assert any("takes rows again" in text for text in said)
     assert not any("hunter2" in text for text in said)
+
+
+class Silent(TableSink):
+    """Its third write takes 15 seconds of the run's clock."""
+
+    writes = 0
+
+    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+        self.writes += 1
+        began = self.context.clock.wall()
+        while self.writes == 3 and self.context.clock.wall() < began + 15:
+            time.sleep(0.001)
+        super().write(batches, mark)
+
+
+class SilentOutput(PartitionedOutput):
+    path: str
+
+    def sink(self) -> Sink:
+        return Silent(self.path)
+
+
+def test_a_server_that_does_not_answer_is_said(tmp_path: Path) -> None:
+    table = tmp_path / "table.db"
+    run = run_local(
+        application(SilentOutput(path=str(table)), windows(60)), checkpoint=tmp_path / "checkpoint"
+    )
+    assert rows(table) == list(range(180))
+    said = [event.text for event in run.events if hasattr(event, "text")]
+    assert any("`out`: stuck: table of" in text and "has not answered since" in text for text in said)
+    assert any("takes rows again" in text for text in said)
 
 
 def test_a_commit_in_doubt_is_asked_for(tmp_path: Path) -> None:

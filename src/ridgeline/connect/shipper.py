@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ridgeline.api.clock import Clock
 from ridgeline.api.errors import RidgelineError, capped
 from ridgeline.api.support.masking import mask_text
 from ridgeline.connect.segment_store import DamagedSegmentError, Segment, SegmentStore
@@ -21,10 +20,15 @@ from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailab
 _OPEN_SECONDS = 10.0
 """The longest time that a start waits for the first attempt at the other side."""
 _JOIN_SECONDS = 30.0
+_SILENT_SECONDS = 10.0
+"""After so long a call without an answer the other side counts as unavailable."""
 
 
 class Trouble(NamedTuple):
-    """The other side is unavailable. `since`: the first failed attempt, by the wall clock."""
+    """The other side is unavailable. `since`: the first failed attempt, by the wall clock.
+
+    `tries`: the failed attempts; 0: the first one has no answer yet.
+    """
 
     since: float
     tries: int
@@ -69,7 +73,6 @@ class Shipper:
         """`home`: the folder, below `staging`, of files that are no segments."""
         self._sink, self._store, self._check_owner, self._home = sink, store, check_owner, home
         self._context = replace(context, refused=self.refuse)
-        self._clock: Clock = context.clock
         self._state = threading.Condition()
         self._waiting: list[Segment] = []
         self._useless: list[str] = []
@@ -82,7 +85,9 @@ class Shipper:
         self.shipped = progress.written
         self.refused: list[tuple[str, list[RefusedRow]]] = []
         """The files of rows that the other side has refused, with the rows."""
-        self.trouble: Trouble | None = None
+        self._trouble: Trouble | None = None
+        self._asked_at: float | None = None
+        """When the call of the sink began that runs now, by the wall clock."""
         self.failure: RidgelineError | None = None
         self._thread = threading.Thread(
             target=self._run, name=f"ridgeline-output-{context.operator}", daemon=True
@@ -122,6 +127,25 @@ class Shipper:
         """The segments that are released and not known to be at the other side, and the last that is."""
         with self._state:
             return list(self._waiting), self.shipped
+
+    @property
+    def trouble(self) -> Trouble | None:
+        """Since when the other side is unavailable or silent; None if it is not known to be."""
+        with self._state:
+            asked_at = self._asked_at
+            if self._trouble is not None or asked_at is None:
+                return self._trouble
+            silent = self._context.clock.wall() - asked_at >= _SILENT_SECONDS
+            return Trouble(asked_at, 0, "no answer") if silent else None
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Around a call of the sink."""
+        self._asked_at = self._context.clock.wall()
+        try:
+            yield
+        finally:
+            self._asked_at = None
 
     def take_refused(self) -> list[tuple[str, list[RefusedRow]]]:
         """The files of refused rows since the last call, with the rows."""
@@ -191,12 +215,14 @@ class Shipper:
             return False
 
     def _connect(self) -> None:
-        self._sink.open(self._context)
-        self._is_open = True
+        with self._asking():
+            self._sink.open(self._context)
+            self._is_open = True
+            mark = self._sink.mark() if self._sink.protocol == "transactional" else None
         if self._sink.protocol == "transactional":
-            self._compare(self._sink.mark())
+            self._compare(mark)
         with self._state:
-            self.trouble, self._tried = None, True
+            self._trouble, self._tried = None, True
             self._state.notify_all()
 
     def _compare(self, found: Mark | None) -> None:
@@ -270,12 +296,13 @@ class Shipper:
         self._check_owner()
         last = segments[-1].window
         self._refused = {}
-        self._sink.write(batches, Mark(last, self._context.epoch))
+        with self._asking():
+            self._sink.write(batches, Mark(last, self._context.epoch))
         for name in self._refusals - self._refused.keys():  # an attempt before has refused others
             self._store.delete(name)
         self._refusals = set()
         with self._state:
-            self.trouble = None
+            self._trouble = None
             self.refused += self._refused.items()
             self._settle(last)
 
@@ -302,8 +329,8 @@ class Shipper:
         """The other side is unavailable."""
         text = capped(mask_text(f"{type(error).__name__}: {error}".strip()), 300)
         with self._state:
-            since, tries = (self.trouble[:2]) if self.trouble else (self._clock.wall(), 0)
-            self.trouble, self._tried = Trouble(since, tries + 1, text), True
+            since, tries = self._trouble[:2] if self._trouble else (self._context.clock.wall(), 0)
+            self._trouble, self._tried = Trouble(since, tries + 1, text), True
             self._state.notify_all()
 
     def _fail(self, error: Exception) -> None:

@@ -208,7 +208,10 @@ class SinkPublisher(Publisher):
         """In words: what is unavailable, since when, and the last error."""
         since = datetime.fromtimestamp(trouble.since, UTC).isoformat(timespec="seconds")
         text = f"stuck: {self._sink.place()} is unavailable since {since} ({trouble.tries} attempts)"
-        return f"{text}, last error: {trouble.error}; {self._amount()}, nothing is lost"
+        text += f", last error: {trouble.error}"
+        if not trouble.tries:
+            text = f"stuck: {self._sink.place()} has not answered since {since}"
+        return f"{text}; {self._amount()}, nothing is lost"
 
     def _amount(self) -> str:
         waiting, _ = self._running.snapshot()
