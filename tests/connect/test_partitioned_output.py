@@ -119,15 +119,23 @@ def test_segments_are_deleted_once_they_are_written(tmp_path: Path) -> None:
 
 
 class Gone(TableSink):
-    """Is away for a number of attempts; `torn`: it commits, and then the connection is lost."""
+    """Is away for a number of attempts, and for seconds of the run's clock.
 
-    def __init__(self, path: str, tries: list[int], torn: list[int]) -> None:
+    `torn`: it commits, and then the connection is lost.
+    """
+
+    most_retry_seconds = 0.05
+    asked_at: float | None = None
+
+    def __init__(self, path: str, tries: list[int], torn: list[int], seconds: float) -> None:
         super().__init__(path)
-        self.tries, self.torn = tries, torn
+        self.tries, self.torn, self.seconds = tries, torn, seconds
 
     def open(self, context: SinkContext) -> None:
-        if self.tries[0] > 0:
-            self.tries[0] -= 1
+        now = context.clock.wall()
+        self.asked_at = now if self.asked_at is None else self.asked_at
+        self.tries[0] -= 1
+        if self.tries[0] >= 0 or now < self.asked_at + self.seconds:
             msg = "connection to postgresql://ann:hunter2@db refused"
             raise SinkUnavailableError(msg)
         super().open(context)
@@ -143,14 +151,15 @@ class Gone(TableSink):
 class GoneOutput(TableOutput):
     tries: list[int]
     torn: list[int]
+    seconds: float = 0.0
 
     def sink(self) -> Sink:
-        return Gone(self.path, self.tries, self.torn)
+        return Gone(self.path, self.tries, self.torn, self.seconds)
 
 
 def test_a_server_that_is_gone_is_waited_for(tmp_path: Path) -> None:
     table = tmp_path / "table.db"
-    app = application(GoneOutput(path=str(table), tries=[5], torn=[0]), windows(20))
+    app = application(GoneOutput(path=str(table), tries=[5], torn=[0], seconds=3.0), windows(20))
     run = run_local(app, checkpoint=tmp_path / "checkpoint")
     assert rows(table) == list(range(60))
     said = [event.text for event in run.events if hasattr(event, "text")]
