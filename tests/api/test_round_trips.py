@@ -89,6 +89,8 @@ def same(left: Any, right: Any) -> bool:
         return len(left) == len(right) and all(map(same, left, right))
     if isinstance(left, datetime) and isinstance(right, datetime):
         return left.replace(tzinfo=left.tzinfo or UTC) == right.replace(tzinfo=right.tzinfo or UTC)
+    if isinstance(left, Decimal) and isinstance(right, np.generic):
+        right = right.item()  # numpy compares no decimals
     nans = [isinstance(value, (float, np.floating)) and math.isnan(value) for value in (left, right)]
     return all(nans) if any(nans) else bool(left == right)
 

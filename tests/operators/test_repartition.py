@@ -641,7 +641,7 @@ INPUTS = {
     "RandomEventGenerator",
     "SparkInput",
 }  # what they hold is the same in all
-IN_SHAPING = {"BatchUp", "DeduplicateBloom", "FillForward"}  # `tests/operators/shaping`
+IN_SHAPING = {"BatchUp", "DeduplicateBloom", "FillForward", "Interpolate"}  # `tests/operators/shaping`
 ELSEWHERE = {
     "Delay",
     "FileInput",

@@ -40,6 +40,7 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.stram.changes import EditPlan
 from ridgeline.testing import CollectorSink, LocalRun, SteppingClock, run_local
 from ridgeline.testing.local_executor import LocalExecutor
+from support.engine.driven import publisher_context
 
 WINDOWS = 14
 
@@ -463,7 +464,9 @@ def test_whoever_waits_for_a_change_is_told_when_the_run_dies(at: int) -> None:
     plan = planner.settled(checkpoint.last())
     clock = SteppingClock()
     executor = LocalExecutor(plan, storage, clock, checkpoint.run_id)
-    run = ApplicationRun(plan, checkpoint, executor, clock, lambda _name: Any, planner=planner)
+    run = ApplicationRun(
+        plan, checkpoint, executor, clock, lambda name: publisher_context(name, clock), planner=planner
+    )
     asked = [run.changes.ask(EditPlan((Repartition("sums", count),)), "test") for count in (4, 5)]
 
     def go() -> None:

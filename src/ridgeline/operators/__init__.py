@@ -66,7 +66,14 @@ from ridgeline.operators.range_key_val import RangeKeyVal, RangeUnifier
 from ridgeline.operators.round_robin_hash_map import RoundRobinHashMap
 from ridgeline.operators.running import Running
 from ridgeline.operators.sampler import Sampler
-from ridgeline.operators.shaping import BatchUp, DeduplicateBloom, FillForward, Format, SplitByShare
+from ridgeline.operators.shaping import (
+    BatchUp,
+    DeduplicateBloom,
+    FillForward,
+    Format,
+    Interpolate,
+    SplitByShare,
+)
 from ridgeline.operators.simple_moving_average import SimpleMovingAverage
 from ridgeline.operators.socket_input import SocketInput
 from ridgeline.operators.sort import Sort
@@ -117,6 +124,7 @@ __all__ = [
     "Flatten",
     "Format",
     "Global",
+    "Interpolate",
     "IterableInput",
     "LatestByKey",
     "LimitRate",

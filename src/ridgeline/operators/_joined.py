@@ -143,9 +143,16 @@ def arrays_of(rows: Sequence[Row | None], fields: Sequence[pa.Field]) -> list[pa
 def fitted(columns: Sequence[pa.Array], fields: Sequence[pa.Field]) -> list[pa.Array]:
     """Columns as the types of fields: those that were held have no dictionaries."""
     return [
-        column if column.type == field.type else column.cast(field.type)
+        column if column.type == field.type else _cast(column, field.type)
         for column, field in zip(columns, fields, strict=True)
     ]
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Raises ArrowInvalid for a value that does not fit."""
+    if pa.types.is_decimal(kind) and pa.types.is_integer(column.type):  # Arrow wants room for all integers
+        column = column.cast(pa.decimal256(76, kind.scale))
+    return column.cast(kind)
 
 
 def has_null(key: Any) -> bool:

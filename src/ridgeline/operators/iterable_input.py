@@ -51,7 +51,7 @@ class IterableInput(PartitionedInput[T]):
         ...     for value in range(3):
         ...         yield Number(value)
         >>> app = Application("numbers")
-        >>> app.read("numbers", from_iterable(numbers, Number)).write("sink", CollectorSink(Number))
+        >>> sink = app.read("numbers", from_iterable(numbers, Number)).write("sink", CollectorSink(Number))
         >>> run_local(app).collected("sink")
         [Number(value=0), Number(value=1), Number(value=2)]
     """
@@ -105,7 +105,7 @@ def from_iterable(
         >>> from ridgeline.operators import from_iterable
         >>> from ridgeline.testing import CollectorSink, run_local
         >>> app = Application("words")
-        >>> app.read("words", from_iterable(["one", "two"])).write("sink", CollectorSink(object))
+        >>> sink = app.read("words", from_iterable(["one", "two"])).write("sink", CollectorSink(object))
         >>> run_local(app).collected("sink")
         ['one', 'two']
     """
@@ -140,7 +140,7 @@ def from_frame(
         >>> from ridgeline.testing import CollectorSink, run_local
         >>> app = Application("numbers")
         >>> numbers = app.read("numbers", from_frame(pa.table({"n": [1, 2]})))
-        >>> numbers.filter("odd", "n % 2 = 1").write("sink", CollectorSink())
+        >>> sink = numbers.filter("odd", "n % 2 = 1").write("sink", CollectorSink())
         >>> run_local(app).collected("sink")
         [{'n': 1}]
     """

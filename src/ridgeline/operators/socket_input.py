@@ -34,7 +34,7 @@ class SocketInput(PartitionedInput[Line]):
         >>> from ridgeline import Application
         >>> from ridgeline.operators import ConsoleOutput, SocketInput
         >>> app = Application("echo", window="100ms")
-        >>> app.read("lines", SocketInput(port=4040, listen=True)).write("shown", ConsoleOutput())
+        >>> sink = app.read("lines", SocketInput(port=4040, listen=True)).write("shown", ConsoleOutput())
     """
 
     output = OutputPort(Line)

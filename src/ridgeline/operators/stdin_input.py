@@ -26,7 +26,7 @@ class StdinInput(PartitionedInput[Line]):
         >>> from ridgeline import Application
         >>> from ridgeline.operators import ConsoleOutput, StdinInput
         >>> app = Application("echo", window="100ms")
-        >>> app.read("lines", StdinInput()).write("shown", ConsoleOutput())
+        >>> sink = app.read("lines", StdinInput()).write("shown", ConsoleOutput())
     """
 
     output = OutputPort(Line)

@@ -19,7 +19,19 @@ from ridgeline.settings.targets import TEMPLATE, Target, Targets, is_wild
 
 _PORT_SCOPES = (Scope.INPUT_PORT, Scope.OUTPUT_PORT, Scope.UNIFIER)
 _OURS = "RIDGELINE_"
-_READ = ("CLASS_ARCHIVE", "DEBUG", "HOME", "LOG", "NO_CONFIG", "PRELOAD", "READ_TOKEN", "TOKEN", "TRUST")
+_READ = (
+    "CLASS_ARCHIVE",
+    "DEBUG",
+    "HOME",
+    "LOG",
+    "NO_CONFIG",
+    "PRELOAD",
+    "READ_TOKEN",
+    "SERVICES",
+    "SERVICES_REQUIRED",
+    "TOKEN",
+    "TRUST",
+)
 """The variables `RIDGELINE_...` that are read, beside those that are configuration."""
 
 

@@ -9,7 +9,17 @@ from pydantic import BaseModel
 from typing_extensions import TypeVar
 
 from ridgeline.api import OperatorAttributes, RidgelineError, SchemaType
-from ridgeline.operators import BatchUp, Explode, FillForward, Flatten, Format, Parse, SplitByShare, Validate
+from ridgeline.operators import (
+    BatchUp,
+    Explode,
+    FillForward,
+    Flatten,
+    Format,
+    Interpolate,
+    Parse,
+    SplitByShare,
+    Validate,
+)
 from ridgeline.operators._line_formats import LineFormat
 from ridgeline.operators.shaping._writers import WrittenFormat
 from ridgeline.streams.connecting import Steps
@@ -120,6 +130,19 @@ class ShapingSteps(Steps[T_co]):
     ) -> Stream[T_co]:
         """The last value of a key in the place of nulls; see `FillForward`."""
         operator = FillForward(listed(columns), None if key is None else listed(key), within)
+        return self._step(name, operator, "input", "output", attributes)
+
+    def interpolate(
+        self,
+        name: str,
+        columns: Columns,
+        key: Columns | None = None,
+        *,
+        within: float | str,
+        **attributes: Unpack[OperatorAttributes],
+    ) -> Stream[T_co]:
+        """Values on the line between two others of a key in the place of nulls; see `Interpolate`."""
+        operator = Interpolate(listed(columns), None if key is None else listed(key), within=within)
         return self._step(name, operator, "input", "output", attributes)
 
     def batch_up(

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from rich.console import Console
 
 from ridgeline import Application, InputOperator, InputPort, Operator, OutputPort, State
+from ridgeline.api.clock import Clock
 from ridgeline.api.publisher import PublisherContext
 from ridgeline.engine.driver.checkpoint.folder import Checkpoint
 from ridgeline.engine.driver.run.run import ApplicationRun
@@ -21,6 +22,11 @@ from ridgeline.testing import CollectorSink, SteppingClock
 from ridgeline.testing.local_executor import LocalExecutor
 
 WIDTH = 0.1
+
+
+def publisher_context(name: str, clock: Clock) -> PublisherContext:
+    """The surroundings of a publisher that needs none of them."""
+    return PublisherContext("ticks", name, "run", clock, Console(), "memory:", lambda: None, 1, lambda: None)
 
 
 class Tick(NamedTuple):
@@ -76,9 +82,7 @@ class Driven:
         self.run = ApplicationRun(plan, checkpoint, executor, self.clock, self.context, self.observe)
 
     def context(self, name: str) -> PublisherContext:
-        return PublisherContext(
-            "ticks", name, "run", self.clock, Console(), "memory:", lambda: None, 1, lambda: None
-        )
+        return publisher_context(name, self.clock)
 
     def observe(self, event) -> None:
         self.events.append(event)

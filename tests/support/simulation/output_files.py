@@ -178,7 +178,7 @@ class SimulatedFileOutput(FileOutput):
     def write(self, rows: pa.Table) -> None:
         """Write to the files of the slot."""
         self._files = self.life.files
-        self._folder = hidden_folder(self.context.run_id)
+        self._hidden = hidden_folder(self.context.run_id).removeprefix(f"{FOLDER}/")
         super().write(rows)
         self.life.may_fail()
 

@@ -125,7 +125,7 @@ class FillForward(DividedOperator):
             at = batch.schema.get_field_index(name)
             arrays[at] = self._filled(batch.column(at), times, codes, order, newest, place)
         for key, before, after in zip(keys, held, newest, strict=True):
-            if tuple(after) != before:
+            if any(one is not other for one, other in zip(before, after, strict=True)):  # 0.0 equals -0.0
                 self.newest[key] = tuple(after)
         self.output.emit_batch(pa.RecordBatch.from_arrays(arrays, schema=batch.schema))
 

@@ -14,6 +14,7 @@ from ridgeline.plan.planner import plan_application
 from ridgeline.stram.control import ManifestWritten
 from ridgeline.testing import END_WINDOW, ListInput, SteppingClock
 from ridgeline.testing.local_executor import LocalExecutor
+from support.engine.driven import publisher_context
 from support.waiting import PATIENCE_SECONDS
 
 WRITTEN = ManifestWritten(7)
@@ -146,7 +147,7 @@ class Run:
             self.checkpoint,
             executor,
             clock,
-            lambda _: None,
+            lambda name: publisher_context(name, clock),
             self.events.append,
             committer=committer,
         )
