@@ -401,43 +401,9 @@ def test_a_folder_with_a_file_of_no_known_format(tmp_path: Path) -> None:
         run_local(application(FileInput(tmp_path, Row, until="end")))
 
 
-@pytest.mark.parametrize("partitions", [1, 3])
-def test_files_that_grow_and_are_rotated(partitions: int, tmp_path: Path) -> None:
-    folder = tmp_path / "log"
-    folder.mkdir()
-    expected: list[str] = []
-
-    def write(file: Path, count: int, *, torn: str = "") -> None:
-        with file.open("a") as out:
-            for _ in range(count):
-                expected.append(f"line {len(expected)}")
-                out.write(f"{expected[-1]}\n")
-            out.write(torn)
-
-    def steps() -> Iterator[None]:
-        current = folder / "app.log"
-        for turn in range(3):
-            write(current, 5, torn="li")
-            yield
-            with current.open("a") as out:
-                expected.append(f"line {len(expected)}")
-                out.write(expected[-1].removeprefix("li") + "\n")
-            yield
-            current.rename(folder / f"app-{turn}.log")
-            write(current, 2)
-            yield
-        with current.open("a") as out:
-            expected.append("no end")
-            out.write("no end")
-        current.rename(folder / "last.old")
-        yield
-
-    source = FileInput(folder / "*.log", Line, tail=True, settle=0.4, discover_every=0.05)
-    app = application(source, partitions, kind=Line)
-    rows, _ = until(app, lambda rows: Line("no end") in rows, steps(), checkpoint=tmp_path / "c")
-    assert sorted(line.text for line in rows) == sorted(expected)
-    if partitions == 1:
-        assert [line.text for line in rows] == expected
+def test_files_that_grow_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="may come twice"):
+        run_local(application(FileInput(tmp_path / "*.log", Line, tail=True), kind=Line))
 
 
 @pytest.mark.parametrize("written", [False, True])

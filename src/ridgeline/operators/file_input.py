@@ -43,8 +43,7 @@ class FileInput(PartitionedInput[T]):
     - Names that begin with `.` or `_`, or end with `.tmp`, `.part` or another ending of temporary files, are
       passed over. A file is read once it was not changed for `settle`;
     - a file that is changed after it was read is not read again, and a warning names it;
-    - `tail=True` follows files of lines that grow, on local disks. A file that is renamed is read to its end
-      under its new name;
+    - `tail=True`, to follow files of lines that grow, is refused: lines of renamed ones may come twice yet.
     - `begin="latest"` passes over files that are there when a fresh run starts. A time passes over those that
       were changed before it;
     - with `on_error=SKIP` a line that cannot be read is left out and becomes a dead letter, with file and
@@ -103,6 +102,10 @@ class FileInput(PartitionedInput[T]):
         if self.format is None and None in formats:
             faults.append(("path", self.path, UNKNOWN))
         if self.tail:
+            rule = "is not dependable yet: lines of a file that was renamed may come twice; "
+            faults.append(
+                ("tail", self.tail, f"{rule}write files that are whole, each with a name of its own")
+            )
             if not _file_source.all_local(self._entries()) or not formats <= {*LINES, None}:
                 faults.append(("tail", self.tail, "is for text, CSV and JSON lines on a local disk only"))
             if any(compression(entry) for entry in self._entries()):
