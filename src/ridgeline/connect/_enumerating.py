@@ -125,11 +125,11 @@ class PartitionedEnumerator(Enumerator):
 
     def committed(self, window_id: int, offset: Any) -> None:
         """Note how far all is committed."""
+        closed = [name for name, window in self._closed.items() if self._committed < window <= window_id]
         self._committed = window_id
-        self._watching.forget([name for name, window in self._closed.items() if window <= window_id])
         self._budget.committed(window_id)
         if offset is not None:
-            self._watching.committed(_positions(offset))
+            self._watching.committed(_positions(offset), closed)
 
     def close(self) -> None:
         """End the thread and the connection."""

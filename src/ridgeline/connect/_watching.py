@@ -143,18 +143,12 @@ class Watching:
         """There is something new. From any thread."""
         self._asked.set()
 
-    def committed(self, positions: Mapping[str, Position]) -> None:
-        """Pass on how far all is committed; the thread does."""
+    def committed(self, positions: Mapping[str, Position], closed: Sequence[str]) -> None:
+        """Pass on how far all is committed, and which source partitions that closes; the thread does."""
         with self._lock:
             self._committed = positions
+            self._forgotten.extend(closed)
         self._asked.set()
-
-    def forget(self, closed: Sequence[str]) -> None:
-        """Source partitions are closed by a committed window; the thread says so."""
-        if closed:
-            with self._lock:
-                self._forgotten.extend(closed)
-            self._asked.set()
 
     def stop(self) -> None:
         """End the thread, and close the source."""
@@ -245,10 +239,11 @@ class Watching:
 
     def _say_committed(self) -> None:
         with self._lock:
-            positions = self._committed
-            closed, self._forgotten = self._forgotten, []
+            positions, closed = self._committed, list(self._forgotten)
         if closed:
             self.source.forget(closed)
+            with self._lock:
+                del self._forgotten[: len(closed)]
         if positions != self._said_committed:
             self.source.committed(positions)
             self._said_committed = positions
