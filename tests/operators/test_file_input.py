@@ -21,6 +21,7 @@ import pytest
 
 from ridgeline import Application, DeadLetter, OperatorError, RidgelineError, ValidationError
 from ridgeline.api.clock import SystemClock
+from ridgeline.connect import SourceContext
 from ridgeline.operators import FileInput
 from ridgeline.operators.files._seen import Seen, hashed
 from ridgeline.plan.edits import Repartition
@@ -298,6 +299,22 @@ def test_a_file_that_is_left_as_it_was_is_not_named(
     assert by_file(first.collected("sink")) == {"a": [0, 1, 2], "b": [0, 1, 2]}
     assert not second.collected("sink")
     assert "changed after it was read" not in capsys.readouterr().out
+
+
+def test_a_file_that_grows_while_a_window_reads_its_end_is_read_on(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(lines(rows_of("a", 2)))
+    source = FileInput(tmp_path, Row, settle=0, discover_every=0).source()
+    clock = SystemClock()
+    source.open(SourceContext("files", "source", "run", clock, lambda: None, print, "memory:"))
+    [name] = source.partitions()
+    before = source.ends(0.0)[name]
+    file.write_bytes(lines(rows_of("a", 3)))
+    while (after := source.ends(0.0)[name]) == before:
+        assert list(source.partitions()) == [name]
+    assert after[0] == file.stat().st_size
+    assert not source.closes(name, before)
+    assert source.closes(name, after)
 
 
 def test_lines_that_cannot_be_read_are_dead_letters(tmp_path: Path) -> None:

@@ -51,8 +51,8 @@ class FileSource(Source):
         self._seen: Seen | None = None
         self._given: dict[str, Found] = {}
         """The files that windows read, or have closed in windows that are not committed."""
-        self._closing: set[str] = set()
-        """Those that windows have closed which are not committed."""
+        self._closing: dict[str, Found] = {}
+        """Those that windows have closed which are not committed, as they were read."""
         self._queue: list[Found] = []
         self._skipped: list[Found] = []
         self._listed: float | None = None
@@ -131,15 +131,18 @@ class FileSource(Source):
         return found
 
     def closes(self, partition: str, position: Place) -> bool:
-        """True once it is read up to its size."""
-        return bool(position[0] == position[1])
+        """True once it is read up to its size, unless it has been found to be longer since."""
+        found = self._given.get(partition) or Found(0, partition, position[0], 0)
+        if position[0] != position[1] or found.size != position[1]:
+            return False
+        self._closing[partition] = found
+        return True
 
     def remember(self, memory: Any, closed: Sequence[str]) -> Any:
         """The memory with files that are read; in the first window also with those that are passed over."""
         seen = self._seen
         assert seen is not None  # noqa: S101  `open` has made it
-        self._closing.update(closed)
-        entries = [self._entry(name) for name in closed]
+        entries = [self._entry_of(self._closing[name]) for name in closed]
         if memory is None:
             entries += [self._entry_of(found) for found in self._skipped]
         return seen.remember(memory, entries)
@@ -148,14 +151,9 @@ class FileSource(Source):
         """These files are read for good."""
         seen = self._seen
         assert seen is not None  # noqa: S101  `open` has made it
-        seen.add([self._entry(name) for name in closed])
+        seen.add([self._entry_of(self._closing.pop(name)) for name in closed])
         for name in closed:
             self._given.pop(name, None)
-            self._closing.discard(name)
-
-    def _entry(self, name: str) -> tuple[int, int]:
-        """The entry of a file that was read; the thread may have found out that it was removed."""
-        return self._entry_of(self._given.get(name) or Found(0, name, 0, 0))
 
     def _entry_of(self, found: Found) -> tuple[int, int]:
         return hashed(self._key(found.path)), self._identity(found)
