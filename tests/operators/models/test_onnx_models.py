@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import subprocess
 import sys
 import warnings
@@ -24,6 +26,7 @@ from ridgeline.testing import END_WINDOW, CollectorSink, ListInput, run_local
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # of its imports
+    from onnx import TensorProto, helper
     from skl2onnx import convert_sklearn
     from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
 
@@ -109,6 +112,52 @@ def test_an_input_for_each_column(tmp_path: Path) -> None:
     assert "columns are others: `kind`" in failure(
         ModelOperator(written(tmp_path / "linear.onnx", LINEAR), ["a", "kind"])
     )
+
+
+def echo(path: Path, kind: int) -> Path:
+    """A model whose result is its input, a column of this type."""
+    given, made = (helper.make_tensor_value_info(name, kind, [None, 1]) for name in ("given", "made"))
+    graph = helper.make_graph([helper.make_node("Identity", ["given"], ["made"])], "echo", [given], [made])
+    opset = helper.make_opsetid("", 13)
+    path.write_bytes(helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_", "value", "others"),
+    [
+        (TensorProto.INT64, int, 2.0**53, [1.9, math.nan, -math.inf, 1e30]),
+        (TensorProto.INT32, int, -5.0, [2.0**31, -1e10, 0.5]),
+        (TensorProto.BOOL, bool, 1.0, [2.0, math.nan, -1.0]),
+        (TensorProto.FLOAT, float, 0.5, [1e39, -1e300]),
+        (TensorProto.FLOAT16, float, -math.inf, [70_000.0]),
+    ],
+)
+def test_no_number_becomes_another_one_for_an_input(
+    tmp_path: Path, kind: int, type_: type, value: float, others: list[float]
+) -> None:
+    path = echo(tmp_path / "echo.onnx", kind)
+
+    def made(value: float) -> Any:
+        row = Row(0, value, 0, "x")
+        app = Application("echo")
+        stream = app.read("rows", ListInput(Row, [row]))
+        stream.predict("score", path, ["a"], {"made": type_}, missing="pass").write("sink", CollectorSink())
+        return run_local(app).collected("sink")[0]["made"]
+
+    assert made(value) == value
+    for other in others:
+        with pytest.raises(OperatorError, match=rf"{re.escape(str(other))} came, which .*\bdoes not have"):
+            made(other)
+
+
+def test_a_whole_number_beyond_the_range_of_an_input_is_refused(tmp_path: Path) -> None:
+    path = echo(tmp_path / "echo.onnx", TensorProto.INT32)
+    app = Application("echo")
+    rows = app.read("rows", ListInput(Row, [Row(2**31 - 1, 0.0, 0, "x"), Row(2**40 + 5, 0.0, 0, "x")]))
+    rows.predict("score", path, ["key"], {"made": int}).write("sink", CollectorSink())
+    with pytest.raises(OperatorError, match="1099511627781 came, which int32 does not have"):
+        run_local(app)
 
 
 def test_what_is_no_model(tmp_path: Path) -> None:

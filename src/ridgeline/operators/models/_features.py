@@ -74,7 +74,8 @@ def first_gap(batch: pa.RecordBatch, there: Mask) -> tuple[int, str]:
 def numbers(column: pa.Array, dtype: Any = np.float64) -> npt.NDArray[Any]:
     """A column of numbers or booleans as an array; nulls are NaN.
 
-    Raises RidgelineError for a null where the array holds no NaN.
+    Floats are rounded to its precision. Raises RidgelineError for a number that the array does not hold, such
+    as a fraction among whole numbers. So is a null where it holds no NaN.
     """
     if pa.types.is_decimal(column.type):
         column = column.cast(pa.float64())
@@ -86,7 +87,16 @@ def numbers(column: pa.Array, dtype: Any = np.float64) -> npt.NDArray[Any]:
             column = column.cast(pa.int8())
         column = column.cast(pa.float64(), safe=False)
     found: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
-    return found.astype(dtype, copy=False)
+    with np.errstate(invalid="ignore", over="ignore"):
+        made = found.astype(dtype, copy=False)
+    if made is not found:
+        floats = np.issubdtype(dtype, np.floating)
+        changed = np.isinf(made) & np.isfinite(found) if floats else made != found
+        if changed.any():
+            remedy = "make a number of it before that the model takes, by `with_columns`"
+            msg = f"{found[changed.argmax()]} came, which {np.dtype(dtype).name} does not have; {remedy}"
+            raise RidgelineError(msg)
+    return made
 
 
 def texts(column: pa.Array) -> npt.NDArray[Any]:
