@@ -6,6 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Sequence
 from decimal import Decimal
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -234,6 +235,28 @@ def test_rows_that_are_refused_are_left_out(dsn: str, key: str | None, tmp_path:
     assert run.errors("out") == 1
     [file] = (tmp_path / "staging" / "out").glob("refused-*.jsonl")
     assert len(file.read_text().splitlines()) == 7
+
+
+@pytest.mark.parametrize("key", [None, "symbol"])
+def test_rows_that_are_too_large_or_that_a_trigger_refuses_are_left_out(
+    dsn: str, key: str | None, tmp_path: Path
+) -> None:
+    execute(
+        dsn,
+        "create table prices (symbol text primary key, price float8)",
+        """create function checked() returns trigger language plpgsql as
+        $$ begin if new.price = 3 then raise exception 'three is refused'; end if; return new; end $$""",
+        "create trigger checks before insert on prices for each row execute function checked()",
+    )
+    chance = Random(1)
+    large = "".join(chr(chance.randrange(33, 0x2FFF)) for _ in range(9000))  # more than an index can hold
+    rows = [("IBM", 1.0), (large, 2.0), ("SAP", 3.0), ("TSLA", 4.0)]
+    output = PostgresOutput(dsn=dsn, table="prices", key=key, drain_seconds=5.0)
+    run_local(application(output, Price, rows, on_error=OnError.SKIP), checkpoint=tmp_path)
+    assert fetch(dsn, "select symbol, price from prices order by price") == [("IBM", 1.0), ("TSLA", 4.0)]
+    [file] = (tmp_path / "staging" / "out").glob("refused-*.jsonl")
+    assert [line.count("maximum") for line in file.read_text().splitlines()] == [1, 0]
+    assert "three is refused" in file.read_text()
 
 
 def test_no_secret_is_shown(postgres: Postgres, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,7 +113,13 @@ class PostgresSink(Sink):
         names = [DELETED if name == self._table.delete else name for name in schema.names]
         target = _WAITING if self._table.key else self._table.name
         library = psycopg()
-        row_errors = (library.DataError, library.IntegrityError)
+        errors = library.errors
+        row_errors = (
+            library.DataError,
+            library.IntegrityError,
+            errors.ProgramLimitExceeded,
+            errors.RaiseException,
+        )
         try:
             with self._connection.transaction():
                 self._copy(target, names, (batch.data for batch in batches))
