@@ -16,8 +16,10 @@ import pytest
 
 from ridgeline import Application, RidgelineError
 from ridgeline.api.attributes import OnError
+from ridgeline.connect import Batch, Mark
 from ridgeline.operators.postgres import PostgresOutput
 from ridgeline.operators.postgres.rows import copy_text, split_rows
+from ridgeline.operators.postgres.sink import PostgresSink
 from ridgeline.testing import (
     END_WINDOW,
     ConnectorRow,
@@ -257,6 +259,32 @@ def test_rows_that_are_too_large_or_that_a_trigger_refuses_are_left_out(
     [file] = (tmp_path / "staging" / "out").glob("refused-*.jsonl")
     assert [line.count("maximum") for line in file.read_text().splitlines()] == [1, 0]
     assert "three is refused" in file.read_text()
+
+
+class Unmarked(PostgresSink):
+    """Before its third write the mark is deleted by another."""
+
+    writes = 0
+    most_bytes = 1
+
+    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+        self.writes += 1
+        if self.writes == 3:
+            self._connection.execute("delete from ridgeline_marks")
+        super().write(batches, mark)
+
+
+class UnmarkedOutput(PostgresOutput):
+    def sink(self) -> PostgresSink:
+        made: Any = super().sink()
+        return Unmarked(made._server, made._table)
+
+
+def test_no_row_is_written_without_its_mark(dsn: str) -> None:
+    rows = [one for number in range(5) for one in ((f"s{number}", 1.0), END_WINDOW)]
+    with pytest.raises(RidgelineError, match=r"its mark .* is gone"):
+        run_local(application(UnmarkedOutput(dsn=dsn, table="prices"), Price, rows))
+    assert fetch(dsn, "select symbol from prices order by symbol") == [("s0",), ("s1",)]
 
 
 def test_no_secret_is_shown(postgres: Postgres, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,9 @@ import pytest
 
 from ridgeline import Application, RidgelineError
 from ridgeline.api.attributes import OnError
-from ridgeline.connect import PartitionedOutput
+from ridgeline.connect import Batch, Mark, PartitionedOutput, Sink
 from ridgeline.operators.sql_files import DuckDbOutput, SqliteOutput
+from ridgeline.operators.sql_files.duckdb_output import DuckDbSink
 from ridgeline.testing import (
     END_WINDOW,
     ConnectorRow,
@@ -168,6 +169,32 @@ def test_a_table_that_does_not_fit_is_refused(tmp_path: Path, kind: Any) -> None
     fetch(kind, path, "create table plain (symbol text, price double)")
     with pytest.raises(RidgelineError, match=r"unique index|UNIQUE"):
         run_local(application(kind(path=path, table="plain", key="symbol"), Price, PRICES))
+
+
+class UnmarkedSink(DuckDbSink):
+    """Before its third write the mark is deleted by another."""
+
+    writes = 0
+    most_bytes = 1
+
+    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+        self.writes += 1
+        if self.writes == 3:
+            fetch(DuckDbOutput, Path(self._table.path), "delete from ridgeline_marks")
+        super().write(batches, mark)
+
+
+class UnmarkedOutput(DuckDbOutput):
+    def sink(self) -> Sink:
+        return UnmarkedSink(self.target)
+
+
+def test_no_row_is_written_without_its_mark(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    rows = [one for number in range(5) for one in ((f"s{number}", 1.0), END_WINDOW)]
+    with pytest.raises(RidgelineError, match=r"its mark .* is gone"):
+        run_local(application(UnmarkedOutput(path=path, table="prices"), Price, rows))
+    assert fetch(DuckDbOutput, path, "select symbol from prices order by symbol") == [("s0",), ("s1",)]
 
 
 def test_a_row_that_is_refused_is_named_or_left_out(tmp_path: Path) -> None:

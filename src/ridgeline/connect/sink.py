@@ -139,6 +139,12 @@ class SinkContext:
             raise FencedError(msg)
         return [batch for batch in batches if batch.window > found.window]
 
+    def unmarked(self, place: str) -> RidgelineError:
+        """The error for a mark that is gone while its run writes: rows without one might come twice."""
+        msg = f"`{self.operator}` cannot write to {place}: its mark `{self.mark_name}` is gone; put it back, or "
+        msg += "start anew with another `--checkpoint` and place"
+        return RidgelineError(msg)
+
 
 class Sink:
     """The driver's half of an output connector: it writes committed windows to the other side, in order.

@@ -90,7 +90,8 @@ class PostgresSink(Sink):
     def write(self, batches: Sequence[Batch], mark: Mark) -> None:
         """Write the rows and the mark in one transaction.
 
-        Raises UnwritableError for a row that the server refuses, RidgelineError if it cannot be written to.
+        Raises UnwritableError for a row that the server refuses, RidgelineError if it cannot be written to,
+        or if the mark is gone.
         """
         library = psycopg()
         try:
@@ -102,7 +103,8 @@ class PostgresSink(Sink):
                 update = (
                     'update ridgeline_marks set "window" = %s, epoch = %s, written = now() where name = %s'
                 )
-                self._connection.execute(update, (*mark, self._context.mark_name))
+                if not self._connection.execute(update, (*mark, self._context.mark_name)).rowcount:
+                    raise self._context.unmarked(self.place())
         except (library.ProgrammingError, library.NotSupportedError) as error:
             raise self._refused(error) from error
 

@@ -122,7 +122,8 @@ class DuckDbSink(Sink):
             for _, group in groupby(unwritten, lambda one: one.schema):
                 self._write_alike(list(group))
             update = 'update ridgeline_marks set "window" = ?, epoch = ? where name = ?'
-            self._connection.execute(update, [*mark, self._context.mark_name])
+            if self._connection.execute(update, [*mark, self._context.mark_name]).fetchone() == (0,):
+                raise self._context.unmarked(self.place())
             self._connection.execute("commit")
         except (library.DataError, library.IntegrityError, library.ProgrammingError) as error:
             self.close()
