@@ -171,6 +171,40 @@ def test_a_table_that_does_not_fit_is_refused(tmp_path: Path, kind: Any) -> None
         run_local(application(kind(path=path, table="plain", key="symbol"), Price, PRICES))
 
 
+class Measured(NamedTuple):
+    value: float
+    count: int
+    price: Decimal
+    moment: dt.datetime
+
+
+@pytest.mark.parametrize(
+    ("columns", "what"),
+    [
+        (
+            "value int, count int, price double, moment timestamp",
+            "`value` is INTEGER in the table and double",
+        ),
+        (
+            "value double, count boolean, price double, moment timestamp",
+            "`count` is BOOLEAN in the table and int",
+        ),
+        (
+            "value double, count int, price utinyint, moment timestamp",
+            "`price` is UTINYINT in the table and decimal",
+        ),
+        ("value double, count int, price double, moment date", "`moment` is DATE in the table and timestamp"),
+    ],
+)
+def test_duckdb_rounds_and_cuts_nothing_unasked(tmp_path: Path, columns: str, what: str) -> None:
+    path = tmp_path / "a.db"
+    fetch(DuckDbOutput, path, f"create table measured ({columns})")
+    rows = [Measured(1.7, 2, Decimal("2.5"), dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC))]
+    with pytest.raises(RidgelineError, match=f"column {what}.*; convert it upstream, or alter the table"):
+        run_local(application(DuckDbOutput(path=path, table="measured"), Measured, rows))
+    assert fetch(DuckDbOutput, path, "select * from measured") == []
+
+
 class UnmarkedSink(DuckDbSink):
     """Before its third write the mark is deleted by another."""
 

@@ -14,6 +14,8 @@ from ridgeline.operators.sql_files.table_output import DELETED, Table, TableOutp
 
 _MARKS = 'create table if not exists ridgeline_marks (name text primary key, "window" bigint, epoch bigint)'
 _NUMBER = "ridgeline_number"
+_SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+_WHOLE = {*_SIGNED, *(f"U{name}" for name in _SIGNED), "BOOLEAN"}
 
 
 def duckdb() -> Any:
@@ -26,6 +28,18 @@ def duckdb() -> Any:
     return library
 
 
+def _is_cut(kind: pa.DataType, column: str) -> bool:
+    """Whether DuckDB would round values of an Arrow type for a column of its type, or cut them, unasked."""
+    is_ = pa.types
+    if is_.is_dictionary(kind):
+        return _is_cut(kind.value_type, column)
+    if is_.is_floating(kind) or is_.is_decimal(kind):
+        return column in _WHOLE
+    if is_.is_integer(kind):
+        return column == "BOOLEAN"
+    return is_.is_timestamp(kind) and column in {"DATE", "TIME"}
+
+
 class DuckDbOutput(TableOutput):
     """Write the stream into a table of DuckDB, exactly once.
 
@@ -34,7 +48,8 @@ class DuckDbOutput(TableOutput):
     of DuckDB open: it is opened for each write, and closed. While another process has it open, windows wait.
 
     `key`, `delete` and `create` are those of `SqliteOutput`. A table that is missing is made with the types
-    that DuckDB has for those of the stream.
+    that DuckDB has for those of the stream. A column of one that is there, whose type would round or cut
+    values, is refused: whole numbers for floats, dates for times.
 
     A row that a constraint refuses ends the run, also with `on_error=SKIP`: DuckDB has no savepoints.
 
@@ -139,8 +154,8 @@ class DuckDbSink(Sink):
 
     def _settle(self, schema: pa.Schema) -> None:
         """Make the table if it is missing, and compare its columns."""
-        query = "select column_name from information_schema.columns where table_name = ?"
-        found = [name for (name,) in self._connection.execute(query, [self._table.name]).fetchall()]
+        query = "select column_name, data_type from information_schema.columns where table_name = ?"
+        found = dict(self._connection.execute(query, [self._table.name]).fetchall())
         fields = self._table.written(schema)
         if not found:
             if not self._table.create:
@@ -148,12 +163,18 @@ class DuckDbSink(Sink):
             self._connection.register("ridgeline_schema", pa.schema(fields).empty_table())
             kinds = self._connection.execute("describe select * from ridgeline_schema").fetchall()
             self._connection.unregister("ridgeline_schema")
-            columns = [f"{quoted(name)} {kind}" for name, kind, *_ in kinds]
+            found = {name: kind for name, kind, *_ in kinds}
+            columns = [f"{quoted(name)} {kind}" for name, kind in found.items()]
             if self._table.key:
                 columns.append(f"primary key ({listed(self._table.key)})")
             self._connection.execute(f"create table {quoted(self._table.name)} ({', '.join(columns)})")
-            found = [field.name for field in fields]
-        self._table.compare(self._context.operator, schema, found)
+        self._table.compare(self._context.operator, schema, list(found))
+        for field in fields:
+            if _is_cut(field.type, found[field.name]):
+                what = f"`{field.name}` is {found[field.name]} in the table and {field.type} in the stream"
+                msg = f"`{self._context.operator}` cannot write to {self.place()}: column {what}; "
+                msg += "convert it upstream, or alter the table"
+                raise RidgelineError(msg)
 
     def _write_alike(self, batches: list[Batch]) -> None:
         """Write batches of the same columns: of each key the last row."""
