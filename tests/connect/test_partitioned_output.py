@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,8 +14,19 @@ import pytest
 
 from ridgeline import Application, RidgelineError
 from ridgeline.api.attributes import OnError
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.errors import FencedError
-from ridgeline.connect import Batch, Mark, PartitionedOutput, Sink, SinkContext, SinkUnavailableError
+from ridgeline.connect import (
+    Batch,
+    Mark,
+    PartitionedOutput,
+    Sink,
+    SinkContext,
+    SinkUnavailableError,
+    shipper,
+)
+from ridgeline.connect.segment_store import Segment, SegmentStore
+from ridgeline.connect.shipper import Shipper
 from ridgeline.testing import END_WINDOW, Faults, ListInput, run_local
 
 
@@ -246,6 +258,71 @@ def test_a_later_driver_fences_an_earlier_one(tmp_path: Path) -> None:
     )
     with pytest.raises(FencedError, match="driver 2 has written the mark"):
         context.unwritten((), Mark(3, 2))
+
+
+class Hung(TableSink):
+    """Its second write hangs until it is free."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.reached, self.free = threading.Event(), threading.Event()
+
+    def open(self, context: SinkContext) -> None:
+        super().open(context)
+        self.connection.close()
+        self.connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+
+    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+        if batches[0].window == 1:
+            self.reached.set()
+            self.free.wait()
+        super().write(batches, mark)
+
+
+def test_a_thread_that_hung_does_not_set_the_mark_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipper, "_JOIN_SECONDS", 0.05)
+    store = SegmentStore("memory:", "hung")
+    segments = []
+    for window in range(4):
+        table, name = pa.table({"n": [window]}), f"out/w{window}.segment"
+        segments.append(Segment(window, 0, name, 1, *store.write(name, table, table.schema)))
+    context = SinkContext(
+        application="a",
+        operator="out",
+        run_id="r",
+        mark_name="a/out/r",
+        epoch=1,
+        clock=SystemClock(),
+        schema=None,
+        skips=False,
+        refused=lambda *_: None,
+    )
+
+    def begin(sink: Sink, written: int) -> Shipper:
+        progress = shipper.Progress(written, 1)
+        made = Shipper(sink, context, store, lambda: None, progress, "out")
+        made.start()
+        return made
+
+    table = tmp_path / "table.db"
+    hung = Hung(str(table))
+    first = begin(hung, -1)
+    first.release(segments[:1], 0)
+    assert first.drain(10)
+    first.release(segments[1:2], 1)
+    assert hung.reached.wait(10)
+    first.stop()
+    second = begin(TableSink(str(table)), 0)
+    second.release(segments[1:], 3)
+    assert second.drain(10)
+    second.stop()
+    hung.free.set()
+    first._thread.join(10)
+    assert rows(table) == [0, 1, 2, 3]
+    with sqlite3.connect(table) as connection:
+        assert connection.execute("select w, epoch from marks").fetchall() == [(3, 1)]
 
 
 class Halved(TableOutput):

@@ -160,7 +160,10 @@ class Shipper:
             return not self._waiting
 
     def stop(self) -> None:
-        """End the thread after the write that is under way. Once it returns nothing more is written."""
+        """End the thread after the write that is under way; a write that hangs is not waited for.
+
+        If that ends after all, the mark of the windows that others have written meanwhile refuses it.
+        """
         with self._state:
             self._stopped = True
             self._state.notify_all()
@@ -237,7 +240,7 @@ class Shipper:
             msg += "checkpoint and start again, or start anew with another `--checkpoint` and place"
             raise RidgelineError(msg)
         if window < self.shipped:
-            there = "no window of this run is" if found is None else f"window {window} is the last"
+            there = "no window of this run is" if window < 0 else f"window {window} is the last"
             msg = f"`{operator}`: {place} is older than the checkpoint; windows up to {self.shipped} were "
             msg += f"written, and {there} there; restore the newer one and start again, or start anew with "
             msg += "another `--checkpoint` and place"

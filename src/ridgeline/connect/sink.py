@@ -129,7 +129,8 @@ class SinkContext:
     def unwritten(self, batches: Sequence[Batch], found: Mark | None) -> list[Batch]:
         """The batches of windows after a mark, which was read in the transaction that writes them.
 
-        Raises FencedError if a later driver has written the mark: this one must not write any more.
+        Raises FencedError if a later driver has written the mark, or this one has with a later window, while
+        this write hung. It must not write any more.
         """
         if found is None:
             return list(batches)
@@ -137,12 +138,18 @@ class SinkContext:
             msg = f"`{self.operator}`: driver {found.epoch} has written the mark `{self.mark_name}`; "
             msg += f"this is driver {self.epoch}, it stops, nothing is lost"
             raise FencedError(msg)
+        if batches and found.window > batches[-1].window:  # it would be set back
+            msg = (
+                f"`{self.operator}`: window {found.window} is marked in `{self.mark_name}` already, and this "
+            )
+            msg += f"write ends with window {batches[-1].window}; another one has taken over, nothing is lost"
+            raise FencedError(msg)
         return [batch for batch in batches if batch.window > found.window]
 
     def unmarked(self, place: str) -> RidgelineError:
         """The error for a mark that is gone while its run writes: rows without one might come twice."""
-        msg = f"`{self.operator}` cannot write to {place}: its mark `{self.mark_name}` is gone; put it back, or "
-        msg += "start anew with another `--checkpoint` and place"
+        msg = f"`{self.operator}` cannot write to {place}: its mark `{self.mark_name}` is gone; put it back, "
+        msg += "or start anew with another `--checkpoint` and place"
         return RidgelineError(msg)
 
 
