@@ -37,6 +37,7 @@ DRIVER_POINTS = (
     "close: after",
 )
 """Points at which the driver is killed."""
+_DRAIN_SECONDS = 60.0
 
 
 class DriverKilledError(RidgelineError):
@@ -60,6 +61,8 @@ class Strikes:
         self._point, self._number, self._strike = point, number, strike
         self.one_by_one = point.startswith("write")
         """Each window is written alone, so that there are as many writes as windows."""
+        self.settled = number if point in ("write: before", "write: after") else 0
+        """The number of windows that are written before the next is staged, whose commit then says so."""
         self.sink_error = sink_error
         self._times: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -143,6 +146,8 @@ class _StruckPublisher(SinkPublisher):
         self.strikes.live()
         self.strikes.at("commit: after")
         super().publish(window_id)
+        if window_id < self.strikes.settled:
+            self._running.drain(_DRAIN_SECONDS)
         self.strikes.at("publish: after")
 
     def idle(self) -> None:
