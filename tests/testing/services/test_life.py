@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from ridgeline.testing.services import ServiceError, shared
+from ridgeline.testing.services.processes import HERE, PYTHON
 from support.paths import ROOT, TESTS
 from support.testing.echo import Echo
+from support.waiting import PATIENCE_SECONDS
 
 STARTED = """
 import os, signal, sys, threading
@@ -23,10 +25,10 @@ print(echo.folder, echo._process.pid, echo._proxy._process.pid, echo.child, flus
 WAIT = "threading.Event().wait()"
 
 
-def in_another_process(then):
+def in_another_process(then, started=STARTED):
     """A process that has started a service: it, the service's folder and processes."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{TESTS}"}
-    command = [sys.executable, "-c", STARTED.format(then=then)]
+    command = [sys.executable, "-c", started.format(then=then)]
     process = subprocess.Popen(
         command,
         env=environment,
@@ -82,6 +84,52 @@ def test_nothing_stays_when_a_fork_of_the_killed_process_lives_on(wait_until):
     finally:
         os.kill(child, signal.SIGKILL)
         process.communicate()
+
+
+@pytest.mark.crash
+def test_nothing_stays_when_the_process_is_killed_after_the_service(wait_until):
+    process, folder, pids = in_another_process(f"echo.kill(); print('killed', flush=True); {WAIT}")
+    process.stdout.readline()
+    assert folder.exists()
+    process.kill()
+    process.communicate()
+    wait_until(lambda: gone(pids) and not folder.exists(), "the end of all that was started")
+
+
+STARTING = """
+import threading
+from support.testing.echo import Echo
+class Slow(Echo):
+    def _prepare(self):
+        print(self.folder, *([self._proxy._process.pid] if self._proxy else []), flush=True)
+        threading.Event().wait()
+Slow(proxy={proxy}).start()
+"""
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("proxy", [False, True])
+def test_nothing_stays_when_the_process_is_killed_while_a_service_starts(wait_until, proxy):
+    process, folder, pids = in_another_process("", STARTING.format(proxy=proxy))
+    assert folder.exists()
+    process.kill()
+    process.communicate()
+    wait_until(lambda: gone(pids) and not folder.exists(), "the end of all that was started")
+
+
+def test_a_watcher_that_starts_when_its_parent_is_gone_ends_what_is_left(tmp_path, wait_until):
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    left = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    lines, end = os.pipe()  # its end stays open, as a fork of the parent holds it
+    os.write(end, f"+ {left.pid}\n+ {folder}\n+ {tmp_path}\n- {tmp_path}\n".encode())
+    command = [*PYTHON, str(HERE / "watcher.py"), "0"]  # no process has this number
+    subprocess.run(command, stdin=lines, check=True, timeout=PATIENCE_SECONDS)
+    os.close(lines)
+    os.close(end)
+    assert left.wait(PATIENCE_SECONDS) == -signal.SIGKILL
+    assert not folder.exists()
+    assert tmp_path.exists()
 
 
 @pytest.mark.parametrize("then", ["sys.exit(3)", "raise ValueError", "os._exit(4)", ""])

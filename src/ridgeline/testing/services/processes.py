@@ -3,10 +3,13 @@
 import atexit
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -28,7 +31,7 @@ class _Watcher:
         self._process: subprocess.Popen[bytes] | None = None
 
     def note(self, line: str) -> None:
-        """Write a line to the watcher."""
+        """Write a line to the watcher, as it says."""
         with self._lock:
             if self._process is None or self._owner != os.getpid():
                 command = [*PYTHON, str(HERE / "watcher.py"), str(os.getpid())]
@@ -54,11 +57,25 @@ _WATCHER = _Watcher()
 atexit.register(_WATCHER.end)
 
 
+class TemporaryFolder:
+    """A new folder, which is removed when this process is gone. Its name begins with `name`."""
+
+    def __init__(self, name: str) -> None:
+        self.path = Path(tempfile.gettempdir(), f"{name}-{uuid.uuid4().hex[:12]}")
+        _WATCHER.note(f"+ {self.path}")
+        self.path.mkdir(mode=0o700)
+
+    def remove(self) -> None:
+        """Remove it now."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        _WATCHER.note(f"- {self.path}")
+
+
 class Started:
     """A process in a session of its own. It is killed, with its descendants, when this process is gone.
 
     Its output goes to the end of the file `log`, its input is empty. With `commands`, `ask` writes to its
-    input and reads its output. `folder` is removed when this process is gone.
+    input and reads its output.
     """
 
     def __init__(
@@ -68,7 +85,6 @@ class Started:
         *,
         cwd: Path,
         environment: Mapping[str, str] | None = None,
-        folder: Path | None = None,
         commands: bool = False,
     ) -> None:
         gate = _GATE if commands else f"{_GATE} </dev/null"
@@ -83,7 +99,7 @@ class Started:
                 start_new_session=True,
             )
         self.pid = self._process.pid
-        _WATCHER.note(f"+ {self.pid} {folder or ''}")
+        _WATCHER.note(f"+ {self.pid}")
         self._write("go")
         if not commands:
             self._close_pipes()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
-import tempfile
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -19,7 +17,7 @@ from ridgeline.api.clock import SystemClock
 from ridgeline.testing.services.disk import SmallDisk, why_no_disk
 from ridgeline.testing.services.parts.part import Part
 from ridgeline.testing.services.ports import Ports
-from ridgeline.testing.services.processes import Started
+from ridgeline.testing.services.processes import Started, TemporaryFolder
 from ridgeline.testing.services.proxy import Proxy
 
 _START_SECONDS = 300
@@ -71,6 +69,7 @@ class Service(ABC):
         self._disk_bytes = disk_bytes
         self._settings = dict(settings or {})
         self._folder: Path | None = None
+        self._temporary: TemporaryFolder | None = None
         self._ports = Ports()
         self._public: dict[str, int] = {}
         self._direct: dict[str, int] = {}
@@ -159,9 +158,9 @@ class Service(ABC):
         if self._disk is not None:
             self._disk.close()
         self._ports.release()
-        if self._given_folder is None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-        self._proxy = self._disk = self._folder = None
+        if self._temporary is not None:
+            self._temporary.remove()
+        self._proxy = self._disk = self._folder = self._temporary = None
 
     @abstractmethod
     def addresses(self) -> dict[str, str]:
@@ -301,11 +300,6 @@ class Service(ABC):
             connection.close()
 
     @property
-    def _temporary(self) -> Path | None:
-        """Its folder, if that is not to stay."""
-        return None if self._given_folder else self._folder
-
-    @property
     def _owns(self) -> bool:
         """False in a fork of the process that made it."""
         return self._owner == os.getpid()
@@ -327,15 +321,18 @@ class Service(ABC):
             self.folder / _LOG,
             cwd=self.folder,
             environment=self._environment(),
-            folder=self._temporary,
         )
 
     def _set_up(self) -> None:
         """Make its folder, ports, proxy and disk."""
         if reason := self.available():
             raise ServiceError(reason)
-        self._folder = self._given_folder or Path(tempfile.mkdtemp(prefix=f"ridgeline-{self.NAME}-"))
-        self._folder.mkdir(parents=True, exist_ok=True)
+        if self._given_folder is None:
+            self._temporary = TemporaryFolder(f"ridgeline-{self.NAME}")
+            self._folder = self._temporary.path
+        else:
+            self._folder = self._given_folder
+            self._folder.mkdir(parents=True, exist_ok=True)
         self._folder.chmod(0o755)  # a server may run as another user
         self._data.mkdir()
         self._data.chmod(0o777)

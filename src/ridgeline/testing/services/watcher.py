@@ -1,9 +1,9 @@
 """Ends what a process has started once that process is gone: `python watcher.py PARENT`.
 
-It reads lines from its input: `+ PID FOLDER` when a process was started, `- PID` when it has ended. At
-the end of the input, or when the parent is gone, it kills each process that is left, with its
-descendants. Then it removes their folders. A file of the standard library alone, so that it starts within
-milliseconds.
+It reads lines from its input: `+ PID` when a process was started, `- PID` when it has ended. Lines with the
+path of a folder are such, too. At the end of the input, or when the parent is gone, it kills each process
+that is left, with its descendants. Then it removes the folders that are left. A file of the standard library
+alone, so that it starts within milliseconds.
 """
 
 import contextlib
@@ -58,24 +58,26 @@ def kill_tree(pid: int) -> None:
     signal_tree(pid, signal.SIGKILL)
 
 
-def _watch(parent: int) -> dict[int, str]:
-    """The processes that run, with their folders, when the parent is gone."""
-    running: dict[int, str] = {}
+def _watch(parent: int) -> dict[str, None]:
+    """The processes and folders that are left when the parent is gone."""
+    left: dict[str, None] = {}
     rest = b""
-    while os.getppid() == parent:
-        if not select.select([0], [], [], _SECONDS)[0]:
-            continue
+    while True:
+        is_there = os.getppid() == parent  # asked first: what a parent that is gone has written is all there
+        if not select.select([0], [], [], _SECONDS if is_there else 0)[0]:
+            if is_there:
+                continue
+            return left
         read = os.read(0, 1 << 16)
         if not read:
-            break
+            return left
         *lines, rest = (rest + read).split(b"\n")
         for line in lines:
-            what, pid, *folder = os.fsdecode(line).split(" ", 2)
-            if what == "+":
-                running[int(pid)] = folder[0]
+            sign, what = os.fsdecode(line).split(" ", 1)
+            if sign == "+":
+                left[what] = None
             else:
-                running.pop(int(pid), None)
-    return running
+                left.pop(what, None)
 
 
 def main() -> None:
@@ -83,9 +85,9 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     left = _watch(int(sys.argv[1]))
-    for pid in left:
-        kill_tree(pid)
-    for folder in filter(None, set(left.values())):
+    for pid in filter(str.isdigit, left):
+        kill_tree(int(pid))
+    for folder in filter(os.path.isabs, left):
         shutil.rmtree(folder, ignore_errors=True)
 
 

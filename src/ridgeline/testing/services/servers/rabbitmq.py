@@ -73,7 +73,7 @@ class RabbitMQ(Service):
         (self.folder / "plugins").write_text("[rabbitmq_stream].\n")
         (self.folder / "none").write_text("")
         command = [_EPMD.path, "-address", "127.0.0.1", "-port", str(self._port("names"))]
-        self._names = Started(command, self.folder / "names.log", cwd=self.folder, folder=self._temporary)
+        self._names = Started(command, self.folder / "names.log", cwd=self.folder)
 
     def _environment(self) -> Mapping[str, str]:
         """Its folders, ports and files."""
