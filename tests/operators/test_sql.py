@@ -312,7 +312,8 @@ def test_what_is_said_to_be_never_null_is_never_null(seed: int) -> None:
 LISTS = [
     *["user", "kind", "user, count(*) as n", "kind, sum(cents) as s", "count(*) as n", "*", "distinct user"],
     *["user, row_number() over (partition by user order by time, cents, kind) as r", "distinct kind"],
-    *["user, sum(cents) over (partition by kind) as s", "o.user, kind"],
+    *["user, sum(cents) over (partition by kind) as s", "o.user, kind", "distinct on (user) user"],
+    *["distinct o.*", "distinct on (kind) kind", "distinct columns('kind|cents')", "geomean(cents) as g"],
 ]
 ENDS = ["", *(f" group by {columns}" for columns in ("user", "kind", "all", "1", "user, kind"))]
 FROMS = [
@@ -320,6 +321,9 @@ FROMS = [
     *["users u left join orders o on o.user = u.user", "orders o join users u on o.kind = u.user"],
     *["orders o join orders p on o.user = p.user", "orders o, users u"],
     *["orders o full join users u using (user)", "orders o semi join users u using (user)"],
+    "orders o left join orders p on o.kind = p.kind left join users u on o.user = u.user and p.user = u.user",
+    "orders o join orders p on o.kind = p.kind join users u on o.user = u.user and p.user = u.user",
+    "orders o left join users u on o.user = u.user left join orders p on u.user = p.user",
 ]
 
 
@@ -388,6 +392,35 @@ def test_other_faults() -> None:
     assert "must name as many columns" in fault_of(
         "select o.user from orders o join users u on o.user = u.user", key={"orders": "user"}
     )
+
+
+GROUPED, DISTINCT = "GROUP BY does not have all columns", "DISTINCT is over columns without those"
+JOINED = "a join compares other columns"
+OTHERWISE = {
+    "select geomean(cents) as g from orders": GROUPED,
+    "select wavg(cents, weight) as g from orders": GROUPED,
+    "select json_group_array(cents)::varchar as g from orders": GROUPED,
+    "select 1 as one from orders group by ()": GROUPED,
+    "select 1 as one from orders having true": GROUPED,
+    "select columns('ki.*'), count(*) as n from orders group by all": GROUPED,
+    "select distinct on (kind) user from orders": DISTINCT,
+    "select distinct * replace ('a' as user) from orders": DISTINCT,
+    "select distinct columns('ki.*|cents') from orders": DISTINCT,
+    "select distinct u.* from orders o left join users u on o.user = u.user and o.time = u.time": DISTINCT,
+    """select o.user, p.user as p, u.user as u from orders o left join orders p on o.kind = p.kind
+    left join users u on o.user = u.user and p.user = u.user""": JOINED,
+    """select o.user, p.user as p, u.user as u from orders o left join orders p on o.kind = p.kind
+    left join users u on o.user = u.user and o.user = p.user""": JOINED,
+    """select o.user, p.cents from orders o asof join orders p on o.kind = p.kind and o.time >= p.time
+    where o.user = p.user""": JOINED,
+}
+"""SQL whose result in partitions by `user` would be another one."""
+
+
+@pytest.mark.parametrize("sql", OTHERWISE)
+def test_sql_whose_rows_of_several_keys_meet_is_refused_with_a_key(sql: str) -> None:
+    assert not find_faults(application(sql, [[]], [[]], {}))
+    assert OTHERWISE[sql] in fault_of(sql, key="user", partitions=3)
 
 
 def test_a_step_without_streams_or_with_a_table_is_refused() -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ridgeline.operators.sql._tree import Node, Select, column, nodes
+from ridgeline.operators.sql._tree import Equal, Node, Select, column, nodes, starred
 
 Keys = Mapping[str, Sequence[str]]
 """The key columns of each table, by its name in small letters."""
@@ -14,16 +14,17 @@ Keys = Mapping[str, Sequence[str]]
 def division_fault(select: Select | None, keys: Keys, aggregates: frozenset[str]) -> str | None:
     """Why partitions by these keys would find something else than one partition; None if they would not.
 
-    `aggregates`: the names of functions that are aggregates.
+    `aggregates`: the names of functions that are aggregates, or call one.
     """
     if select is None:
         return "it is no plain SELECT over the streams, without WITH, UNION and sub-queries"
     node, division = select.node, _Division(select, keys)
-    kinds = {one["type"] for one in node.get("modifiers") or []}
+    modifiers = {one["type"]: one for one in node.get("modifiers") or []}
+    kinds, distinct = modifiers.keys(), modifiers.get("DISTINCT_MODIFIER")
     listed, groups = node["select_list"], _groups(node)
     by_all = node.get("aggregate_handling") == "FORCE_AGGREGATES"
-    parts = nodes([*listed, node.get("having")])
-    grouped = bool(groups) or by_all or any(map(_Aggregates(aggregates), parts))
+    grouped = by_all or bool(node.get("group_sets")) or node.get("having") is not None
+    grouped = grouped or any(map(_Aggregates(aggregates), nodes(listed)))
     overs = [one.get("partitions") or [] for one in nodes(node) if one.get("class") == "WINDOW"]
     causes = {
         "LIMIT would let so many rows of each partition through": bool(
@@ -32,8 +33,8 @@ def division_fault(select: Select | None, keys: Keys, aggregates: frozenset[str]
         "ORDER BY would order the rows of each partition": "ORDER_MODIFIER" in kinds,
         "USING SAMPLE would take a share of each partition": bool(node.get("sample")),
         "a join compares other columns than those of the keys": not division.joined(),
-        "DISTINCT is over columns without those of the key": "DISTINCT_MODIFIER" in kinds
-        and not division.has_keys(listed),
+        "DISTINCT is over columns without those of the key": distinct is not None
+        and not division.has_keys(distinct.get("distinct_on_targets") or listed),
         "OVER has no PARTITION BY with all columns of the key": not all(map(division.has_keys, overs)),
         "GROUP BY has several sets": len(node.get("group_sets") or []) > 1,
         "GROUP BY does not have all columns of the key": grouped
@@ -69,41 +70,66 @@ class _Division:
 
     def __init__(self, select: Select, keys: Keys) -> None:
         self.keys = keys
+        self.select = select
         self.tables = select.tables
-        self.equal = select.equal
         self.plain = select.using if len(select.tables) > 1 else None
 
     def has_keys(self, listed: Sequence[Any]) -> bool:
         """Whether all key columns of a table that no join fills with nulls are among expressions."""
         found = {column(one) for one in listed}
+        whole = {alias for one in listed for alias in starred(one, self.tables) or ()}
 
         def there(alias: str, name: str) -> bool:
             plain = self.plain is None or name in self.plain
             return (alias, name) in found or (plain and (name,) in found)
 
-        if any(one.get("class") == "STAR" and not one.get("exclude_list") for one in listed):
-            return True
         return any(
-            all(there(alias, name) for name in self.keys[table.name])
+            alias in whole or all(there(alias, name) for name in self.keys[table.name])
             for alias, table in self.tables.items()
             if not table.outer
         )
 
     def joined(self) -> bool:
-        """Whether tables are joined, all to all, by their keys, each column of a key with its counterpart."""
-        first, *others = self.tables
+        """Whether tables are joined, all to all, by their keys, each column of a key with its counterpart.
+
+        An outer join keeps rows that meet none, so it must compare keys itself, and its sides before it.
+        """
+        equal: list[Equal] = []
+        together: list[frozenset[str]] = []
+        for join in self.select.joins:
+            if join.filters:
+                equal += join.equal
+                continue
+            left, right = join.sides
+            if not any(self._meet(one, other, join.equal) for one in left for other in right):
+                return False
+            if not all(self._all_meet(side, equal, together) for side in join.sides):
+                return False
+            together.append(left | right)
+        return self._all_meet(self.tables, [*equal, *self.select.where], together)
+
+    def _all_meet(
+        self, tables: Collection[str], equal: Collection[Equal], together: Sequence[frozenset[str]]
+    ) -> bool:
+        """Whether tables are joined, all to all; `together`: some that are."""
+        first, *others = tables
         reached = [first]
         while others:
-            near = [one for one in others if any(self._meet(one, other) for other in reached)]
+            near = [
+                one
+                for one in others
+                if any(self._meet(one, other, equal) for other in reached)
+                or any(one in some and not some.isdisjoint(reached) for some in together)
+            ]
             if not near:
                 return False
             reached += near
             others = [one for one in others if one not in near]
         return True
 
-    def _meet(self, one: str, other: str) -> bool:
+    def _meet(self, one: str, other: str, equal: Collection[Equal]) -> bool:
         own, others = self.keys[self.tables[one].name], self.keys[self.tables[other].name]
         return len(own) == len(others) and all(
-            frozenset({(one, mine), (other, theirs)}) in self.equal
+            frozenset({(one, mine), (other, theirs)}) in equal
             for mine, theirs in zip(own, others, strict=True)
         )

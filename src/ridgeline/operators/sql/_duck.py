@@ -18,6 +18,7 @@ _NO_TABLE = re.compile(r'Table with name (\S+) does not exist|Referenced table "
 _NO_MATCH = re.compile(r"No function matches the given name and argument types '((.+?)\(.*?\))'")
 _LINE = re.compile(r"(?P<line>LINE \d+: .*)\n(?P<caret> *)\^")
 _HINT = re.compile(r'Did you mean "(.+?)"')
+_CALLS = re.compile(r'(\w+)"?\(')
 _LONGEST_SNIPPET = 40
 
 
@@ -90,9 +91,15 @@ class Duck:
             return None
 
     def aggregates(self) -> frozenset[str]:
-        """The names of functions that are aggregates."""
-        sql = "select distinct function_name from duckdb_functions() where function_type = 'aggregate'"
-        return frozenset(name for (name,) in self.connection.execute(sql).fetchall())
+        """The names of functions that are aggregates, and of macros that call one."""
+        sql = "select distinct function_name, macro_definition from duckdb_functions() where "
+        own = self.connection.execute(f"{sql} function_type = 'aggregate'").fetchall()
+        macros = self.connection.execute(f"{sql} function_type = 'macro'").fetchall()
+        found, size = {name for name, _ in own}, 0
+        while size < len(found):
+            size = len(found)
+            found |= {name for name, text in macros if not found.isdisjoint(_CALLS.findall(text or ""))}
+        return frozenset(found)
 
     def _relation(self, sql: str, tables: Mapping[str, pa.Table]) -> Any:
         """Return the relation of a SELECT. Raises SchemaError for other statements, and errors of DuckDB."""

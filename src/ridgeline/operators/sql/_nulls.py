@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ridgeline.operators.sql._tree import Node, Select, arguments, column, lower_schemas
+from ridgeline.operators.sql._tree import Node, Select, arguments, column, lower_schemas, starred
 
 _STRICT = frozenset(
     [
@@ -98,17 +98,13 @@ def never_null(select: Select | None, schemas: Mapping[str, pa.Schema], count: i
     for node in select.node["select_list"]:
         if node.get("class") != "STAR":
             found.append(reader.sure(node))
-        elif len(select.tables) == 1 and not any(node.get(one) for one in _CHANGES):
+        elif len(select.tables) == 1 and starred(node, select.tables):
             ((_, table),) = select.tables.items()
             schema = next(one for name, one in schemas.items() if name.lower() == table.name)
             found += [not field.nullable for field in schema]
         else:
             return unknown
     return found if len(found) == count else unknown
-
-
-_CHANGES = ("exclude_list", "replace_list", "rename_list", "qualified_exclude_list", "expr", "columns")
-"""Parts of a star that leave columns out, or change them."""
 
 
 class _Reader:

@@ -19,6 +19,8 @@ _FILLED = {
     "ANTI": (False, False),
 }
 """By the kind of a join whether it fills the columns of its left and right side with nulls."""
+_CHANGES = ("exclude_list", "replace_list", "rename_list", "qualified_exclude_list", "expr", "columns")
+"""Parts of a star that leave columns out, or change them."""
 
 
 @dataclass(frozen=True)
@@ -29,17 +31,34 @@ class Table:
     outer: bool = False
 
 
+Equal = frozenset[tuple[str, str]]
+"""Two columns that are equal, as names of table and column."""
+
+
+@dataclass(frozen=True)
+class Join:
+    """A join in FROM. `sides`: the aliases of the tables of each. `equal`: what its own condition compares.
+
+    `filters`: it only leaves rows out, so any condition after it is as good as its own.
+    """
+
+    sides: tuple[frozenset[str], frozenset[str]]
+    equal: tuple[Equal, ...]
+    filters: bool
+
+
 @dataclass
 class Select:
     """A SELECT over streams alone, without sub-queries.
 
-    `tables`: by alias. `equal`: pairs of columns that must be equal, as names of table and column. `using`:
-    columns that its joins name by USING.
+    `tables`: by alias. `joins`: each after those of its sides. `where`: the pairs of columns that WHERE
+    compares. `using`: columns that its joins name by USING.
     """
 
     node: Node
     tables: dict[str, Table] = field(default_factory=dict)
-    equal: list[frozenset[tuple[str, str]]] = field(default_factory=list)
+    joins: list[Join] = field(default_factory=list)
+    where: tuple[Equal, ...] = ()
     using: set[str] = field(default_factory=set)
 
 
@@ -62,7 +81,7 @@ def select_of(node: Node | None, names: Sequence[str]) -> Select | None:
     known = {name.lower() for name in names}
     if not _add(found, node.get("from_table") or {}, known, outer=False):
         return None
-    found.equal += _equal(node.get("where_clause"))
+    found.where = tuple(_equal(node.get("where_clause")))
     return found
 
 
@@ -85,20 +104,22 @@ def _add_join(found: Select, source: Node, known: set[str], *, outer: bool) -> b
     how = source.get("join_type")
     if source.get("ref_type") not in ("REGULAR", "CROSS", "ASOF") or how not in _FILLED:
         return False
-    sides: list[set[str]] = []
+    sides: list[frozenset[str]] = []
     for side, filled in zip(("left", "right"), _FILLED[how], strict=True):
         before = set(found.tables)
         if not _add(found, source[side], known, outer=outer or filled):
             return False
-        sides.append(set(found.tables) - before)
+        sides.append(frozenset(found.tables) - before)
+    equal = list(_equal(source.get("condition")))
     for name in map(str.lower, source.get("using_columns") or []):
         found.using.add(name)
-        found.equal += [frozenset({(one, name), (other, name)}) for one in sides[0] for other in sides[1]]
-    found.equal += _equal(source.get("condition"))
+        equal += [frozenset({(one, name), (other, name)}) for one in sides[0] for other in sides[1]]
+    filters = how == "INNER" and source["ref_type"] != "ASOF"
+    found.joins.append(Join((sides[0], sides[1]), tuple(equal), filters))
     return True
 
 
-def _equal(node: Any) -> Iterator[frozenset[tuple[str, str]]]:
+def _equal(node: Any) -> Iterator[Equal]:
     """The pairs of columns that are equal where a condition is true."""
     if not isinstance(node, dict):
         return
@@ -126,6 +147,17 @@ def column(node: Node) -> tuple[str, ...]:
     if node.get("class") != "COLUMN_REF":
         return ()
     return tuple(str(name).lower() for name in node["column_names"])
+
+
+def starred(node: Node, tables: Mapping[str, Table]) -> list[str] | None:
+    """The aliases of the tables whose columns a star is, all and as they are; None for what is no such star.
+
+    DuckDB has stars that leave columns out, and change them.
+    """
+    if node.get("class") != "STAR" or any(node.get(one) for one in _CHANGES):
+        return None
+    alias = str(node.get("relation_name") or "").lower()
+    return [one for one in tables if alias in ("", one)]
 
 
 def arguments(node: Node) -> list[Node]:
