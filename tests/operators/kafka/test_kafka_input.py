@@ -10,6 +10,8 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from ridgeline import Application, RidgelineError
+from ridgeline.api.clock import SystemClock
+from ridgeline.connect import SourceContext, SourceUnavailableError
 from ridgeline.operators.kafka import KafkaInput, KafkaRecord
 from ridgeline.testing import CollectorSink, run_local
 from support.operators.kafka_topics import SECONDS, _reader, fill, numbers, producer
@@ -290,3 +292,24 @@ def test_random_topics_equal_a_plain_reader(kafka):
             for own in expected.values():
                 assert [one for one in found if one in set(own)] == own
             assert len(found) == sum(map(len, expected.values()))
+
+
+@pytest.mark.slow
+def test_a_network_that_hangs_is_no_answer(kafka):
+    """The client answers with an offset of its own then, not with an error."""
+    topic = kafka.topic(partitions=2)
+    fill(kafka, topic, numbers(10))
+    source = KafkaInput(topic, servers=kafka.servers, schema=Number).source()
+    source.open(
+        SourceContext("app", "source", "run", SystemClock(), lambda: None, print, "memory:", memory=None)
+    )
+    names = source.partitions()
+    before = source.ends(0.0)
+    assert set(before) == set(names)
+    kafka.cut(hang=True)
+    with pytest.raises(SourceUnavailableError, match="no answer within"):
+        source.ends(0.0)
+    kafka.mend()
+    source.close()
+    source.open(source._context)
+    assert source.resume(before) == before

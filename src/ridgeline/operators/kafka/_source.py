@@ -274,7 +274,9 @@ class KafkaSource(Source):
             raise unavailable(error, self._set.servers, self._trouble) from None
         for place, future in answers.items():
             try:
-                found[partition_name(place.topic, place.partition)] = int(future.result().offset)
+                offset = int(future.result().offset)
+                if offset != kafka.OFFSET_INVALID:  # the client's answer where the broker gives none in time
+                    found[partition_name(place.topic, place.partition)] = offset
             except library().KafkaException as error:
                 if refused := refusal(error, self._context.operator, f"read `{place.topic}`"):
                     raise refused from None
@@ -282,6 +284,9 @@ class KafkaSource(Source):
         unknown = codes("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC")
         if not found and last is not None and code_of(last) not in unknown:
             raise unavailable(last, self._set.servers, self._trouble)
+        if not found and last is None:
+            msg = f"Kafka at {self._set.servers}: no answer within {_SECONDS:g} s"
+            raise SourceUnavailableError(msg)
         return found
 
     # Commits to the user's group ----------------------------------------------------------------------------
