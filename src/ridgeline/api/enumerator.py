@@ -111,5 +111,13 @@ class Enumerator:
     def committed(self, window_id: int, offset: Any) -> None:
         """All windows up to this one are committed, which ends at `offset`: the source may forget them."""
 
+    @property
+    def problem(self) -> str:
+        """Why the source does not answer, for people; empty while it does. Asked after `advance`.
+
+        As long as there is one, how much waits at the source is not known: the verdict is `unreachable`.
+        """
+        return ""
+
     def close(self) -> None:
         """Let go of connections and threads. Raises nothing."""

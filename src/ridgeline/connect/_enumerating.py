@@ -131,6 +131,11 @@ class PartitionedEnumerator(Enumerator):
         if offset is not None:
             self._watching.committed(_positions(offset), closed)
 
+    @property
+    def problem(self) -> str:
+        """Why the source does not answer."""
+        return self._watching.problem
+
     def close(self) -> None:
         """End the thread and the connection."""
         self._watching.stop()

@@ -75,6 +75,66 @@ class _Listing:
         return bool(new)
 
 
+class _Answers:
+    """When a source has answered last, and what is to be said of one that does not."""
+
+    def __init__(self, silent_seconds: float) -> None:
+        self._silent_seconds = silent_seconds
+        self._clock = SystemClock()
+        self._last = self._clock.monotonic()
+        self._failing: float | None = None
+        self._error = ""
+        self._said: float | None = None
+
+    def monotonic(self) -> float:
+        """The time of now."""
+        return self._clock.monotonic()
+
+    @property
+    def away_since(self) -> float | None:
+        """Since when it fails, or has not answered for long; None if it answers."""
+        if self._failing is not None:
+            return self._failing
+        return self._last if self.monotonic() - self._last >= self._silent_seconds else None
+
+    @property
+    def problem(self) -> str:
+        """The last error, or that there is no answer; empty while it answers."""
+        if self.away_since is None:
+            return ""
+        return self._error if self._failing is not None else "no answer"
+
+    def came(self) -> str:
+        """It has answered. Returns a text if it was said that it does not, else an empty one."""
+        since, now, said = self.away_since, self.monotonic(), self._said
+        self._last, self._failing, self._said = now, None, None
+        if said is None or since is None:
+            return ""
+        return f"the source answers again, after {now - since:.0f} s; nothing was lost"
+
+    def failed(self, error: Exception) -> str:
+        """It cannot be reached. Returns a text, an empty one if that was said in the last minute."""
+        now = self.monotonic()
+        self._failing, self._error = now if self._failing is None else self._failing, shorten(error)
+        return self._text(f"cannot be reached since {{}}: {self._error}", self._failing)
+
+    def silence(self) -> str:
+        """A text if it has not answered for long, without an error, and that was not said lately."""
+        since = self.away_since
+        if since is None or self._failing is not None:
+            return ""
+        return self._text("has not answered since {}", since)
+
+    def _text(self, what: str, since: float) -> str:
+        now = self.monotonic()
+        if self._said is not None and now - self._said < _SAID_AGAIN:
+            return ""
+        self._said = now
+        began = datetime.fromtimestamp(self._clock.wall() - (now - since), UTC)
+        text = what.replace("{}", f"{began:%H:%M:%S} UTC")
+        return f"the source {text}; it is asked again and again, and nothing is lost"
+
+
 class Watching:
     """Asks a source in a thread of its own, and keeps what it said last."""
 
@@ -92,7 +152,7 @@ class Watching:
         self._committed: Mapping[str, Position] = {}
         self._said_committed: Mapping[str, Position] = {}
         self._forgotten: list[str] = []
-        self._clock = SystemClock()
+        self._answers = _Answers(source.silent_seconds)
         self._thread: threading.Thread | None = None
 
     def start(
@@ -128,8 +188,15 @@ class Watching:
         with self._lock:
             return self._seen
 
+    @property
+    def problem(self) -> str:
+        """Why the source does not answer; empty while it does."""
+        return self._answers.problem
+
     def take_texts(self) -> list[str]:
         """Return, once, the texts that are to be shown to the user."""
+        if text := self._answers.silence():
+            self.say(text)
         with self._lock:
             texts, self._texts = self._texts, []
         return texts
@@ -166,22 +233,16 @@ class Watching:
 
     def _run(self) -> None:
         """Ask until `stop`, with growing pauses while the source is away. A fault is kept for `seen`."""
-        pause, since, said = _FIRST_PAUSE, 0.0, 0.0
+        pause = _FIRST_PAUSE
         while not self._stop.is_set():
             try:
                 self._round()
-                if since:
-                    seconds = self._clock.monotonic() - since
-                    self.say(f"the source answers again, after {seconds:.0f} s; nothing was lost")
-                pause, since, said = _FIRST_PAUSE, 0.0, 0.0
+                if text := self._answers.came():
+                    self.say(text)
+                pause = _FIRST_PAUSE
             except RETRIED as error:
-                now = self._clock.monotonic()
-                since = since or now
-                if not said or now - said >= _SAID_AGAIN:
-                    said = now
-                    began = datetime.fromtimestamp(self._clock.wall() - (now - since), UTC)
-                    what = f"the source cannot be reached since {began:%H:%M:%S} UTC: {shorten(error)}"
-                    self.say(f"{what}; it is asked again and again, and nothing is lost")
+                if text := self._answers.failed(error):
+                    self.say(text)
                     self._wake()
                 self._disconnect()
                 self._stop.wait(pause)
@@ -205,7 +266,7 @@ class Watching:
 
     def _round(self) -> None:
         """Ask once, and wait until the next time. Raises what the source does."""
-        source, began = self.source, self._clock.monotonic()
+        source, began = self.source, self._answers.monotonic()
         if not self._connected:
             source.open(self._context)
             with self._lock:
@@ -234,7 +295,7 @@ class Watching:
             self._first.set()
             self._asked.wait(_LEAST_PAUSE)
         else:
-            left = source.poll_seconds - (self._clock.monotonic() - began)
+            left = source.poll_seconds - (self._answers.monotonic() - began)
             self._asked.wait(max(_LEAST_PAUSE, left))
 
     def _say_committed(self) -> None:

@@ -100,6 +100,8 @@ class Source:
 
     poll_seconds: ClassVar[float] = 0.1
     """`ends` is asked at least so often."""
+    silent_seconds: ClassVar[float] = 10.0
+    """A call that takes longer counts as no answer: it is said, and what waits there is not known."""
     mentions_new: ClassVar[bool] = True
     """Whether source partitions that come and go while the application runs are shown to the user."""
 

@@ -34,10 +34,12 @@ class Inputs:
         wake: Callable[[], None],
         warn: Callable[[str], None],
         staging: str,
+        on_problem: Callable[[int, str], None],
     ) -> None:
         """`wake`: lets the run look at `take_awake`; from any thread. `warn`: takes a text for people.
 
-        `staging`: the URI of a folder in the checkpoint.
+        `staging`: the URI of a folder in the checkpoint. `on_problem`: takes the first partition of an input
+        and why its source does not answer, or an empty text once it does.
         """
         self.plan = plan
         self._run_id = run_id
@@ -46,6 +48,9 @@ class Inputs:
         self._wake = wake
         self._warn = warn
         self._staging = staging
+        self._on_problem = on_problem
+        self._problems: dict[str, str] = {}
+        """Why sources do not answer, by input operator."""
         self._awake = False
         self._enumerators = _enumerators(plan, {})
         self._offsets: dict[str, Any] = {}
@@ -69,8 +74,17 @@ class Inputs:
             end = self._call(name, "advance", window_id, enumerator.advance, window_id, start)
             self._call(name, "advance", window_id, _check_offset, start, end)
             read[name] = OffsetRange(start, end)
+            self._ask_problem(name, enumerator)
         self._offsets = {name: one.end for name, one in read.items() if one.end is not None}
         return read
+
+    def _ask_problem(self, name: str, enumerator: Enumerator) -> None:
+        """Report it if a source has stopped to answer, or has begun to."""
+        problem = enumerator.problem
+        if problem != self._problems.get(name, ""):
+            self._problems[name] = problem
+            first = min(one.id for one in self.plan.physical.operators if one.name == name)
+            self._on_problem(first, problem)
 
     def committed(self, window_id: int, read: Read) -> None:
         """A window is committed that has read this, and all windows before it."""

@@ -43,6 +43,7 @@ class FileSource(Source):
     """
 
     poll_seconds: ClassVar[float] = 0.2
+    silent_seconds: ClassVar[float] = 120.0  # to list a million files takes long
     mentions_new: ClassVar[bool] = False
 
     def __init__(self, settings: Settings) -> None:

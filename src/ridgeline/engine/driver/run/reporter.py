@@ -10,7 +10,7 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure
 from ridgeline.engine.driver.run.changes import Asked, changed_event
 from ridgeline.engine.driver.run.window import Window
-from ridgeline.measure.events import OutputPublished, RunEvent, SourceTaken, StateWarning
+from ridgeline.measure.events import OutputPublished, RunEvent, SourceAsked, SourceTaken, StateWarning
 from ridgeline.observe.clock_steps import ClockSteps
 from ridgeline.observe.control_log import ControlLog
 from ridgeline.observe.own_metrics import MetricAggregation
@@ -90,6 +90,13 @@ class Reporter:
     def warn_now(self, text: str) -> None:
         """Warn of something that concerns the application as a whole, also before the first window."""
         self.report(StateWarning(self._clock.wall(), -1, text))
+
+    def source_problem(self, operator: int, problem: str) -> None:
+        """A source does not answer, or answers again.
+
+        `operator`: its first partition. `problem`: why; empty once it answers.
+        """
+        self.report(SourceAsked(self._clock.wall(), -1, operator, problem=problem))
 
     def warn(self, operator: int, text: str) -> None:
         """A fault in the checkpoint was put right. `operator`: physical id of the one concerned.

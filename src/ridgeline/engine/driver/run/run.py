@@ -139,6 +139,7 @@ class ApplicationRun:
             executor.wake,
             self._reporter.warn_now,
             f"{checkpoint.storage.uri}/staging",
+            self._reporter.source_problem,
         )
         self._live = LivePlan(
             plan, checkpoint, executor, clock, inputs, self._outputs, self._reporter, changes, planner

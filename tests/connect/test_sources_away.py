@@ -1,0 +1,124 @@
+"""A source that cannot be reached, or does not answer: what is said of it meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from ridgeline import Application, Enumerator, EnumeratorContext, InputOperator, OutputPort
+from ridgeline.api.clock import SystemClock
+from ridgeline.connect import Source
+from ridgeline.connect._enumerating import PartitionedEnumerator, Settings
+from ridgeline.testing import CollectorSink, run_local
+from support.waiting import wait_until
+
+
+class Away(Source):
+    """Answers until an event is cleared; then it raises, or does not return."""
+
+    poll_seconds = 0.01
+    silent_seconds = 0.2
+
+    def __init__(self, *, hangs: bool) -> None:
+        self.hangs = hangs
+        self.answers = threading.Event()
+        self.answers.set()
+
+    def partitions(self) -> Sequence[str]:
+        return ["a"]
+
+    def start(self, partitions: Sequence[str], begin: Any) -> Mapping[str, int]:
+        return {"a": 0}
+
+    def ends(self, wait: float) -> Mapping[str, int]:
+        if not self.answers.is_set():
+            if not self.hangs:
+                msg = "port 9092"
+                raise ConnectionRefusedError(msg)
+            self.answers.wait()
+        return {"a": 5}
+
+
+@pytest.fixture(params=[False, True], ids=["refuses", "hangs"])
+def away(request: pytest.FixtureRequest) -> Iterator[tuple[Away, PartitionedEnumerator, list[str]]]:
+    source, texts = Away(hangs=request.param), []
+    enumerator = PartitionedEnumerator(source, Settings("earliest", None, None, 60.0, 100.0, 1e6))
+    enumerator.open(
+        EnumeratorContext(
+            application="app",
+            operator="source",
+            run_id="run",
+            clock=SystemClock(),
+            wake=lambda: None,
+            check_owner=lambda: None,
+            warn=texts.append,
+            partitions=lambda: 1,
+            staging="memory:",
+        ),
+        None,
+    )
+    yield source, enumerator, texts
+    source.answers.set()
+    enumerator.close()
+
+
+def test_what_is_said_of_a_source_that_is_away(away: tuple[Away, PartitionedEnumerator, list[str]]) -> None:
+    source, enumerator, texts = away
+    end = enumerator.advance(0, None)
+    assert (end["at"], enumerator.problem, texts) == ({"a": [0, 5]}, "", [])
+    source.answers.clear()
+
+    def after(is_so: Callable[[], bool]) -> bool:
+        nonlocal end
+        end = enumerator.advance(1, end)
+        return is_so()
+
+    wait_until(lambda: after(lambda: bool(enumerator.problem and texts)), "what is said of it")
+    what = "has not answered since" if source.hangs else "cannot be reached since"
+    assert what in texts[0]
+    assert enumerator.problem == "no answer" if source.hangs else "port 9092" in enumerator.problem
+    source.answers.set()
+    wait_until(lambda: after(lambda: not enumerator.problem and len(texts) > 1), "that it answers")
+    assert "answers again" in texts[-1]
+
+
+class Problems(Enumerator):
+    """Does not answer from the fifth window to the ninth."""
+
+    window = -1
+
+    def advance(self, window_id: int, start: Any) -> int:
+        self.window = window_id
+        return (start or 0) + 1
+
+    @property
+    def problem(self) -> str:
+        return "the broker is gone" if 5 <= self.window < 10 else ""
+
+
+class Numbers(InputOperator):
+    """A number for each window."""
+
+    output = OutputPort(object)
+
+    def enumerator(self) -> Enumerator:
+        return Problems()
+
+    def emit_tuples(self) -> None:
+        self.output.emit(self.context.offsets.end)
+
+    def progress(self) -> tuple[float, float]:
+        return float(self.context.offsets.end), 0.0
+
+
+@pytest.mark.parametrize(("windows", "problem"), [(8, "the broker is gone"), (20, None)])
+def test_the_verdict_while_a_source_does_not_answer(windows: int, problem: str | None) -> None:
+    app = Application("numbers")
+    source = app.add_operator("source", Numbers())
+    app.add_stream("numbers", source.output, app.add_operator("sink", CollectorSink(object)).input)
+    answer = run_local(app, windows=windows).watch.progress()
+    assert (answer["application"]["verdict"] == "unreachable") == bool(problem)
+    assert (answer["sources"][0].get("problem") or None) == problem
