@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import Field
 
-from ridgeline.connect.partitioned_output import PartitionedOutput
 from ridgeline.connect.secrets import Secret
 from ridgeline.connect.sink import Sink
-from ridgeline.operators._divided import Columns, DividedOperator, columns_of
+from ridgeline.operators._divided import columns_of
+from ridgeline.operators._table_rows import TableRows
 from ridgeline.operators.postgres.connecting import FROM_ENVIRONMENT, Server, library_faults
 from ridgeline.operators.postgres.rows import copy_text
-from ridgeline.operators.postgres.sink import DELETED, PostgresSink, Table
-
-_DELETES = ("d", "delete", "DELETE", "D")
+from ridgeline.operators.postgres.sink import PostgresSink, Table
 
 
-class PostgresOutput(DividedOperator, PartitionedOutput):
+class PostgresOutput(TableRows):
     """Write the stream into a table of PostgreSQL, exactly once.
 
     Rows of a window and its mark, a row of the table `ridgeline_marks` in the same database, are one
@@ -68,46 +62,18 @@ class PostgresOutput(DividedOperator, PartitionedOutput):
 
     table: str = Field(min_length=1)
     dsn: Secret = Field(default=FROM_ENVIRONMENT, kw_only=True)
-    key: Columns | None = Field(default=None, kw_only=True)
-    delete: str | None = Field(default=None, kw_only=True)
-    create: bool = Field(default=True, kw_only=True)
     password: Secret | None = Field(default=None, kw_only=True)
     connection: dict[str, str] = Field(default={}, kw_only=True)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, `delete` without one, and a host without psycopg."""
-        faults = self.key_faults("key") + library_faults(self.dsn)
-        if self.delete is not None and not self.key:
-            faults.append(("delete", self.delete, "needs `key`: which rows are to be deleted"))
-        return faults
-
-    @classmethod
-    def keys_of(cls, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-        """The columns of `key`."""
-        return {"input": columns_of(given.get("key"))}
+        return super().property_faults() + library_faults(self.dsn)
 
     def encode(self, batch: pa.RecordBatch) -> bytes:
         """The text of COPY. Raises ValueError for a row that no table can hold."""
-        for name in columns_of(self.key):
-            column = batch.column(name)
-            if column.null_count:
-                row = batch.slice(pc.index(column.is_null(), True).as_py(), 1).to_pylist()[0]
-                msg = f"column `{name}` of the key is null in row {row}; leave such rows out upstream"
-                raise ValueError(msg)
-        if self.delete is not None:
-            place = batch.schema.get_field_index(self.delete)
-            batch = batch.set_column(place, DELETED, _deleted(batch.column(place)))
-        return copy_text(batch)
+        return copy_text(self.keyed(batch))
 
     def sink(self) -> Sink:
         """The driver's half."""
         table = Table(self.table, columns_of(self.key), self.delete, self.create)
         return PostgresSink(Server(self.dsn, self.password, dict(self.connection)), table)
-
-
-def _deleted(column: pa.Array) -> pa.Array:
-    """Which rows are to be deleted."""
-    if pa.types.is_boolean(column.type):
-        return pc.fill_null(column, False)  # noqa: FBT003  the value
-    texts = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    return pc.fill_null(pc.is_in(texts.cast(pa.string()), pa.array(_DELETES)), False)  # noqa: FBT003  the value

@@ -10,11 +10,10 @@ import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError, capped, did_you_mean
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, UnwritableError
+from ridgeline.operators._table_rows import DELETED
 from ridgeline.operators.postgres.connecting import Server, first_line, psycopg
 from ridgeline.operators.postgres.rows import fits, postgres_type, split_rows
 
-DELETED = "ridgeline_deleted"
-"""The column of waiting rows that says whether the row of their key is to be deleted."""
 _NUMBER = "ridgeline_number"
 _WAITING = "ridgeline_waiting"
 _MARKS = """create table if not exists ridgeline_marks (

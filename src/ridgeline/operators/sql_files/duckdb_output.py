@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
-from ridgeline.operators.sql_files.table_output import DELETED, Table, TableOutput, listed, quoted
+from ridgeline.operators._table_rows import DELETED
+from ridgeline.operators.sql_files.table_output import Table, TableOutput, listed, quoted
 
 _MARKS = 'create table if not exists ridgeline_marks (name text primary key, "window" bigint, epoch bigint)'
 _NUMBER = "ridgeline_number"

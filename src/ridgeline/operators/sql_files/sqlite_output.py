@@ -11,7 +11,8 @@ import pyarrow as pa
 from ridgeline.api.errors import RidgelineError, capped
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, UnwritableError
 from ridgeline.operators._json import json_column
-from ridgeline.operators.sql_files.table_output import DELETED, Table, TableOutput, listed, quoted
+from ridgeline.operators._table_rows import DELETED
+from ridgeline.operators.sql_files.table_output import Table, TableOutput, listed, quoted
 
 _BUSY_SECONDS = 10.0
 _MARKS = "create table if not exists ridgeline_marks (name text primary key, window int, epoch int)"
