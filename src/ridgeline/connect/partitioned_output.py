@@ -5,9 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pydantic import Field
 
-from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.segment_store import PAYLOAD, ROWS, SegmentStore
 from ridgeline.connect.sink import Sink
 from ridgeline.connect.sink_publisher import Settings, SinkPublisher
@@ -87,12 +85,7 @@ class PartitionedOutput(WindowOutput):
 
         Raises RidgelineError for a stream of `object`, which has no columns; what `encode` raises.
         """
-        if holds_pickles(batch):
-            message = (
-                f"`{self.context.name}` cannot write a stream of `object`: it has no columns; "
-                "give the output port upstream a schema (a NamedTuple, a dataclass or a `pyarrow.Schema`)"
-            )
-            raise RidgelineError(message)
+        self.refuse_objects(batch)
         if not batch.num_rows:
             return
         encoded = self.encode(batch)

@@ -33,14 +33,18 @@ class WindowOutput(Operator):
 
         Raises RidgelineError for a stream of `object`, which has no columns.
         """
+        self.refuse_objects(batch)
+        if batch.num_rows:
+            self.waiting.append(batch)
+
+    def refuse_objects(self, batch: pa.RecordBatch) -> None:
+        """Raise RidgelineError for a stream of `object`, which has no columns."""
         if holds_pickles(batch):
             message = (
                 f"`{self.context.name}` cannot write a stream of `object`: it has no columns; "
                 "give the output port upstream a schema (a NamedTuple, a dataclass or a `pyarrow.Schema`)"
             )
             raise RidgelineError(message)
-        if batch.num_rows:
-            self.waiting.append(batch)
 
     def end_window(self) -> None:
         """Write the window's rows, if there are any."""
