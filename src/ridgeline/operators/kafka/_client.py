@@ -186,10 +186,19 @@ def refusal(error: object, operator: str, what: str) -> RidgelineError | None:
     return RidgelineError(f"`{operator}` cannot {what}: Kafka {reason} ({text_of(error)}); {remedy}")
 
 
+def refuse(errors: Sequence[object], operator: str, what: str) -> None:
+    """Raise RidgelineError if one of these errors, or None, is of a user who may not do this."""
+    for error in errors:
+        if error is not None and (refused := refusal(error, operator, what)):
+            raise refused from None
+
+
+def reason(error: object, trouble: Trouble) -> str:
+    """The text of an error; where it only says that nothing answers, of the last one that the client saw."""
+    quiet = code_of(error) in codes("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_WAIT_COORD")
+    return trouble.because(error) if quiet else text_of(error)
+
+
 def unavailable(error: object, servers: str, trouble: Trouble) -> SourceUnavailableError:
     """The error that makes the application wait for the broker."""
-    code = code_of(error)
-    quiet = code in codes("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_WAIT_COORD")
-    return SourceUnavailableError(
-        f"Kafka at {servers}: {trouble.because(error) if quiet else text_of(error)}"
-    )
+    return SourceUnavailableError(f"Kafka at {servers}: {reason(error, trouble)}")

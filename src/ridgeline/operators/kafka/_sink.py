@@ -22,7 +22,9 @@ from ridgeline.operators.kafka._client import (
     codes,
     library,
     made,
+    reason,
     refusal,
+    refuse,
     settings,
     text_of,
 )
@@ -211,11 +213,8 @@ class KafkaSink(Sink):
 
     def _raise(self, what: str, error: Any) -> NoReturn:
         """Raise what an error of the client means. `what`: it was about to do."""
-        for one in (error, self._trouble.error):
-            if one is not None and (refused := refusal(one, self._context.operator, what)):
-                raise refused from None
-        quiet = code_of(error) in codes("_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_WAIT_COORD")
-        msg = f"cannot {what}: {self._trouble.because(error) if quiet else text_of(error)}"
+        refuse((error, self._trouble.error), self._context.operator, what)
+        msg = f"cannot {what}: {reason(error, self._trouble)}"
         raise SinkUnavailableError(msg) from None
 
     # The mark -----------------------------------------------------------------------------------------------
@@ -413,15 +412,15 @@ class KafkaSink(Sink):
         """Leave out rows with `on_error=SKIP`. Raises UnwritableError for the first one without."""
         for batch, row, error in refused:
             text = self._text(batch, row)
-            reason = f"Kafka refuses it: {text_of(error)}"
+            why = f"Kafka refuses it: {text_of(error)}"
             if not self._context.skips:
                 remedy = "leave such rows out with `on_error=SKIP`"
                 if code_of(error) in codes("MSG_SIZE_TOO_LARGE"):
                     remedy = f"raise `max.message.bytes` of the topic, or {remedy}"
                 elif code_of(error) in codes("INVALID_RECORD"):
                     remedy = f"give it a `key` if the topic is compacted, or {remedy}"
-                raise UnwritableError(self._context.operator, batch.window, text, reason, remedy)
-            self._context.refused(batch, text, reason)
+                raise UnwritableError(self._context.operator, batch.window, text, why, remedy)
+            self._context.refused(batch, text, why)
             left_out.add((batch.window, batch.partition, row))
 
     @staticmethod

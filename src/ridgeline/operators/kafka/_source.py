@@ -17,6 +17,7 @@ from ridgeline.operators.kafka._client import (
     library,
     made,
     refusal,
+    refuse,
     settings,
     text_of,
     unavailable,
@@ -146,9 +147,7 @@ class KafkaSource(Source):
         try:
             found = self._admin.list_topics(timeout=_SECONDS).topics
         except library().KafkaException as error:
-            for one in (error, self._trouble.error):
-                if one is not None and (refused := refusal(one, self._context.operator, "list topics")):
-                    raise refused from None
+            refuse((error, self._trouble.error), self._context.operator, "list topics")
             raise unavailable(error, self._set.servers, self._trouble) from None
         for topic in listed(self._set.topic):
             if topic in found and (
