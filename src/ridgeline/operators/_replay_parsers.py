@@ -286,9 +286,8 @@ def _an_object_a_line(lines: bytes, count: int) -> bool:
         return False
     if text.count(b"}\n{") + text.count(b"}\r\n{") + 1 == count:
         return True
-    return all(
-        line.startswith(b"{") and line.endswith(b"}") for line in map(bytes.strip, text.split(b"\n")) if line
-    )
+    found = [line for line in map(bytes.strip, text.split(b"\n")) if line]
+    return len(found) == count and all(line.startswith(b"{") and line.endswith(b"}") for line in found)
 
 
 def _keys(line: bytes) -> set[str]:

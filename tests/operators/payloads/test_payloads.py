@@ -157,6 +157,30 @@ def test_json_that_is_no_object_of_the_schema(wrong):
     assert decoded.batch.column("id").to_pylist() == ["a", "b"]
 
 
+PIECES = [
+    b'{"a": 1}',
+    b'{"a": 1}{"a": 2}',
+    b'{"a": 1} \n {"a": 2}',
+    b"",
+    b" ",
+    b'{"a":',
+    b'3}{"a": 4}',
+    b"{}",
+]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_json_beside_other_payloads_is_read_as_it_is_alone(seed):
+    chance = random.Random(seed)
+    decoder = decoder_of("json", Schema(pa.schema([pa.field("a", pa.int64())])))
+    for _ in range(50):
+        values = [chance.choice(PIECES) for _ in range(chance.choice([2, 3, 5]))]
+        alone = [decode(decoder, [value]) for value in values]
+        together = decode(decoder, values)
+        assert list(together.rows) == [row for row, one in enumerate(alone) if not one.bad], values
+        assert together.batch.to_pylist() == [row for one in alone for row in one.batch.to_pylist()], values
+
+
 def test_avro_is_that_of_fastavro():
     rows = orders(20)
     values, _ = there_and_back("avro", rows)
