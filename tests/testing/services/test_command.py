@@ -10,6 +10,8 @@ import pytest
 
 from ridgeline.testing import services
 from ridgeline.testing.services.__main__ import main
+from ridgeline.testing.services.parts import part
+from ridgeline.testing.services.servers.kafka import JAVA
 
 COMMAND = [sys.executable, "-m", "ridgeline.testing.services"]
 
@@ -61,3 +63,18 @@ def test_what_cannot_be_had_is_said_with_the_reason_and_the_remedy(monkeypatch, 
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert main(["--install", "kafka"]) == 1
     assert "install it yourself" in capsys.readouterr().out
+
+
+def test_a_tool_that_hangs_ends_no_other_installation(monkeypatch, capsys, tmp_path):
+    (tmp_path / "mvn").write_text("#!/bin/sh\nexec sleep 600\n")
+    (tmp_path / "mvn").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("RIDGELINE_SERVICES", str(tmp_path / "cache"))
+    monkeypatch.setattr(part, "SECONDS", 0.1)
+    if reason := services.moto.available() or JAVA.missing():
+        pytest.skip(reason)
+    assert main(["--install", "registry", "moto"]) == 1
+    printed = capsys.readouterr().out
+    assert "registry ... not to be had: Maven could not get `io.apicurio" in printed
+    assert "it has not ended within 0.1 s" in printed
+    assert "moto ... installed" in printed

@@ -2,21 +2,53 @@
 
 import os
 import shutil
-import subprocess
 import tarfile
 import tempfile
 import uuid
 import zlib
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ridgeline.testing.services.parts.part import Part, Unavailable, cache_folder
-
-_SECONDS = 540
+from ridgeline.testing.services.parts.part import Part, Unavailable, cache_folder, failed
 
 
-class Jars(Part):
+class Download(Part):
+    """Files that Maven brings into a folder of the cache."""
+
+    @property
+    @abstractmethod
+    def what(self) -> str:
+        """The name of the files, for people."""
+
+    @property
+    @abstractmethod
+    def folder(self) -> Path:
+        """Where the files are, or will be."""
+
+    @abstractmethod
+    def _bring(self, maven: str, folder: Path) -> None:
+        """Bring the files into a folder. Raises Unavailable."""
+
+    def missing(self) -> str | None:
+        """None if the files are in the cache folder, or can be downloaded when they are first used."""
+        if self.folder.is_dir() or shutil.which("mvn"):
+            return None
+        return f"{self.what}: not in {self.folder}, and there is no `mvn` on the PATH"
+
+    def install(self) -> None:
+        """Download the files, if they are not there. Two processes may do it at once."""
+        if self.folder.is_dir():
+            return
+        maven = shutil.which("mvn")
+        if maven is None:
+            raise Unavailable(self.missing())
+        with _made_whole(self.folder) as hidden:
+            self._bring(maven, hidden)
+
+
+class Jars(Download):
     """The jars that a `pom.xml` asks for, with all that these need.
 
     Args:
@@ -25,6 +57,11 @@ class Jars(Part):
 
     def __init__(self, pom: Path) -> None:
         self._pom = pom
+
+    @property
+    def what(self) -> str:
+        """The name of its file."""
+        return f"the jars of `{self._pom.name}`"
 
     @property
     def folder(self) -> Path:
@@ -42,25 +79,12 @@ class Jars(Part):
         """The jars as one class path, for `java -cp`."""
         return os.pathsep.join(map(str, self.paths))
 
-    def missing(self) -> str | None:
-        """None if the jars are in the cache folder, or can be downloaded into it when they are first used."""
-        if self.folder.is_dir() or shutil.which("mvn"):
-            return None
-        return f"the jars of `{self._pom.name}` are not in {self.folder}, and there is no `mvn` on the PATH"
-
-    def install(self) -> None:
-        """Download the jars by `mvn`, if they are not there. Two processes may do it at once."""
-        if self.folder.is_dir():
-            return
-        maven = shutil.which("mvn")
-        if maven is None:
-            raise Unavailable(self.missing())
+    def _bring(self, maven: str, folder: Path) -> None:
         goal = ["-f", str(self._pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
-        with _made_whole(self.folder) as hidden:
-            _maven(maven, [*goal, f"-DoutputDirectory={hidden}"], f"the jars of `{self._pom.name}`")
+        _maven(maven, [*goal, f"-DoutputDirectory={folder}"], self.what)
 
 
-class Archive(Part):
+class Archive(Download):
     """The files of an archive (tar.gz) that is an artifact of Maven.
 
     Args:
@@ -73,6 +97,11 @@ class Archive(Part):
         self._name = f"{name}-{version}-{classifier}"
 
     @property
+    def what(self) -> str:
+        """The artifact."""
+        return f"`{self._artifact}`"
+
+    @property
     def folder(self) -> Path:
         """Where the files are, or will be."""
         return cache_folder() / self._name
@@ -82,26 +111,13 @@ class Archive(Part):
         self.install()
         return next(self.folder.rglob(pattern))
 
-    def missing(self) -> str | None:
-        """None if the files are in the cache folder, or can be downloaded when they are first used."""
-        if self.folder.is_dir() or shutil.which("mvn"):
-            return None
-        return f"`{self._artifact}` is not in {self.folder}, and there is no `mvn` on the PATH"
-
-    def install(self) -> None:
-        """Download and unpack the archive, if it is not there. Two processes may do it at once."""
-        if self.folder.is_dir():
-            return
-        maven = shutil.which("mvn")
-        if maven is None:
-            raise Unavailable(self.missing())
+    def _bring(self, maven: str, folder: Path) -> None:
         goal = ["dependency:copy", f"-Dartifact={self._artifact}", "-Dmdep.useBaseVersion=true"]
-        with _made_whole(self.folder) as hidden:
-            _maven(maven, [*goal, f"-DoutputDirectory={hidden}"], f"`{self._artifact}`")
-            for packed in hidden.glob("*.tar.gz"):
-                with tarfile.open(packed) as archive:
-                    archive.extractall(hidden, filter="data")
-                packed.unlink()
+        _maven(maven, [*goal, f"-DoutputDirectory={folder}"], self.what)
+        for packed in folder.glob("*.tar.gz"):
+            with tarfile.open(packed) as archive:
+                archive.extractall(folder, filter="data")
+            packed.unlink()
 
 
 @contextmanager
@@ -122,10 +138,7 @@ def _made_whole(folder: Path) -> Iterator[Path]:
 
 def _maven(maven: str, goal: Sequence[str], what: str) -> None:
     """Run Maven, away from all projects. Raises Unavailable, with what it printed."""
-    command = [maven, "-q", "-B", *goal]
-    ran = subprocess.run(  # noqa: S603 - fixed
-        command, cwd=tempfile.gettempdir(), capture_output=True, text=True, check=False, timeout=_SECONDS
-    )
-    if ran.returncode:
-        message = f"Maven could not get {what}: {(ran.stdout + ran.stderr)[:500]}"
+    printed = failed([maven, "-q", "-B", *goal], cwd=tempfile.gettempdir())
+    if printed is not None:
+        message = f"Maven could not get {what}: {printed[:500]}"
         raise Unavailable(message)

@@ -1,8 +1,12 @@
 """The parts that services need installed."""
 
 import os
+import subprocess
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+SECONDS = 600
 
 
 class Unavailable(RuntimeError):  # noqa: N818 - the reason is what it says
@@ -30,3 +34,16 @@ def cache_folder() -> Path:
     if given := os.environ.get("RIDGELINE_SERVICES"):
         return Path(given)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "ridgeline", "services")
+
+
+def failed(
+    command: Sequence[str], *, cwd: str | None = None, environment: Mapping[str, str] | None = None
+) -> str | None:
+    """Run a tool that installs; None if it succeeds, else what it printed."""
+    try:
+        ran = subprocess.run(  # noqa: S603 - fixed
+            command, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        return f"it has not ended within {SECONDS} s"
+    return ran.stdout + ran.stderr if ran.returncode else None

