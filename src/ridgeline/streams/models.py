@@ -11,6 +11,7 @@ from typing_extensions import TypeVar
 from ridgeline.api import OperatorAttributes, SchemaType
 from ridgeline.operators import ModelOperator, OnlineModel, ScriptOperator
 from ridgeline.streams.connecting import Steps
+from ridgeline.streams.expressions import ATTRIBUTES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,9 +84,6 @@ class LearnOptions(OperatorAttributes, total=False):
     mini_batch: bool
 
 
-_ATTRIBUTES = frozenset(OperatorAttributes.__optional_keys__)
-
-
 class ModelSteps(Steps[T_co]):
     """The steps of `Stream` that predict by a model, learn, or run a script."""
 
@@ -142,5 +140,5 @@ class ModelSteps(Steps[T_co]):
 
 def split_options(given: Any) -> tuple[dict[str, Any], Any]:
     """Those that are properties of the operator, and those that are its attributes."""
-    own = {name: value for name, value in given.items() if name not in _ATTRIBUTES}
-    return own, {name: value for name, value in given.items() if name in _ATTRIBUTES}
+    own = {name: value for name, value in given.items() if name not in ATTRIBUTES}
+    return own, {name: value for name, value in given.items() if name in ATTRIBUTES}
