@@ -352,6 +352,31 @@ def test_a_file_of_a_model_that_has_learned(tmp_path: Path) -> None:
         run_local(application(OnlineModel(path, ["a", "b"], "amount")))
 
 
+def test_a_file_that_changes_under_its_name_is_refused(tmp_path: Path) -> None:
+    def learned(number: int) -> bytes:
+        model = linear()
+        for row in ROWS[:number]:
+            model.learn_one({"a": row.a, "b": row.b}, row.amount)
+        return pickle.dumps(model)
+
+    path, other = tmp_path / "learned.pkl", tmp_path / "other.pkl"
+    path.write_bytes(learned(100))
+    app = application(OnlineModel(path, ["a", "b"], "amount", learns=False), partitions=2)
+    first = run_local(app, checkpoint=tmp_path / "checkpoint", windows=3)
+    path.write_bytes(learned(200))
+    with pytest.raises(OperatorError, match=r"another file than that of the windows before.*another name"):
+        run_local(app, checkpoint=tmp_path / "checkpoint")
+    other.write_bytes(learned(200))
+    path.write_bytes(learned(100))
+    changes: Any = {5: [SetProperty("learn", "model", str(other))]}
+    second = run_local(app, checkpoint=tmp_path / "checkpoint", changes=changes)
+    (asked,) = second.changes
+    old, new = pickle.loads(learned(100)), pickle.loads(learned(200))
+    assert predictions(first) + predictions(second) == [
+        (old if row.number < 23 * asked.window else new).predict_one({"a": row.a, "b": row.b}) for row in ROWS
+    ]
+
+
 def test_empty_windows_learn_nothing() -> None:
     items = [END_WINDOW, *ITEMS[:30], END_WINDOW, END_WINDOW, *ITEMS[30:], END_WINDOW]
     found = run_local(application(OnlineModel(linear(), ["a", "b"], "amount"), items))

@@ -58,6 +58,19 @@ def read_model(path: str) -> ModelFile:
     return ModelFile(path, PurePosixPath(path).stem, content, hashlib.sha256(content).hexdigest())
 
 
+def check_same(before: tuple[str, ...], now: tuple[str, ...], remedy: str) -> None:
+    """Raise RidgelineError if a file is not the one of the windows before, under the same name.
+
+    `before`, `now`: its path, what else the user calls it by, and its SHA-256; `before` may be empty.
+    """
+    if before and before != now and before[:-1] == now[:-1]:
+        what = f"the model `{now[0]}` is another file than that of the windows before"
+        why = "a window that runs again must have the same model"
+        which = f"SHA-256 {before[-1][:12]}..., now {now[-1][:12]}..."
+        msg = f"{what} ({which}): {why}; put the old file back, {remedy}"
+        raise RidgelineError(msg)
+
+
 def _content(path: str) -> bytes:
     filesystem, place = resolve(path)
     with filesystem.open_input_file(place) as file:

@@ -23,6 +23,7 @@ from ridgeline.api import (
 from ridgeline.api.context import OperatorContext
 from ridgeline.operators.frames._columns import columns_of
 from ridgeline.operators.models._features import check_features, first_gap, is_text, present, row_of
+from ridgeline.operators.models._files import check_same
 from ridgeline.operators.models._predictors import Predictor, loaded, model_fault, settled_model
 from ridgeline.operators.models._results import ResultColumns, Results, result_fields
 
@@ -162,13 +163,8 @@ class ModelOperator(Operator):
         if not self.predictor.digest:
             return
         now = (os.fspath(self.model), self.version, self.predictor.digest)
+        check_same(self.used, now, "give the new one another name, or change `version`")
         if self.used != now:
-            if self.used and self.used[:2] == now[:2]:
-                what = f"the model `{self.model}` is another file than that of the windows before"
-                why = "a window that runs again must have the same model"
-                remedy = "put the old file back, give the new one another name, or change `version`"
-                msg = f"{what} (SHA-256 {self.used[2][:12]}..., now {now[2][:12]}...): {why}; {remedy}"
-                raise RidgelineError(msg)
             self.used = now
 
     @input.process_batch

@@ -30,7 +30,7 @@ from ridgeline.api.support.pickling import dumps, loads
 from ridgeline.operators._divided import Columns, DividedOperator, check_columns, columns_of, row_keys
 from ridgeline.operators.frames._columns import columns_of as stream_columns
 from ridgeline.operators.models._features import check_features, first_gap, present
-from ridgeline.operators.models._files import PICKLES, read_model, suffix_of, unpickled
+from ridgeline.operators.models._files import PICKLES, check_same, read_model, suffix_of, unpickled
 from ridgeline.operators.models._live_models import NEW, Kept, LiveModel, LiveModels
 from ridgeline.operators.models._predictors import imported, model_fault, settled_model
 from ridgeline.operators.models._results import ResultColumns, Results, result_fields
@@ -59,8 +59,9 @@ class OnlineModel(DividedOperator):
     features alone.
 
     `model`: an estimator of river, a function that returns one, or `module:name` of either. It may be a file
-    with the pickle of a model, which has learned before. `key`: a model for each value of a column, or of
-    several. Without it each partition has a model, which learns from the partition's share of the records.
+    with the pickle of a model, which has learned before. One that changes under its name is refused. `key`: a
+    model for each value of a column, or of several. Without it each partition has a model, which learns from
+    the partition's share of the records.
 
     `method`: "predict_one", "predict_proba_one", "score_one". `pick`: the class whose probability is the
     result. `result`: the name of a column of floats, or a name with its type: `{"fraud": bool}`. `default`:
@@ -123,6 +124,8 @@ class OnlineModel(DividedOperator):
     correct = Metric(0, kind="counter", help="Predictions that were equal to the target.")
     absolute_error = Metric(0.0, kind="counter", help="The sum of differences between prediction and target.")
 
+    used: State[tuple[str, ...]] = State((), moves="greatest")
+    """The file of the model: its path, and the SHA-256 of its content."""
     models: Any = State(NEW, moves=divided_models)
     """The partition's model, see `_live_models`; with a key the models by key."""
     all_scored = State(0, moves="sum")
@@ -211,9 +214,10 @@ class OnlineModel(DividedOperator):
     def _new(self) -> Callable[[], Any]:
         """The function that makes a model. Raises RidgelineError for a model that does not learn."""
         found = self.model
+        self.file: tuple[str, ...] = ()
         if isinstance(found, (str, os.PathLike)):
             text = os.fspath(found)
-            found = unpickled(read_model(text), other_versions=False) if suffix_of(text) else imported(text)
+            found = self._of_file(text) if suffix_of(text) else imported(text)
         if hasattr(found, "learn_one") and not isinstance(found, type):
             content = dumps(found)
             return lambda: loads(content)
@@ -222,6 +226,17 @@ class OnlineModel(DividedOperator):
             raise RidgelineError(msg)
         make: Callable[[], Any] = found
         return make
+
+    def _of_file(self, path: str) -> Any:
+        file = read_model(path)
+        self.file = (path, file.digest)
+        return unpickled(file, other_versions=False)
+
+    def begin_window(self, window_id: int) -> None:
+        """Refuse a file that is not the one of the windows before. Raises RidgelineError."""
+        if self.used != self.file:
+            check_same(self.used, self.file, "or give the new one another name")
+            self.used = self.file
 
     @input.process_batch
     def take(self, batch: pa.RecordBatch) -> None:
