@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,9 +12,21 @@ from typing import Any, NamedTuple
 import pytest
 
 import ridgeline.operators
-from ridgeline import Application, InputPort, KeyedState, ListState, Operator, OutputPort, State
+from ridgeline import (
+    Application,
+    InputPort,
+    KeyedState,
+    ListState,
+    Operator,
+    OutputPort,
+    Partition,
+    Partitioner,
+    PortInfo,
+    State,
+)
 from ridgeline.api.errors import StateError
 from ridgeline.api.operator import operator_type
+from ridgeline.api.partitioner import assign_keys
 from ridgeline.operators import (
     AsOfJoin,
     ConsolidatorKeyVal,
@@ -576,6 +589,23 @@ def test_partitions_change_at_a_restart(name: str, tmp_path: Path) -> None:
         found += rows_of(run_local(application(name, partitions), windows=windows, checkpoint=tmp_path))
         begin = end or 0
     assert found == Counter(CASES[name][4]())
+
+
+class Backwards(Partitioner):
+    """Divides by key, but the first partition has what the last one has by default."""
+
+    def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> list[Partition]:
+        names = [port.name for port in ports if port.keyed and port.connected]
+        return [Partition(dict.fromkeys(names, keys)) for keys in reversed(assign_keys(count))]
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "broadcast_join"])
+def test_partitions_that_a_partitioner_divides_change_while_it_runs(name: str) -> None:
+    changes = {window: [Repartition("one", count)] for window, count in STEPS.items()}
+    app = application(name, 2)
+    run = run_local(app, attributes={"one.partitioner": Backwards()}, changes=changes)
+    assert [change.state for change in run.changes] == ["APPLIED"] * len(STEPS)
+    assert rows_of(run) == Counter(CASES[name][4]())
 
 
 def loop(partitions: int) -> Application:

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from ridgeline.api import Operator, RidgelineError, Schema, SchemaError, StreamCodec, stable_hash
 from ridgeline.api.cells.cell import Declaration
+from ridgeline.api.cells.state_division import Owns
 from ridgeline.api.codec import hash_columns
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import named_properties, operator_type
-from ridgeline.api.partitioner import assign_keys
 from ridgeline.api.times import Microseconds, no_times
 from ridgeline.operators._window_parts import filtered, key_codes
 from ridgeline.operators.key_value import Index, distinct, refuse_strays
@@ -189,15 +189,14 @@ def _made(base: type, keys: tuple[tuple[str, tuple[str, ...]], ...]) -> Operator
 
 
 def moved_records(
-    names: Sequence[str], values: Sequence[Sequence[pa.RecordBatch]], partitions: int
+    names: Sequence[str], values: Sequence[Sequence[pa.RecordBatch]], owns: Sequence[Owns]
 ) -> list[list[pa.RecordBatch]]:
     """Give the records of all partitions to those that get their keys from now on."""
-    found: list[list[pa.RecordBatch]] = [[] for _ in range(partitions)]
-    keys = assign_keys(partitions)
+    found: list[list[pa.RecordBatch]] = [[] for _ in owns]
     for batch in (batch for held in values for batch in held):
         hashes = hash_columns(batch, names)
-        for own, into in zip(keys, found, strict=True):
-            mask = np.isin(hashes & np.uint64(own.mask), np.fromiter(own.keys, np.uint64, len(own.keys)))
+        for own, into in zip(owns, found, strict=True):
+            mask = own(hashes)
             if mask.any():
                 into.append(filtered(batch, mask))
     return found

@@ -8,7 +8,7 @@ how many there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from ridgeline.api import Operator
 from ridgeline.api.cells.keyed_state import KeyedCell
+from ridgeline.api.cells.state_division import Owns
 from ridgeline.api.codec import Hashes, hash_columns
 from ridgeline.api.times import Microseconds
 from ridgeline.operators._window_parts import Index
@@ -439,7 +440,7 @@ def _block(data: bytes, met: bytes | None, names: Sequence[str]) -> Block:
 def divide_blocks(
     names: Sequence[str],
     held: Sequence[Mapping[Name, bytes]],
-    owns: Sequence[Callable[[Hashes], Mask]],
+    owns: Sequence[Owns],
 ) -> list[dict[Name, bytes]]:
     """The blocks of some partitions for others: each record goes where the tuples with its key go.
 

@@ -113,7 +113,7 @@ class AsOfJoin(DividedOperator):
     def states_of(cls, keys: Mapping[str, Sequence[str]]) -> dict[str, Declaration]:
         """The records of both sides, divided by their keys."""
         return {
-            f"{side}_rows": KeyedState(bytes, moves=partial(divide_blocks, tuple(keys[side])))
+            f"{side}_rows": KeyedState(bytes, moves_to=partial(divide_blocks, tuple(keys[side])))
             for side in ("left", "right")
         }
 

@@ -74,7 +74,7 @@ class Sort(DividedOperator):
     @classmethod
     def states_of(cls, keys: Mapping[str, Sequence[str]]) -> dict[str, Declaration]:
         """Records move with their keys."""
-        return {"held": ListState(pa.RecordBatch, moves=partial(moved_records, keys["input"]))}
+        return {"held": ListState(pa.RecordBatch, moves_to=partial(moved_records, keys["input"]))}
 
     @metric(help="Records that the watermark has not passed.")
     def held_records(self) -> int:

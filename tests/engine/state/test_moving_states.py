@@ -287,7 +287,7 @@ class Packed(Operator):
     input = InputPort(Event, key="key")
     sums = OutputPort(Event)
 
-    packed = KeyedState(tuple, moves=divide)
+    packed = KeyedState(tuple, moves_to=divide)
 
     @input.process
     def add(self, event):
@@ -298,7 +298,7 @@ class Packed(Operator):
 
 
 class Lost(Packed):
-    packed = KeyedState(tuple, moves=lambda held, owns: held)
+    packed = KeyedState(tuple, moves_to=lambda held, owns: held)
 
 
 def packed_sums(operator, changes):

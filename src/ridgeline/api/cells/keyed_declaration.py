@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, get_args, overload
 
-import numpy as np
-import numpy.typing as npt
 import typing_extensions
 
 from ridgeline.api.cells.cell import MISSING, Declaration, StateScope, cell_of, checked_merge, checked_scope
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.cells.kind import Kind
-from ridgeline.api.cells.state_division import checked_key
+from ridgeline.api.cells.state_division import MovesTo, checked_key
 from ridgeline.api.cells.timer_cell import TimerCell
 from ridgeline.api.errors import StateError, shorten
 from ridgeline.api.support.duration import parse_duration
@@ -33,12 +31,6 @@ def checked_base(name: str, base: TimeBase) -> TimeBase:
         raise StateError(msg)
     return base
 
-
-KeyedMoves: TypeAlias = Callable[
-    [Sequence[Mapping[Any, Any]], Sequence[Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.bool_]]]],
-    Sequence[Mapping[Any, Any]],
-]
-"""Divides the mappings of some partitions among others; see `KeyedState`."""
 
 Duration: TypeAlias = float | str | timedelta
 """Seconds, a text such as "1h", or a timedelta."""
@@ -63,7 +55,7 @@ class KeyedState(Declaration, Generic[K, V]):
     A mutable mapping, split by key on repartition. Where its key is not that of the input port, but holds it,
     `moves_by=lambda key: key[0]` says which part that is.
 
-    Where a value belongs to many keys of the port, `moves(held, owns)` divides the whole state. `held` has
+    Where a value belongs to many keys of the port, `moves_to(held, owns)` divides the whole state. `held` has
     the mapping of each partition, `owns` a function for each partition of then. That takes an array of stable
     hashes of keys and returns a mask of its own ones. The mappings of the partitions of then are returned.
 
@@ -110,7 +102,7 @@ class KeyedState(Declaration, Generic[K, V]):
         ttl_by: TimeBase = ...,
         merge: Callable[[Any, Any], Any] | None = ...,
         moves_by: Callable[[Any], Any] | None = ...,
-        moves: KeyedMoves | None = ...,
+        moves_to: MovesTo | None = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -123,7 +115,7 @@ class KeyedState(Declaration, Generic[K, V]):
         ttl_by: TimeBase = ...,
         merge: Callable[[Any, Any], Any] | None = ...,
         moves_by: Callable[[Any], Any] | None = ...,
-        moves: KeyedMoves | None = ...,
+        moves_to: MovesTo | None = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -137,7 +129,7 @@ class KeyedState(Declaration, Generic[K, V]):
         ttl_by: TimeBase = ...,
         merge: Callable[[Any, Any], Any] | None = ...,
         moves_by: Callable[[Any], Any] | None = ...,
-        moves: KeyedMoves | None = ...,
+        moves_to: MovesTo | None = ...,
     ) -> None: ...
     def __init__(  # noqa: PLR0913  each says one thing
         self,
@@ -150,7 +142,7 @@ class KeyedState(Declaration, Generic[K, V]):
         ttl_by: TimeBase = "clock",
         merge: Callable[[Any, Any], Any] | None = None,
         moves_by: Callable[[Any], Any] | None = None,
-        moves: KeyedMoves | None = None,
+        moves_to: MovesTo | None = None,
     ) -> None:
         self.type = type
         self.key = key
@@ -158,9 +150,9 @@ class KeyedState(Declaration, Generic[K, V]):
         self.scope = checked_scope(scope)
         self.merge = checked_merge(merge, self.scope)
         self.moves_by = checked_key(moves_by)
-        self.moves = moves
-        if moves is not None and (moves_by is not None or ttl is not None):
-            msg = "`moves` divides the whole state; leave `moves_by` and `ttl` out"
+        self.moves_to = moves_to
+        if moves_to is not None and (moves_by is not None or ttl is not None):
+            msg = "`moves_to` divides the whole state; leave `moves_by` and `ttl` out"
             raise StateError(msg)
         if merge is not None and ttl is not None:
             msg = "a state that merges lives as long as its application window; leave `ttl` out"

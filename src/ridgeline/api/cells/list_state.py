@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 
 from ridgeline.api.cells.cell import Change, Declaration, StateCell, StateScope, cell_of, checked_scope
 from ridgeline.api.cells.kind import Kind
-from ridgeline.api.cells.state_division import StateMoves, checked_key, checked_moves
+from ridgeline.api.cells.state_division import MovesTo, StateMoves, checked_key, checked_moves
 
 T = TypeVar("T", default=Any)
 
@@ -23,7 +23,8 @@ class ListState(Declaration, Generic[T]):
     `scope="window"`: the list is empty again when the application window of its operator has ended.
 
     When the number of partitions changes, `moves_by=lambda item: item.symbol` gives each item to the
-    partition that gets the tuples with this key. `moves` is as of `State`; it gets lists.
+    partition that gets the tuples with this key. `moves` is as of `State`; it gets lists. Where an item has
+    many keys, `moves_to` divides all lists by the partitions that get them, as of `KeyedState`.
 
     Example:
         >>> from ridgeline import ListState, Operator
@@ -43,6 +44,7 @@ class ListState(Declaration, Generic[T]):
         scope: StateScope = ...,
         moves: StateMoves | None = ...,
         moves_by: Callable[[Any], Any] | None = ...,
+        moves_to: MovesTo | None = ...,
     ) -> None: ...
     @overload
     def __init__(
@@ -52,6 +54,7 @@ class ListState(Declaration, Generic[T]):
         scope: StateScope = ...,
         moves: StateMoves | None = ...,
         moves_by: Callable[[Any], Any] | None = ...,
+        moves_to: MovesTo | None = ...,
     ) -> None: ...
     def __init__(
         self,
@@ -60,11 +63,13 @@ class ListState(Declaration, Generic[T]):
         scope: StateScope = "application",
         moves: StateMoves | None = None,
         moves_by: Callable[[Any], Any] | None = None,
+        moves_to: MovesTo | None = None,
     ) -> None:
         self.type = type
         self.scope = checked_scope(scope)
         self.moves = checked_moves(moves)
         self.moves_by = checked_key(moves_by)
+        self.moves_to = moves_to
 
     def cell(self) -> ListCell[T]:
         """A new empty cell."""

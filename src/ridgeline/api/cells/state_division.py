@@ -7,6 +7,9 @@ from functools import reduce
 from operator import add
 from typing import Any, Literal, TypeAlias, get_args
 
+import numpy as np
+import numpy.typing as npt
+
 from ridgeline.api.errors import StateError, shorten
 
 Way = Literal["same", "sum", "least", "greatest"]
@@ -17,6 +20,11 @@ StateMoves: TypeAlias = Way | Callable[[Sequence[Any], int], Sequence[Any]]
 default. `"least"`, `"greatest"`: all have the least or the greatest value. A function of the values, in the
 order of partitions, and of the new number of partitions returns the value of each.
 """
+
+Owns: TypeAlias = Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.bool_]]
+"""Takes stable hashes of keys, and returns a mask of those that one partition gets."""
+MovesTo: TypeAlias = Callable[[Sequence[Any], Sequence[Owns]], Sequence[Any]]
+"""Divides what some partitions hold among others; see `KeyedState` and `ListState`."""
 
 
 def checked_moves(moves: StateMoves | None) -> StateMoves | None:

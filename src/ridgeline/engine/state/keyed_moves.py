@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ridgeline.api.cells.cell import Change, StateCell
-from ridgeline.api.cells.keyed_declaration import KeyedMoves
 from ridgeline.api.cells.keyed_overlay import Mask
 from ridgeline.api.cells.keyed_state import KeyedCell
+from ridgeline.api.cells.state_division import MovesTo
 from ridgeline.api.cells.timer_cell import TimerCell
 from ridgeline.api.codec import Hashes
 from ridgeline.api.columns.nan import one_nan
@@ -107,9 +107,9 @@ class KeyedMove:
         by: Callable[[Any], Any] | None = getattr(declared, "moves_by", None)
         if by is not None:
             return self._divide_by(name, sources, into, after, by)
-        if getattr(declared, "moves", None) is not None:
+        if getattr(declared, "moves_to", None) is not None:
             held = [dict(self._attached(source).items()) for source in sources]
-            for cell, part in zip(into, self.divide_mappings(name, held), strict=True):
+            for cell, part in zip(into, self.divide_whole(name, held), strict=True):
                 cell.apply((True, _AT_A_BORDER, dict(part), []))
             return nothing
         try:
@@ -170,15 +170,15 @@ class KeyedMove:
             target.apply((True, _AT_A_BORDER, dict(_of(pairs, hashes, keys)), []))
         return [None] * len(into)
 
-    def divide_mappings(self, name: str, held: Sequence[Mapping[Any, Any]]) -> Sequence[Mapping[Any, Any]]:
-        """The mapping of each target, of a state that says itself how it is divided. Raises StateError."""
+    def divide_whole(self, name: str, held: Sequence[Any]) -> Sequence[Any]:
+        """The value of each target, of a state that says itself which keys it has. Raises StateError."""
         declared = operator_type(type(self._operator.operator)).states[name]
-        moves: KeyedMoves = declared.moves  # type: ignore[attr-defined]  # asked for before
+        moves_to: MovesTo = declared.moves_to  # type: ignore[attr-defined]  # asked for before
         after = self._after(name)
         try:
-            parts = moves(held, [partial(_belong, keys) for keys in after])
+            parts = moves_to(held, [partial(_belong, keys) for keys in after])
         except Exception as error:
-            raise self._cannot(name, f"its `moves` raised {described(error)}") from error
+            raise self._cannot(name, f"its `moves_to` raised {described(error)}") from error
         if len(parts) != len(after):
             raise self._cannot(name, f"it was given {len(parts)} parts for {len(after)} partitions")
         return parts

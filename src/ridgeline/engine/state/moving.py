@@ -141,18 +141,31 @@ def _divided(
         elif any(differs(cell.snapshot(), into[0].snapshot()) for cell in held):
             if name == SLIDES:
                 _divide_slides(operator, held, into, keyed)
-                continue
-            declared = operator_type(type(operator.operator)).states[name]
-            by = getattr(declared, "moves_by", None)
-            moves = getattr(declared, "moves", None)
-            if by is not None:
-                items = [item for cell in held for item in _value(cell)]
-                _put_all(operator, name, into, keyed.divide_items(name, items, by))
-            elif moves is not None:
-                _put_all(operator, name, into, _as_declared(operator, name, moves, held, into))
             else:
-                _by_partitioner(operator, name, held, into)
+                _divide_state(operator, name, held, into, keyed)
     return list(zip(after, changes, strict=True))
+
+
+def _divide_state(
+    operator: PhysicalOperator,
+    name: str,
+    held: Sequence[StateCell],
+    into: Sequence[StateCell],
+    keyed: KeyedMove,
+) -> None:
+    """Divide a state that is not kept by key, as its declaration or else the partitioner says."""
+    declared = operator_type(type(operator.operator)).states[name]
+    by = getattr(declared, "moves_by", None)
+    moves = getattr(declared, "moves", None)
+    if getattr(declared, "moves_to", None) is not None:
+        _put_all(operator, name, into, keyed.divide_whole(name, list(map(_value, held))))
+    elif by is not None:
+        items = [item for cell in held for item in _value(cell)]
+        _put_all(operator, name, into, keyed.divide_items(name, items, by))
+    elif moves is not None:
+        _put_all(operator, name, into, _as_declared(operator, name, moves, held, into))
+    else:
+        _by_partitioner(operator, name, held, into)
 
 
 def _set(cells: Sequence[StateCell], value: Any) -> None:
@@ -207,8 +220,8 @@ def _divided_contents(
         declared, values = states[name], [content[name] for content in contents]
         by = getattr(declared, "moves_by", None)
         cell = declared.cell()
-        if isinstance(cell, KeyedCell) and getattr(declared, "moves", None) is not None:
-            parts = keyed.divide_mappings(name, values)
+        if getattr(declared, "moves_to", None) is not None:
+            parts = keyed.divide_whole(name, values)
         elif isinstance(cell, KeyedCell):
             pairs = [pair for value in values for pair in value.items()]
             parts = list(

@@ -78,7 +78,7 @@ class BatchUp(DividedOperator):
     @classmethod
     def states_of(cls, keys: Mapping[str, Sequence[str]]) -> dict[str, Declaration]:
         """Tuples move with their keys."""
-        return {"held": ListState(pa.RecordBatch, moves=partial(moved_records, keys["input"]))}
+        return {"held": ListState(pa.RecordBatch, moves_to=partial(moved_records, keys["input"]))}
 
     @metric(help="Tuples that wait for their batch.")
     def held_rows(self) -> int:

@@ -11,9 +11,9 @@ from pydantic import Field
 
 from ridgeline.api import InputPort, ListState, OutputPort, State, metric
 from ridgeline.api.cells.cell import Declaration
+from ridgeline.api.cells.state_division import Owns
 from ridgeline.api.codec import hash_columns
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.partitioner import assign_keys
 from ridgeline.api.support.duration import FORMS, duration_faults, parse_duration
 from ridgeline.api.times import LATEST, NO_TIME
 from ridgeline.operators._divided import Columns, DividedOperator, columns_of
@@ -86,7 +86,7 @@ class DeduplicateBloom(DividedOperator):
         """Full filters go to all; hashes of the newest one to the partitions that get their keys."""
         return {
             "full": ListState(tuple, moves=_to_all),
-            "newest": ListState(bytes, moves=_to_owners),
+            "newest": ListState(bytes, moves_to=_to_owners),
             "span": State((_NONE, _NONE), moves=_widest),
         }
 
@@ -253,12 +253,12 @@ def _to_all(values: Sequence[Sequence[Any]], partitions: int) -> list[list[Any]]
     return [list(shared) for _ in range(partitions)]
 
 
-def _to_owners(values: Sequence[Sequence[bytes]], partitions: int) -> list[list[bytes]]:
+def _to_owners(values: Sequence[Sequence[bytes]], owns: Sequence[Owns]) -> list[list[bytes]]:
     """The keys of newest filters for the partitions that own them."""
     pairs = _pairs(b"".join(piece for held in values for piece in held))
     found = []
-    for own in assign_keys(partitions):
-        mine = np.isin(pairs[:, 1] & np.uint64(own.mask), np.fromiter(own.keys, np.uint64, len(own.keys)))
+    for own in owns:
+        mine = own(pairs[:, 1])
         found.append([pairs[mine].tobytes()] if mine.any() else [])
     return found
 

@@ -22,9 +22,9 @@ from ridgeline.api import (
     stable_hash,
 )
 from ridgeline.api.cells.cell import Declaration
+from ridgeline.api.cells.state_division import Owns
 from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.partitioner import assign_keys
 from ridgeline.api.support.duration import FORMS, duration_faults, parse_duration
 from ridgeline.api.times import EARLIEST, LATEST, Microseconds, Times
 from ridgeline.operators._divided import (
@@ -44,11 +44,11 @@ _LAST = LATEST - 366 * 86_400_000_000
 _TIME = "_time"
 
 
-def _together(values: Sequence[Sequence[pa.RecordBatch]], partitions: int) -> list[list[pa.RecordBatch]]:
+def _together(values: Sequence[Sequence[pa.RecordBatch]], owns: Sequence[Owns]) -> list[list[pa.RecordBatch]]:
     """Give all records to the partition of the empty key."""
-    key = stable_hash(())
+    key = np.array([stable_hash(())], np.uint64)
     batches = [batch for held in values for batch in held]
-    return [batches if key & own.mask in own.keys else [] for own in assign_keys(partitions)]
+    return [batches if own(key)[0] else [] for own in owns]
 
 
 class _Rows(NamedTuple):
@@ -113,7 +113,7 @@ class Interpolate(DividedOperator):
     key: Columns | None = None
     within: float | str = Field(kw_only=True)
 
-    held = ListState(pa.RecordBatch, moves=_together)
+    held = ListState(pa.RecordBatch, moves_to=_together)
     """The records that wait, with their times as the last column."""
     newest = KeyedState(tuple)
     """By key, for each column (time, value) of the last value of a record that was emitted; None of none."""
@@ -121,7 +121,7 @@ class Interpolate(DividedOperator):
     @classmethod
     def states_of(cls, keys: Mapping[str, Sequence[str]]) -> dict[str, Declaration]:
         """Records move with their keys."""
-        return {"held": ListState(pa.RecordBatch, moves=partial(moved_records, keys["input"]))}
+        return {"held": ListState(pa.RecordBatch, moves_to=partial(moved_records, keys["input"]))}
 
     @metric(help="Records that wait for a value after them, or for the watermark.")
     def held_records(self) -> int:

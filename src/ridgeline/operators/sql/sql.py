@@ -133,7 +133,7 @@ class Sql(DividedOperator, Generic[T]):
     def states_of(cls, keys: Mapping[str, Sequence[str]]) -> dict[str, Declaration]:
         """Tuples move with their keys."""
         return {
-            f"held_{port[-1]}": ListState(pa.RecordBatch, moves=partial(moved_records, names))
+            f"held_{port[-1]}": ListState(pa.RecordBatch, moves_to=partial(moved_records, names))
             for port, names in keys.items()
         }
 
