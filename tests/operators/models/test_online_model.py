@@ -311,6 +311,10 @@ def test_a_record_that_is_left_out_leaves_nothing_in_the_model() -> None:
         (OnlineModel(5, ["a"], "amount"), ["got 5"]),
         (OnlineModel("river_nowhere:Model", ["a"], "amount"), ["needs the module `river_nowhere`"]),
         (OnlineModel(linear(), ["a"], "amount", method="score", mini_batch=True), ["ends with `_one`"]),
+        (
+            OnlineModel(linear(), ["a"], "amount", missing="pass", mini_batch=True),
+            ["learn.missing", 'must be "error" or "null" with `mini_batch`'],
+        ),
     ],
 )
 def test_faults_come_before_anything_runs(operator: OnlineModel, parts: list[str]) -> None:

@@ -68,7 +68,8 @@ class OnlineModel(DividedOperator):
     the prediction of a model that makes none, as one that has learned nothing; without it that is null.
     `missing`: as of `ModelOperator`; "pass" leaves a missing feature out. With `learns=False` models only
     predict; it can be set while the application runs. `mini_batch`: predict a batch at once, then learn it at
-    once, by `predict_many` and `learn_many`. That is faster, but results depend on the batches.
+    once, by `predict_many` and `learn_many`. That is faster, but results depend on the batches, and "pass" is
+    refused.
 
     State: each model as a pickle, written at the end of a window if it has learned in it. Counters:
     `learned`, `scored`, `correct`, `absolute_error`. Gauges: `accuracy`,
@@ -171,6 +172,9 @@ class OnlineModel(DividedOperator):
             return [*faults, ("result", self.result, str(error))]
         if len(fields) != 1:
             faults.append(("result", self.result, "must name one column"))
+        if self.mini_batch and self.missing == "pass":
+            rule = 'must be "error" or "null" with `mini_batch`: in a batch each row has each feature'
+            faults.append(("missing", self.missing, rule))
         if self.mini_batch and not self.method.endswith("_one"):
             faults.append(("mini_batch", self.mini_batch, "needs a `method` that ends with `_one`"))
         return faults
