@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from typing import Any, ClassVar, Generic, Self
+from typing import Any, Generic
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import Field
 from typing_extensions import TypeVar
 
-from ridgeline.api import InputPort, Operator, OutputPort, Schema
+from ridgeline.api import InputPort, OutputPort, Schema
 from ridgeline.api.context import OperatorContext
+from ridgeline.operators._named_outputs import NamedOutputs
 from ridgeline.operators.frames._expressions import Given, data_where_possible
 from ridgeline.operators.frames._predicate import Predicate, PredicateStep
 from ridgeline.operators.frames._step import Memory
@@ -61,7 +61,7 @@ class Split(PredicateStep[T]):
         self.others.emit_batch(batch.filter(rest), rows=rest)
 
 
-class Branch(Operator, Generic[T]):
+class Branch(NamedOutputs, Generic[T]):
     """Divide rows by several predicates: each goes to the port of the first that is true, else to `rest`.
 
     `predicates`: by the name of the port, each as of `Split`. Rows keep their order and times. Partitions:
@@ -91,25 +91,7 @@ class Branch(Operator, Generic[T]):
 
     predicates: dict[str, Given] = Field(min_length=1)
 
-    _names: ClassVar[tuple[str, ...]] = ()
-    """The output ports of the class, beside `rest`."""
-
-    def __new__(cls, *values: Any, **properties: Any) -> Self:
-        """An operator of a class with these output ports."""
-        given = properties.get("predicates", values[0] if values else None)
-        own: Any = cls
-        if cls is Branch and isinstance(given, dict):
-            own = _with_outputs(tuple(name for name in given if _is_port(name)))
-        made: Self = super().__new__(own)
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (self._names,), self.__getstate__()
-
-    @classmethod
-    def ports(cls) -> tuple[str, ...]:
-        """The names of the output ports beside `rest`, in the order of the predicates."""
-        return cls._names
+    _named_by = "predicates"
 
     def __post_init__(self) -> None:
         """Keep the predicates as data."""
@@ -118,14 +100,7 @@ class Branch(Operator, Generic[T]):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse other ports than those of the application, and names that no port can have."""
-        odd = [name for name in self.predicates if not _is_port(name)]
-        if odd:
-            taken = "must be a name such as `large`, and not one that the operator has itself"
-            return [("predicates", odd[0], taken)]
-        if tuple(self.predicates) != self._names:
-            rule = "cannot get other names from outside; give them in the application"
-            return [("predicates", list(self.predicates), rule)]
-        return []
+        return self.port_faults()
 
     def derived_schema(self, port: str, inputs: Mapping[str, Schema]) -> object:
         """The columns of the stream. Raises SchemaError if a predicate does not fit them."""
@@ -155,34 +130,6 @@ class Branch(Operator, Generic[T]):
             port.emit_batch(batch.filter(mask), rows=mask)
             left = pc.and_not(left, mask)
         self.rest.emit_batch(batch.filter(left), rows=left)
-
-
-def _is_port(name: object) -> bool:
-    return (
-        isinstance(name, str)
-        and name.isidentifier()
-        and not name.startswith("_")
-        and not hasattr(Branch, name)
-    )
-
-
-@cache
-def _with_outputs(names: tuple[str, ...]) -> type[Branch[Any]]:
-    """The class of branches with these output ports."""
-    body: dict[str, Any] = {
-        "__module__": Branch.__module__,
-        "__qualname__": Branch.__qualname__,
-        "__doc__": Branch.__doc__,
-        "_names": names,
-        "_undivided": Branch,
-        **{name: OutputPort[Any](Any) for name in names},
-    }
-    return type("Branch", (Branch,), body)
-
-
-def _made(names: tuple[str, ...]) -> Branch[Any]:
-    """An operator without properties, to be filled."""
-    return object.__new__(_with_outputs(names) if names else Branch)
 
 
 __all__ = ["Branch", "Split"]

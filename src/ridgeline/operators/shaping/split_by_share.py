@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cache
-from typing import Any, ClassVar, Generic, Self
+from typing import Any, Generic
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field
 from typing_extensions import TypeVar
 
-from ridgeline.api import InputPort, Operator, OutputPort, Schema
+from ridgeline.api import InputPort, Schema
 from ridgeline.operators._divided import Columns, check_columns, columns_of
+from ridgeline.operators._named_outputs import NamedOutputs
 from ridgeline.operators.sampler import mixed_hashes
 
 T = TypeVar("T", default=Any)
 _NEAR = 1e-9
 
 
-class SplitByShare(Operator, Generic[T]):
+class SplitByShare(NamedOutputs, Generic[T]):
     """Divide a stream by shares: `SplitByShare({"a": 0.9, "b": 0.1}, key="user")`.
 
     Input: any stream with columns. Output: a port for each name, with its share of the keys; the shares sum
@@ -57,36 +57,12 @@ class SplitByShare(Operator, Generic[T]):
     key: Columns | None = None
     seed: int = 0
 
-    _names: ClassVar[tuple[str, ...]] = ()
-    """The output ports of the class."""
-
-    def __new__(cls, *values: Any, **properties: Any) -> Self:
-        """An operator of a class with these output ports."""
-        given = properties.get("shares", values[0] if values else None)
-        own: Any = cls
-        if cls is SplitByShare and isinstance(given, Mapping):
-            own = _with_outputs(tuple(name for name in given if _is_port(name)))
-        made: Self = super().__new__(own)
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (self._names,), self.__getstate__()
-
-    @classmethod
-    def ports(cls) -> tuple[str, ...]:
-        """The names of the output ports, in the order of the shares."""
-        return cls._names
+    _named_by = "shares"
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse other ports than those of the application, and shares that do not sum up to 1."""
-        odd = [name for name in self.shares if not _is_port(name)]
-        if odd:
-            return [
-                ("shares", odd[0], "must be a name such as `large`, and not one that the operator has itself")
-            ]
-        if tuple(self.shares) != self._names:
-            rule = "cannot get other names from outside; give them in the application"
-            return [("shares", list(self.shares), rule)]
+        if faults := self.port_faults():
+            return faults
         given = list(self.shares.values())
         if not all(0 <= share <= 1 for share in given) or not math.isclose(sum(given), 1, abs_tol=_NEAR):
             return [("shares", self.shares, "must be from 0 to 1 each, and 1 in sum")]
@@ -111,31 +87,3 @@ class SplitByShare(Operator, Generic[T]):
             mask = ways == way
             port: Any = getattr(self, name)
             port.emit_batch(batch.filter(pa.array(mask)), rows=mask)
-
-
-def _is_port(name: object) -> bool:
-    return (
-        isinstance(name, str)
-        and name.isidentifier()
-        and not name.startswith("_")
-        and not hasattr(SplitByShare, name)
-    )
-
-
-@cache
-def _with_outputs(names: tuple[str, ...]) -> type[SplitByShare[Any]]:
-    """The class of operators with these output ports."""
-    body: dict[str, Any] = {
-        "__module__": SplitByShare.__module__,
-        "__qualname__": SplitByShare.__qualname__,
-        "__doc__": SplitByShare.__doc__,
-        "_names": names,
-        "_undivided": SplitByShare,
-        **{name: OutputPort[Any](Any) for name in names},
-    }
-    return type("SplitByShare", (SplitByShare,), body)
-
-
-def _made(names: tuple[str, ...]) -> SplitByShare[Any]:
-    """An operator without properties, to be filled."""
-    return object.__new__(_with_outputs(names) if names else SplitByShare)
