@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, State, metric
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.support.duration import FORMS, duration_faults, parse_duration
+from ridgeline.api.support.duration import parse_duration, positive_duration_faults
 from ridgeline.api.times import LATEST, NO_TIME, Microseconds
 from ridgeline.operators._divided import Columns, DividedOperator, columns_of, row_keys
 from ridgeline.operators._window_parts import filtered, first_rows
@@ -79,10 +79,7 @@ class Deduplicate(DividedOperator):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, and a time to live that is none."""
-        faults = [*self.key_faults("key"), *duration_faults(self, "within")]
-        if not faults and self.within is not None and round(parse_duration(self.within) * 1_000_000) <= 0:
-            faults.append(("within", self.within, f"must be more than 0; {FORMS}"))
-        return faults
+        return [*self.key_faults("key"), *positive_duration_faults(self, "within")]
 
     def needs_times(self) -> str:
         """To forget keys, unless the clock says when."""

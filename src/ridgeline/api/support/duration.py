@@ -52,6 +52,22 @@ def duration_faults(holder: object, *names: str) -> list[tuple[str, object, str]
     return faults
 
 
+def positive_duration_faults(holder: object, *names: str) -> list[tuple[str, object, str]]:
+    """As `duration_faults`, and of those that are no more than 0 when rounded to a microsecond.
+
+    >>> from types import SimpleNamespace
+    >>> positive_duration_faults(SimpleNamespace(gap=0, lateness=None), "gap", "lateness")[0][:2]
+    ('gap', 0)
+    """
+    faults = duration_faults(holder, *names)
+    wrong = {name for name, *_ in faults}
+    for name in names:
+        value = getattr(holder, name)
+        if name not in wrong and value is not None and round(parse_duration(value) * 1_000_000) <= 0:
+            faults.append((name, value, f"must be more than 0; {FORMS}"))
+    return faults
+
+
 def as_ms(seconds: float) -> float:
     """Seconds as milliseconds, rounded to a nanosecond."""
     return round(1000 * seconds, 6)

@@ -15,7 +15,7 @@ from ridgeline.api import InputPort, ListState, OutputPort, Schema, SchemaError,
 from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.support.duration import FORMS, duration_faults, parse_duration
+from ridgeline.api.support.duration import parse_duration, positive_duration_faults
 from ridgeline.api.times import Times, no_times
 from ridgeline.operators._divided import (
     Columns,
@@ -87,9 +87,7 @@ class BatchUp(DividedOperator):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, a time that is none, and a name that a column of the key has."""
-        faults = [*self.key_faults("key"), *duration_faults(self, "after")]
-        if not faults and self.after is not None and round(parse_duration(self.after) * 1_000_000) <= 0:
-            faults.append(("after", self.after, f"must be more than 0; {FORMS}"))
+        faults = [*self.key_faults("key"), *positive_duration_faults(self, "after")]
         if self.column in columns_of(self.key):
             faults.append(("column", self.column, "must not have the name of a column of the key"))
         return faults

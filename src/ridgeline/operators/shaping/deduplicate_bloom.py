@@ -14,7 +14,7 @@ from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.cells.state_division import Owns
 from ridgeline.api.codec import hash_columns
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.support.duration import FORMS, duration_faults, parse_duration
+from ridgeline.api.support.duration import parse_duration, positive_duration_faults
 from ridgeline.api.times import LATEST, NO_TIME
 from ridgeline.operators._divided import Columns, DividedOperator, columns_of
 from ridgeline.operators._window_parts import filtered
@@ -97,10 +97,7 @@ class DeduplicateBloom(DividedOperator):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, and a time to live that is none."""
-        faults = [*self.key_faults("key"), *duration_faults(self, "within")]
-        if not faults and self.within is not None and round(parse_duration(self.within) * 1_000_000) <= 0:
-            faults.append(("within", self.within, f"must be more than 0; {FORMS}"))
-        return faults
+        return [*self.key_faults("key"), *positive_duration_faults(self, "within")]
 
     def needs_times(self) -> str:
         """To forget keys, unless the clock says when."""

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, metric
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.support.duration import FORMS, duration_faults, parse_duration
+from ridgeline.api.support.duration import parse_duration, positive_duration_faults
 from ridgeline.api.times import NO_TIME, Microseconds
 from ridgeline.operators._divided import (
     Columns,
@@ -80,9 +80,7 @@ class FillForward(DividedOperator):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, key columns that are filled, and a time that is none."""
-        faults = [*self.key_faults("key"), *duration_faults(self, "within")]
-        if not faults and self.within is not None and round(parse_duration(self.within) * 1_000_000) <= 0:
-            faults.append(("within", self.within, f"must be more than 0; {FORMS}"))
+        faults = [*self.key_faults("key"), *positive_duration_faults(self, "within")]
         both = [name for name in columns_of(self.columns) if name in columns_of(self.key)]
         if both:
             faults.append(("columns", both[0], "must not be a column of the key"))
