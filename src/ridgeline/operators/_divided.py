@@ -19,8 +19,9 @@ from ridgeline.api.codec import hash_columns
 from ridgeline.api.columns.tuples import Tuples
 from ridgeline.api.errors import did_you_mean
 from ridgeline.api.operator import named_properties, operator_type
+from ridgeline.api.points import OutputPoint
 from ridgeline.api.times import Microseconds, no_times
-from ridgeline.operators._window_parts import filtered, key_codes
+from ridgeline.operators._window_parts import filtered, key_codes, timed
 from ridgeline.operators.key_value import Index, distinct, refuse_strays
 
 Columns = str | tuple[str, ...]
@@ -103,6 +104,20 @@ class DividedOperator(Operator):
         if self.context.partitions > 1 and len(batch):
             hashes = hash_columns(batch, names)
             refuse_strays(self, hashes, lambda row: row_keys(batch.slice(row, 1), names)[1][0])
+
+    def on_time(
+        self, batch: pa.RecordBatch, late: OutputPoint, what: str
+    ) -> tuple[pa.RecordBatch, Microseconds]:
+        """The records that are not older than the watermark, with their times; the others go to `late`.
+
+        `what`, and what it raises: as `record_times`.
+        """
+        times = self.record_times(batch, what)
+        there = timed(times) & (times >= self.context.watermark_microseconds)
+        if not there.all():
+            late.emit_batch(filtered(batch, ~there), rows=~there)
+            batch, times = filtered(batch, there), times[there]
+        return batch, times
 
     def record_times(self, batch: pa.RecordBatch, what: str) -> Microseconds:
         """The times of the batch being processed, `NO_TIME` for a record without one.

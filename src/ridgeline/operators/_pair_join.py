@@ -28,11 +28,10 @@ from ridgeline.operators._row_blocks import (
     merged,
     one_batch,
 )
-from ridgeline.operators._window_parts import filtered
+from ridgeline.operators._window_parts import filtered, timed
 from ridgeline.operators.key_value import Index, refuse_strays
 
 _NEVER = np.iinfo(np.int64).max
-_LAST = LATEST - 366 * 86_400_000_000
 _MOST_PAIRS = 1 << 18
 """The most results that are made at once."""
 
@@ -152,7 +151,7 @@ class PairJoin(DividedOperator):
         `names`: the columns of its key.
         """
         times = self.record_times(batch, "joins records")
-        there = (times >= EARLIEST) & (times < _LAST)
+        there = timed(times)
         there &= ~self.is_late(np.where(there, times, EARLIEST), self.context.watermark_microseconds)
         if not there.all():
             late.emit_batch(filtered(batch, ~there), rows=~there)

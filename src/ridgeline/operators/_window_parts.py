@@ -11,9 +11,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ridgeline.api.times import EARLIEST, LATEST
 from ridgeline.operators.key_value import distinct
 
 Index = npt.NDArray[np.int64]
+_LAST = LATEST - 366 * 86_400_000_000
+
+
+def timed(times: Index) -> npt.NDArray[np.bool_]:
+    """The rows with a time, up to a year before the last one: sums with it do not overflow."""
+    return (times >= EARLIEST) & (times < _LAST)
 
 
 def key_codes(columns: Sequence[pa.Array]) -> tuple[Index, list[tuple[Any, ...]]]:

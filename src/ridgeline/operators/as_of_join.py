@@ -15,7 +15,7 @@ from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.points import OutputPoint
 from ridgeline.api.support.duration import duration_faults, parse_duration
-from ridgeline.api.times import EARLIEST, LATEST, Times
+from ridgeline.api.times import EARLIEST, Times
 from ridgeline.operators._divided import DividedOperator, row_keys
 from ridgeline.operators._joined import On, fitted, left_columns, others, pair_schema, right_columns
 from ridgeline.operators._row_blocks import (
@@ -31,7 +31,6 @@ from ridgeline.operators._window_parts import filtered
 from ridgeline.operators.key_value import Index, refuse_strays
 
 _NEVER = np.iinfo(np.int64).max
-_LAST = LATEST - 366 * 86_400_000_000
 _SWEEPS = 8
 
 
@@ -164,11 +163,7 @@ class AsOfJoin(DividedOperator):
 
     def _taken(self, batch: pa.RecordBatch, names: Sequence[str], late: OutputPoint) -> Block:
         """The records of a batch; late ones are emitted on `late`. `names`: the columns of the key."""
-        times, watermark = self.record_times(batch, "joins records"), self.context.watermark_microseconds
-        there = (times >= max(EARLIEST, watermark)) & (times < _LAST)
-        if not there.all():
-            late.emit_batch(filtered(batch, ~there), rows=~there)
-            batch, times = filtered(batch, there), times[there]
+        batch, times = self.on_time(batch, late, "joins records")
         block = Block(decoded(batch, batch.schema.names), times, names)
         if self.context.partitions > 1:
             refuse_strays(self, block.hashes, lambda row: row_keys(batch.slice(row, 1), names)[1][0])

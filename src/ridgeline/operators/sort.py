@@ -13,11 +13,9 @@ from ridgeline.api import InputPort, ListState, OutputPort, SchemaError, metric
 from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.times import EARLIEST, LATEST, Times
+from ridgeline.api.times import Times
 from ridgeline.operators._divided import Columns, DividedOperator, columns_of, moved_records
-from ridgeline.operators._window_parts import filtered
 
-_LAST = LATEST - 366 * 86_400_000_000
 _TIME = "_time"
 
 
@@ -99,11 +97,7 @@ class Sort(DividedOperator):
         if holds_pickles(batch):
             msg = f"`{self.context.name}` cannot sort a stream of `object`; give the port before it a schema"
             raise SchemaError(msg)
-        times, watermark = self.record_times(batch, "sorts records"), self.context.watermark_microseconds
-        there = (times >= max(EARLIEST, watermark)) & (times < _LAST)
-        if not there.all():
-            self.late.emit_batch(filtered(batch, ~there), rows=~there)
-            batch, times = filtered(batch, there), times[there]
+        batch, times = self.on_time(batch, self.late, "sorts records")
         if len(batch):
             if self.names:
                 self.refuse_strays(batch, self.names)

@@ -47,7 +47,6 @@ from ridgeline.operators.windows.kind import NEVER, WindowKind
 from ridgeline.operators.windows.rolling import RollingCountWindows, RollingTimeWindows
 from ridgeline.operators.windows.sessions import UNENDING, SessionWindows
 
-_LAST = LATEST - 366 * 86_400_000_000
 _FAR = 2 * LATEST
 
 
@@ -259,7 +258,7 @@ class Windowed(Operator):
         times = self.context.batch_times()
         if times is None:
             times = np.full(len(batch), NO_TIME)
-        timed = (times >= EARLIEST) & (times < _LAST)
+        timed = vectors.timed(times)
         if not timed.all():
             # any valid time: arithmetic on `NO_TIME` would overflow; `there` drops these rows
             times = np.where(timed, times, EARLIEST)

@@ -25,8 +25,8 @@ from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.cells.state_division import Owns
 from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.support.duration import FORMS, duration_faults, parse_duration
-from ridgeline.api.times import EARLIEST, LATEST, Microseconds, Times
+from ridgeline.api.support.duration import parse_duration, positive_duration_faults
+from ridgeline.api.times import Microseconds, Times
 from ridgeline.operators._divided import (
     Columns,
     DividedOperator,
@@ -40,7 +40,6 @@ from ridgeline.operators._window_parts import filtered
 
 Index = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-_LAST = LATEST - 366 * 86_400_000_000
 _TIME = "_time"
 
 
@@ -130,9 +129,7 @@ class Interpolate(DividedOperator):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, key columns that are filled, and a time that is none."""
-        faults = [*self.key_faults("key"), *duration_faults(self, "within")]
-        if not faults and round(parse_duration(self.within) * 1_000_000) <= 0:
-            faults.append(("within", self.within, f"must be more than 0; {FORMS}"))
+        faults = [*self.key_faults("key"), *positive_duration_faults(self, "within")]
         both = [name for name in columns_of(self.columns) if name in columns_of(self.key)]
         if both:
             faults.append(("columns", both[0], "must not be a column of the key"))
@@ -169,11 +166,7 @@ class Interpolate(DividedOperator):
             msg = f"`{self.context.name}` cannot interpolate a stream of `object`; give the port before it a "
             msg += "schema"
             raise SchemaError(msg)
-        times, watermark = self.record_times(batch, "interpolates"), self.context.watermark_microseconds
-        there = (times >= max(EARLIEST, watermark)) & (times < _LAST)
-        if not there.all():
-            self.late.emit_batch(filtered(batch, ~there), rows=~there)
-            batch, times = filtered(batch, there), times[there]
+        batch, times = self.on_time(batch, self.late, "interpolates")
         if len(batch):
             if self.names:
                 self.refuse_strays(batch, self.names)

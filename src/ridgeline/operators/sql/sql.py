@@ -25,9 +25,9 @@ from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean
-from ridgeline.api.times import EARLIEST, LATEST, Times
+from ridgeline.api.times import EARLIEST, Times
 from ridgeline.operators._divided import Columns, DividedOperator, check_columns, columns_of, moved_records
-from ridgeline.operators._window_parts import filtered
+from ridgeline.operators._window_parts import filtered, timed
 from ridgeline.operators._windows import Sliding
 from ridgeline.operators.frames._columns import columns_of as known_columns
 from ridgeline.operators.sql._division import division_fault
@@ -37,7 +37,6 @@ from ridgeline.operators.sql._tree import select_of
 
 T = TypeVar("T", default=Any)
 MOST_TABLES = 4
-_LAST = LATEST - 366 * 86_400_000_000
 _HOUR = 3_600_000_000
 _WINDOW = "_window"
 _BORDERS = ("window_start", "window_end")
@@ -291,7 +290,7 @@ class Sql(DividedOperator, Generic[T]):
             held.append(batch)
             return
         times, watermark = self.record_times(batch, "puts records into windows"), self._closed
-        there = (times >= EARLIEST) & (times < _LAST)
+        there = timed(times)
         lasts = self.windows.last_starts(np.where(there, times, EARLIEST))
         there &= self.windows.ends(lasts) > watermark
         if not there.all():
