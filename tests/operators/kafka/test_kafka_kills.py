@@ -95,7 +95,7 @@ def test_each_message_is_there_once_in_order(kafka, start, tmp_path, sources, ta
             driver = begin()
     more_windows(driver, 3)
     written = feed.finish()
-    expected = {f"k{key}": list(range(len(range(key, written, 16)))) for key in range(16)}
+    expected = {str(key): list(range(len(range(key, written, 16)))) for key in range(16)}
     wait_until(
         lambda: (
             sum(map(len, numbers_by_key(kafka, target).values())) >= written or driver.exit_code is not None

@@ -1,38 +1,9 @@
 """Kafka to Kafka over three operators; one fails if a row of a key is missing, twice or out of order."""
 
-from typing import NamedTuple
+from queued import Check, Numbered, PassOn
 
-from ridgeline import Application, InputPort, KeyedState, Operator, OutputPort
+from ridgeline import Application
 from ridgeline.operators.kafka import KafkaInput, KafkaOutput
-
-
-class Numbered(NamedTuple):
-    key: str
-    number: int
-
-
-class PassOn(Operator):
-    rows = InputPort(Numbered, key="key")
-    passed = OutputPort(Numbered)
-
-    @rows.process
-    def on(self, row):
-        self.passed.emit(row)
-
-
-class Check(Operator):
-    rows = InputPort(Numbered, key="key")
-    checked = OutputPort(Numbered)
-    last = KeyedState(int, default=-1)
-
-    @rows.process
-    def check(self, row):
-        expected = self.last[row.key] + 1
-        if row.number != expected:
-            msg = f"key {row.key}: {row.number} came, {expected} was due"
-            raise ValueError(msg)
-        self.last[row.key] = row.number
-        self.checked.emit(row)
 
 
 def application(

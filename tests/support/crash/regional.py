@@ -6,15 +6,12 @@ to files below `--output`. The source goes on until the file `enough` is there.
 
 import time
 from pathlib import Path
-from typing import NamedTuple
 
-from ridgeline import Application, InputOperator, InputPort, KeyedState, Operator, OutputPort, State
+import queued
+from queued import Numbered, PassOn
+
+from ridgeline import Application, InputOperator, OutputPort, State
 from ridgeline.operators import FileOutput
-
-
-class Numbered(NamedTuple):
-    key: int
-    number: int
 
 
 class Rows(InputOperator):
@@ -34,32 +31,11 @@ class Rows(InputOperator):
             self.finish()
 
 
-class PassOn(Operator):
-    rows = InputPort(Numbered, key="key")
-    passed = OutputPort(Numbered)
-
-    @rows.process
-    def on(self, row):
-        self.passed.emit(row)
-
-
-class Check(Operator):
+class Check(queued.Check):
     """Takes `seconds` for each window; fails as long as the file `broken` is in `folder`."""
 
-    rows = InputPort(Numbered, key="key")
-    checked = OutputPort(Numbered)
-    last = KeyedState(int, default=-1)
     folder: str = ""
     seconds: float = 0.0
-
-    @rows.process
-    def check(self, row):
-        expected = self.last[row.key] + 1
-        if row.number != expected:
-            msg = f"key {row.key}: {row.number} came, {expected} was due"
-            raise ValueError(msg)
-        self.last[row.key] = row.number
-        self.checked.emit(row)
 
     def end_window(self):
         if Path(self.folder, "broken").exists():

@@ -24,7 +24,7 @@ class Feed(threading.Thread):
             for number in range(self._written, due):
                 key = number % 16
                 value = b'{"number": %d}' % (number // 16)
-                self._producer.produce(self._topic, value, f"k{key}", on_delivery=self._delivered)
+                self._producer.produce(self._topic, value, str(key), on_delivery=self._delivered)
             self._written = max(self._written, due)
             self._producer.poll(0)
             self._over.wait(0.005)
