@@ -19,6 +19,7 @@ from ridgeline.api import (
     Schema,
     SchemaError,
     SchemaType,
+    State,
     metric,
 )
 from ridgeline.api.cells.cell import Declaration
@@ -37,6 +38,7 @@ from ridgeline.operators.sql._tree import select_of
 
 T = TypeVar("T", default=Any)
 MOST_TABLES = 4
+_NEVER = np.iinfo(np.int64).max
 _HOUR = 3_600_000_000
 _WINDOW = "_window"
 _BORDERS = ("window_start", "window_end")
@@ -114,6 +116,8 @@ class Sql(DividedOperator, Generic[T]):
     held_2 = ListState(pa.RecordBatch)
     held_3 = ListState(pa.RecordBatch)
     held_4 = ListState(pa.RecordBatch)
+    first_start = State(_NEVER, moves="least")
+    """The start of the first window that is open."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """The classes that have a key may have several partitions."""
@@ -260,12 +264,13 @@ class Sql(DividedOperator, Generic[T]):
                 self._run([self._table(number, batches) for number, batches in enumerate(tables, 1)], None)
             return
         watermark = self.context.watermark_microseconds
-        starts = [np.concatenate(list(map(_starts, held))) for held in self._held if len(held)]
-        if not starts:
+        if self.first_start == _NEVER or self.windows.ends(np.array([self.first_start]))[0] > watermark:
             return
-        every = np.unique(np.concatenate(starts))
+        starts = [np.concatenate(list(map(_starts, held))) for held in self._held if len(held)]
+        every = np.unique(np.concatenate(starts)) if starts else np.zeros(0, np.int64)
         ends = self.windows.ends(every)
         over = ends <= watermark
+        self.first_start = int(every[~over].min(initial=_NEVER))
         if not over.any():
             return
         parts = [self._divided(number, every[over]) for number in range(1, len(self.tables) + 1)]
@@ -289,8 +294,8 @@ class Sql(DividedOperator, Generic[T]):
         if self.windows is None:
             held.append(batch)
             return
-        times, watermark = self.record_times(batch, "puts records into windows"), self._closed
-        there = timed(times)
+        times = self.record_times(batch, "puts records into windows")
+        watermark, there = self.context.watermark_microseconds, timed(times)
         lasts = self.windows.last_starts(np.where(there, times, EARLIEST))
         there &= self.windows.ends(lasts) > watermark
         if not there.all():
@@ -299,14 +304,11 @@ class Sql(DividedOperator, Generic[T]):
             batch, lasts = filtered(batch, there), lasts[there]
         for starts in self.windows.starts(lasts).T if len(batch) else ():
             open_ = self.windows.ends(starts) > watermark
-            held.append(
-                filtered(batch, open_).append_column(_WINDOW, pa.array(starts[open_], pa.int64()))
-            ) if open_.any() else None
-
-    @property
-    def _closed(self) -> int:
-        """Windows that end by then are over."""
-        return self.context.watermark_microseconds
+            if open_.any():
+                held.append(
+                    filtered(batch, open_).append_column(_WINDOW, pa.array(starts[open_], pa.int64()))
+                )
+                self.first_start = min(self.first_start, int(starts[open_].min()))
 
     def _table(self, number: int, batches: Sequence[pa.RecordBatch]) -> pa.Table:
         """The batches of a table as one; an empty one without batches."""
