@@ -72,6 +72,22 @@ def few_distinct(values: Index) -> tuple[Index, Index]:
     return found, np.searchsorted(found, values)
 
 
+def best_rows(groups: Index, column: pa.Array, size: int, *, highest: bool) -> Index:
+    """The positions of the `size` rows of each group with the highest (or lowest) values, group by group.
+
+    The best come first, of equal ones the first. A NaN is behind all numbers in both directions.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    table = pa.table({"group": groups, "by": column, "place": np.arange(len(groups))})
+    way = "descending" if highest else "ascending"
+    keys = [("group", "ascending"), ("by", way), ("place", "ascending")]
+    order: Index = pc.sort_indices(table, sort_keys=keys).to_numpy().astype(np.int64, copy=False)
+    begins = np.flatnonzero(np.diff(groups[order], prepend=-1))
+    ranks = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
+    return order[ranks < size]
+
+
 def first_rows(codes: Index, count: int) -> Index:
     """For each of so many keys its first row. `codes`: for each row the number of its key."""
     found = np.zeros(count, np.int64)

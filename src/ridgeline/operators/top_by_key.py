@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pydantic import Field
 
 from ridgeline.api import InputPort, KeyedState, OutputPort, Schema, SchemaError, State, metric
 from ridgeline.api.context import OperatorContext
 from ridgeline.operators._divided import Columns, DividedOperator, check_columns, columns_of, row_keys
 from ridgeline.operators._joined import Row, arrays_of, rows_of
-from ridgeline.operators._window_parts import filtered
+from ridgeline.operators._window_parts import best_rows, filtered
 from ridgeline.operators.frames._columns import columns_of as known_columns
 
 RANK = "rank"
@@ -105,7 +104,7 @@ class TopByKey(DividedOperator):
             return
         self.refuse_strays(batch, self.names)
         codes, keys = row_keys(batch, self.names)
-        best = self._best(codes, batch.column(self.by))
+        best = best_rows(codes, batch.column(self.by), self.size, highest=not self.smallest)
         batch, codes = batch.take(pa.array(best)), codes[best]
         place, width = batch.schema.get_field_index(self.by), batch.num_columns
         rows = rows_of(batch, batch.schema.names)
@@ -119,18 +118,6 @@ class TopByKey(DividedOperator):
             if len(merged) > len(held) or any(map(is_not, merged, held)):
                 self.tops[key] = tuple(chain.from_iterable(merged))
                 self.held_count += len(merged) - len(held)
-
-    def _best(self, codes: Any, column: pa.Array) -> Any:
-        """The positions of the best rows of each key, key by key, the best first."""
-        if pa.types.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        table = pa.table({"code": codes, "by": column, "place": np.arange(len(codes))})
-        way = "ascending" if self.smallest else "descending"
-        keys = [("code", "ascending"), ("by", way), ("place", "ascending")]
-        order = pc.sort_indices(table, sort_keys=keys).to_numpy()
-        begins = np.flatnonzero(np.diff(codes[order], prepend=-1))
-        ranks = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
-        return order[ranks < self.size]
 
     def _order(self, place: int, row: Row) -> tuple[bool, Any]:
         """The sort key of a row: a NaN is after all numbers in both directions."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ridgeline.operators._exact import added, divided, rolling_sums, rounded
+from ridgeline.operators._window_parts import best_rows
 from ridgeline.operators.aggregates.rules import Bounds, Rules, plain
 from ridgeline.operators.aggregates.value import Aggregate, Part, Rows
 from ridgeline.operators.key_value import beyond, extremes, sums
@@ -188,13 +188,7 @@ class _By(Rules, kinds=("max_by", "min_by")):
     def parts(self, rows: Rows) -> list[Part]:
         """Rows are in the order of their times, so the first of equal ones is the oldest."""
         found, ordered = rows.of_both(self.column, self.by)
-        places = np.arange(len(found.groups))
-        # a NaN comes behind all numbers in both directions
-        table = pa.table({"group": found.groups, "by": ordered.column, "place": places})
-        way = "descending" if self.highest else "ascending"
-        keys = [("group", "ascending"), ("by", way), ("place", "ascending")]
-        order = pc.sort_indices(table, sort_keys=keys).to_numpy()
-        firsts = order[np.flatnonzero(np.diff(found.groups[order], prepend=-1))]
+        firsts = best_rows(found.groups, ordered.column, 1, highest=self.highest)
         chosen = pa.array(firsts)
         columns = ordered.column.take(chosen).to_pylist(), found.column.take(chosen).to_pylist()
         parts: list[Part] = [None] * rows.count
