@@ -37,6 +37,7 @@ KINDS: dict[str, tuple[pa.DataType, pa.DataType, list[Any]]] = {
     "truths": (pa.bool_(), pa.int8(), [None, False, True]),
     "bytes": (pa.binary(), pa.binary(), [None, b"plumless", b"buckeroo", b""]),
     "days": (pa.date32(), pa.date32(), [None, START.date(), datetime(1969, 1, 1, tzinfo=UTC).date()]),
+    "nothing": (pa.null(), pa.null(), [None]),
     "times": (pa.timestamp("us", "UTC"), pa.timestamp("us", "Asia/Tokyo"), [None, START]),
 }
 
@@ -232,3 +233,10 @@ def test_a_block_finds_what_a_loop_finds(held: Any, sought: Any, unit: int) -> N
         expected = [n for n, (name, at) in enumerate(held) if name == key and -1 <= at - time <= 2]
         assert sorted(one.sorted.rows[begin:end].tolist()) == expected
         assert one.times[one.sorted.rows[begin:end]].tolist() == sorted(held[n][1] * unit for n in expected)
+
+
+def test_columns_of_nulls_alone_meet_nothing() -> None:
+    windows = [[(None, 3)], [(None, 2), (None, 0)]]
+    join = WithinJoin({"key": "name"}, "1s", how="left")
+    found = found_by(application("nothing", windows, windows, join, 1))
+    assert found == Counter({(number, None): 1 for number in (0, 100, 101)})

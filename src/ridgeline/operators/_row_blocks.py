@@ -243,6 +243,8 @@ def _taken(columns: Sequence[pa.Array], rows: Index) -> list[pa.Array]:
 def equal_keys(ones: Sequence[pa.Array], others: Sequence[pa.Array]) -> Mask:
     """Which rows of two sides have equal keys. There are no nulls; all NaN are equal."""
     found: Mask = np.ones(len(ones[0]), np.bool_)
+    if not len(found):
+        return found  # also of columns of nulls alone, which are not compared
     for one, other in zip(ones, others, strict=True):
         found &= _equal(one, other)
     return found
