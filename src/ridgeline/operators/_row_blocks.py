@@ -8,8 +8,8 @@ how many there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ridgeline.api import Operator
+from ridgeline.api import KeyedState, Operator
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.cells.state_division import Owns
 from ridgeline.api.codec import Hashes, hash_columns
@@ -310,11 +310,6 @@ class Blocks:
         return cell
 
     @property
-    def count(self) -> int:
-        """How many records there are."""
-        return sum(name[2] for name in self._cell if name[0] == _ROWS)
-
-    @property
     def until(self) -> int:
         """Records before it are over, and gone or about to go."""
         return _until(self._cell)
@@ -409,6 +404,16 @@ class Blocks:
         del self._cell[name]
         self._cell.pop((_MET, name[1]), None)
         self._known.pop(name, None)
+
+
+def blocks_state(names: Sequence[str]) -> KeyedState[Name, bytes]:
+    """The declaration of a state for `Blocks`. `names`: the columns of the key."""
+    return KeyedState(bytes, moves_to=partial(divide_blocks, tuple(names)))
+
+
+def count_of(cell: Iterable[Name]) -> int:
+    """How many records there are in a state of `Blocks`."""
+    return sum(name[2] for name in cell if name[0] == _ROWS)
 
 
 def _until(cell: Mapping[Name, bytes]) -> int:

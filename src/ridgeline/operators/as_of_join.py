@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -22,8 +21,9 @@ from ridgeline.operators._row_blocks import (
     Block,
     Blocks,
     Mask,
+    blocks_state,
+    count_of,
     decoded,
-    divide_blocks,
     merged,
     one_batch,
 )
@@ -111,17 +111,12 @@ class AsOfJoin(DividedOperator):
     @classmethod
     def states_of(cls, keys: Mapping[str, Sequence[str]]) -> dict[str, Declaration]:
         """The records of both sides, divided by their keys."""
-        return {
-            f"{side}_rows": KeyedState(bytes, moves_to=partial(divide_blocks, tuple(keys[side])))
-            for side in ("left", "right")
-        }
+        return {f"{side}_rows": blocks_state(keys[side]) for side in ("left", "right")}
 
     @metric(help="Records that are held.")
     def held_records(self) -> int:
         """The number of records of both sides that are held."""
-        return sum(
-            name[2] for cell in (self.left_rows, self.right_rows) for name in cell if name[0] == "rows"
-        )
+        return count_of(self.left_rows) + count_of(self.right_rows)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a key that was changed, and what is no duration."""
