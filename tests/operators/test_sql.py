@@ -433,6 +433,7 @@ def test_a_step_without_streams_or_with_a_table_is_refused() -> None:
     other = Application("other").read("orders", ListInput(Order, []))
     with pytest.raises(RidgelineError, match="a stream of another application"):
         app.sql("x", "select * from orders", orders=other)
+    assert "x" not in [one.name for one in app.operators]
 
 
 def test_sql_that_fails_names_its_reason() -> None:

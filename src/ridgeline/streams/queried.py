@@ -56,13 +56,14 @@ def sql(app: Application, name: str, text: str, schema: Any, given: Mapping[str,
         remedy = "give each by the name that the SQL has for it: `orders=orders`"
         msg = f"{what}; {remedy}; got {shorten(dict(given))}"
         raise RidgelineError(msg)
+    for table, stream in streams.items():
+        if stream.app is not app:
+            msg = f"`{table}` of step `{name}` is a stream of another application; read it in this one"
+            raise RidgelineError(msg)
     others = {key: value for key, value in given.items() if key not in streams}
     options = {key: others.pop(key) for key in _OPTIONS if key in others}
     operator = Sql[Any](text, list(streams), schema=schema, **options)
     app.add_operator(name, operator, **others)
-    for number, (table, stream) in enumerate(streams.items(), 1):
-        if stream.app is not app:
-            msg = f"`{table}` of step `{name}` is a stream of another application; read it in this one"
-            raise RidgelineError(msg)
+    for number, stream in enumerate(streams.values(), 1):
         stream.into(getattr(operator, f"input_{number}"))
     return Queried(app, operator.output)
