@@ -23,7 +23,9 @@ from ridgeline import Application, DeadLetter, OperatorError, RidgelineError, Va
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import SourceContext
 from ridgeline.operators import FileInput
+from ridgeline.operators.files._listing import Found
 from ridgeline.operators.files._seen import Seen, hashed
+from ridgeline.operators.files._tailing import Tails
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, Faults, run_local
 
@@ -210,9 +212,10 @@ def until(app: Application, done: Callable[[list[Any]], bool], steps: Iterator[A
     rows: list[Any] = []
     runs = []
     checkpoint = options.pop("checkpoint")
+    windows = options.pop("windows", 6)
     try:
         for _ in range(60):
-            run = run_local(app, windows=6, clock=SystemClock(), checkpoint=checkpoint, **options)
+            run = run_local(app, windows=windows, clock=SystemClock(), checkpoint=checkpoint, **options)
             runs.append(run)
             rows += run.collected("sink")
             if done(rows):
@@ -418,6 +421,7 @@ class Files:
         ({"path": "in/*.parquet", "tail": True}, "`source.tail`"),
         ({"path": "in/*.csv.gz", "tail": True}, "cannot follow files that are compressed"),
         ({"path": "s3://bucket/in/*.csv", "tail": True}, "local disk only"),
+        ({"path": "in/*.csv", "tail": True, "begin": "latest"}, "`source.begin`"),
         ({"path": "in/*.txt"}, "must have one column"),
         ({"path": ""}, "must name a file"),
         ({"path": "in/*.csv", "settle": "soon"}, "`source.settle`"),
@@ -434,9 +438,129 @@ def test_a_folder_with_a_file_of_no_known_format(tmp_path: Path) -> None:
         run_local(application(FileInput(tmp_path, Row, until="end")))
 
 
-def test_files_that_grow_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValidationError, match="may come twice"):
-        run_local(application(FileInput(tmp_path / "*.log", Line, tail=True), kind=Line))
+@pytest.mark.parametrize("windows", [6, 30])
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_files_that_grow_and_are_rotated(partitions: int, windows: int, tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    expected: list[str] = []
+
+    def write(file: Path, count: int, *, torn: str = "") -> None:
+        with file.open("a") as out:
+            for _ in range(count):
+                expected.append(f"line {len(expected)}")
+                out.write(f"{expected[-1]}\n")
+            out.write(torn)
+
+    def steps() -> Iterator[None]:
+        current = folder / "app.log"
+        for turn in range(3):
+            write(current, 5, torn="li")
+            yield
+            with current.open("a") as out:
+                expected.append(f"line {len(expected)}")
+                out.write(expected[-1].removeprefix("li") + "\n")
+            yield
+            current.rename(folder / f"app-{turn}.log")
+            write(current, 2)
+            yield
+        with current.open("a") as out:
+            expected.append("no end")
+            out.write("no end")
+        current.rename(folder / "last.old")
+        yield
+
+    source = FileInput(folder / "*.log", Line, tail=True, settle=0.4, discover_every=0.05)
+    app = application(source, partitions, kind=Line)
+    rows, _ = until(
+        app, lambda rows: Line("no end") in rows, steps(), checkpoint=tmp_path / "c", windows=windows
+    )
+    assert sorted(line.text for line in rows) == sorted(expected)
+    if partitions == 1:
+        assert [line.text for line in rows] == expected
+
+
+def tailed(folder: Path, **properties: Any) -> FileInput[Line]:
+    return FileInput(folder / "*.log", Line, tail=True, settle=0.4, discover_every=0.05, **properties)
+
+
+def test_files_that_are_renamed_out_of_the_pattern(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    app, expected, rows = application(tailed(folder), 2, kind=Line), [], []
+    for turn in range(3):
+        with (folder / "app.log").open("a") as out:
+            for step in range(2):
+                expected.append(f"{turn} {step}")
+                out.write(expected[-1] + "\n")
+                out.flush()
+                if step:
+                    (folder / "app.log").rename(folder / f"app.log.{turn}")
+                    expected.append(f"{turn} last")
+                    out.write(expected[-1] + "\n")
+                    out.flush()
+                run = run_local(app, windows=30, clock=SystemClock(), checkpoint=tmp_path / "c")
+                rows += [line.text for line in run.collected("sink")]
+    run = run_local(app, windows=30, clock=SystemClock(), checkpoint=tmp_path / "c")
+    assert not run.collected("sink")
+    assert rows == expected
+
+
+def test_lines_that_follow_after_a_renamed_file_was_read_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    app = application(tailed(folder), kind=Line)
+    (folder / "app.log").write_text("one\n")
+
+    def rows() -> list[str]:
+        run = run_local(app, windows=30, clock=SystemClock(), checkpoint=tmp_path / "c")
+        return [line.text for line in run.collected("sink")]
+
+    assert rows() == ["one"]
+    (folder / "app.log").rename(folder / "old.log")
+    assert not rows()
+    with (folder / "old.log").open("a") as out:
+        out.write("two\n")
+    assert not rows()
+    assert f"file `{folder}/old.log` was changed after it was read" in capsys.readouterr().out
+
+
+def test_a_file_that_is_removed_while_it_is_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    app = application(tailed(folder), kind=Line)
+
+    def rows() -> list[str]:
+        run = run_local(app, windows=20, clock=SystemClock(), checkpoint=tmp_path / "c")
+        return [line.text for line in run.collected("sink")]
+
+    (folder / "app.log").write_text("one\n")
+    assert rows() == ["one"]
+    (folder / "app.log").unlink()
+    assert not rows()
+    assert f"file `{folder}/app.log` was removed or moved" in capsys.readouterr().out
+    (folder / "app.log").write_text("another, which may have the inode of the first\n")
+    assert rows() == ["another, which may have the inode of the first"]
+
+
+def test_what_a_file_that_grows_is_known_by() -> None:
+    read = Found(0, "app.log#7", 10, 0, b"ten bytes\n")
+    known = Tails.identity(read)
+    longer = Found(0, "old.log#7", 15, 0, b"ten bytes\nfive\n")
+    another = Found(0, "app.log#7", 10, 0, b"Ten bytes\n")
+    empty = Found(0, "app.log#7", 0, 0)
+    assert Tails.identity(Found(0, "old.log#7", 10, 9, read.head)) == known
+    assert Tails.is_same(longer, known)
+    assert Tails.identity(longer) != known
+    assert not Tails.is_same(another, known)
+    assert not Tails.is_same(empty, known)
+    assert Tails.is_same(empty, Tails.identity(empty))
+    assert not Tails.is_same(read, Tails.identity(empty))
+    assert 0 < known < 2**64
 
 
 @pytest.mark.parametrize("written", [False, True])

@@ -43,7 +43,8 @@ class FileInput(PartitionedInput[T]):
     - Names that begin with `.` or `_`, or end with `.tmp`, `.part` or another ending of temporary files, are
       passed over. A file is read once it was not changed for `settle`;
     - a file that is changed after it was read is not read again, and a warning names it;
-    - `tail=True`, to follow files of lines that grow, is refused: lines of renamed ones may come twice yet.
+    - `tail=True` follows files of lines that grow, on local disks. A file that is renamed in its folder is
+      read on, until it was not changed for `settle`;
     - `begin="latest"` passes over files that are there when a fresh run starts. A time passes over those that
       were changed before it;
     - with `on_error=SKIP` a line that cannot be read is left out and becomes a dead letter, with file and
@@ -102,16 +103,7 @@ class FileInput(PartitionedInput[T]):
         if self.format is None and None in formats:
             faults.append(("path", self.path, UNKNOWN))
         if self.tail:
-            rule = "is not dependable yet: lines of a file that was renamed may come twice; "
-            faults.append(
-                ("tail", self.tail, f"{rule}write files that are whole, each with a name of its own")
-            )
-            if not _file_source.all_local(self._entries()) or not formats <= {*LINES, None}:
-                faults.append(("tail", self.tail, "is for text, CSV and JSON lines on a local disk only"))
-            if any(compression(entry) for entry in self._entries()):
-                faults.append(("tail", self.tail, "cannot follow files that are compressed"))
-            if self.until is not None:
-                faults.append(("until", self.until, "cannot be given with `tail`, which has no end"))
+            faults += self._tail_faults(formats)
         try:
             schema = port_schema(self, "output")
         except SchemaError:
@@ -166,6 +158,19 @@ class FileInput(PartitionedInput[T]):
 
     def _window_settings(self) -> Settings:
         return super()._window_settings()._replace(begin="earliest", until=None)
+
+    def _tail_faults(self, formats: set[Format | None]) -> list[tuple[str, object, str]]:
+        """Refuse what cannot be followed."""
+        faults: list[tuple[str, object, str]] = []
+        if not _file_source.all_local(self._entries()) or not formats <= {*LINES, None}:
+            faults.append(("tail", self.tail, "is for text, CSV and JSON lines on a local disk only"))
+        if any(compression(entry) for entry in self._entries()):
+            faults.append(("tail", self.tail, "cannot follow files that are compressed"))
+        if self.until is not None:
+            faults.append(("until", self.until, "cannot be given with `tail`, which has no end"))
+        if self.begin != "earliest":
+            faults.append(("begin", self.begin, 'must be "earliest" with `tail`'))
+        return faults
 
     def _entries(self) -> list[str]:
         return [str(one) for one in (self.path if isinstance(self.path, list) else [self.path])]

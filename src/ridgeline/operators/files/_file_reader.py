@@ -98,6 +98,8 @@ class FileReader(SourceReader):
         passed, size, _ = part.end
         name = part.partition
         if self._tail:
+            if passed == size and passed <= place:
+                return None  # it may be gone
             file = self._tailed(name)
             limit = passed if passed == size else _last_line(file, place, passed)
             if limit <= place:

@@ -58,7 +58,7 @@ class FileSource(Source):
         self._skipped: list[Found] = []
         self._listed: float | None = None
         self._warned: set[str] = set()
-        self._said_nothing = False
+        self._said_nothing = self._said_many = False
         self._tails: Tails | None = None
 
     def open(self, context: SourceContext) -> None:
@@ -74,8 +74,8 @@ class FileSource(Source):
 
     def resume(self, positions: Mapping[str, Place]) -> Mapping[str, Place]:
         """These files were being read."""
-        for name, (_, size, entry) in positions.items():
-            self._given.setdefault(name, Found(entry, name, size or 0, 0))
+        for name, (passed, size, entry) in positions.items():
+            self._given.setdefault(name, Found(entry, name, passed if size is None else size, 0))
         return positions
 
     def finished(self) -> bool:
@@ -97,6 +97,10 @@ class FileSource(Source):
         while self._queue and len(self._given) < _MOST_OPEN:
             found = self._queue.pop(0)
             self._given[found.path] = found
+        if self._tails is not None and self._queue and not self._said_many:
+            self._said_many = True
+            what = f"{len(self._given)} files are followed, and {len(self._queue)} more wait until some are"
+            self._context.warn(f"{what} rotated; give a pattern that matches fewer, or use several inputs")
         return list(self._given)
 
     def ends(self, wait: float) -> Mapping[str, Place]:
@@ -163,7 +167,7 @@ class FileSource(Source):
         return name if self._tails is None else self._tails.key_of(name)
 
     def _identity(self, found: Found) -> int:
-        return identity(0 if self._tails else found.size, found.modified)
+        return identity(found.size, found.modified) if self._tails is None else self._tails.identity(found)
 
     def _look(self) -> None:
         """List the files, and sort out which are new, changed, removed or still being written."""
@@ -180,7 +184,7 @@ class FileSource(Source):
         for found, before in zip(every, known, strict=True):
             if found.path in self._given:
                 self._given[found.path] = found
-            elif before and (self._tails is None or before == self._identity(found)):
+            elif before and (self._tails is None or self._tails.is_same(found, before)):
                 if before != self._identity(found) and found.path not in self._warned:
                     changed.append(found.path)
             elif found.path in queued or self._is_settled(found, now):
@@ -226,6 +230,8 @@ class FileSource(Source):
         """Say which files were changed after they were read, and that there is none."""
         for name in changed[:_MOST_WARNINGS]:
             remedy = "write a new file, or read files that grow with `tail=True`"
+            if self._tails is not None:
+                name, remedy = self._tails.path_of(name), "give a longer `settle`"  # noqa: PLW2901
             self._context.warn(
                 f"file `{name}` was changed after it was read, and is not read again; {remedy}"
             )

@@ -19,13 +19,15 @@ _COPYING = "._COPYING_"
 class Found(NamedTuple):
     """A file that is there. `entry`: the number of the entry of `path` that led to it.
 
-    `modified`: in nanoseconds since 1970; 0 where the file system does not say.
+    `modified`: in nanoseconds since 1970; 0 where the file system does not say. `head`: the first bytes of a
+    file that grows.
     """
 
     entry: int
     path: str
     size: int
     modified: int
+    head: bytes = b""
 
 
 class Listing:
