@@ -25,7 +25,7 @@ from ridgeline.connect import SourceContext
 from ridgeline.operators import FileInput
 from ridgeline.operators.files._listing import Found
 from ridgeline.operators.files._seen import Seen, hashed
-from ridgeline.operators.files._tailing import Tails
+from ridgeline.operators.files._tailing import Tails, fits, identity
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import CollectorSink, Faults, run_local
 
@@ -542,25 +542,46 @@ def test_a_file_that_is_removed_while_it_is_followed(
     assert rows() == ["one"]
     (folder / "app.log").unlink()
     assert not rows()
-    assert f"file `{folder}/app.log` was removed or moved" in capsys.readouterr().out
+    assert f"file `{folder}/app.log` was removed, cut off or moved away" in capsys.readouterr().out
     (folder / "app.log").write_text("another, which may have the inode of the first\n")
     assert rows() == ["another, which may have the inode of the first"]
 
 
 def test_what_a_file_that_grows_is_known_by() -> None:
-    read = Found(0, "app.log#7", 10, 0, b"ten bytes\n")
-    known = Tails.identity(read)
-    longer = Found(0, "old.log#7", 15, 0, b"ten bytes\nfive\n")
-    another = Found(0, "app.log#7", 10, 0, b"Ten bytes\n")
-    empty = Found(0, "app.log#7", 0, 0)
-    assert Tails.identity(Found(0, "old.log#7", 10, 9, read.head)) == known
-    assert Tails.is_same(longer, known)
-    assert Tails.identity(longer) != known
-    assert not Tails.is_same(another, known)
-    assert not Tails.is_same(empty, known)
-    assert Tails.is_same(empty, Tails.identity(empty))
-    assert not Tails.is_same(read, Tails.identity(empty))
+    head = b"ten bytes\n"
+    known, empty = identity(head, 10), identity(b"", 0)
     assert 0 < known < 2**64
+    assert identity(head, 15) != known
+    for found, is_known in [
+        (Found(0, "old.log#1#7", 10, 0, head), True),
+        (Found(0, "old.log#1#7", 15, 0, head + b"five\n"), True),
+        (Found(0, "app.log#1#7", 10, 0, b"Ten bytes\n"), False),
+        (Found(0, "app.log#1#7", 0, 0), False),
+    ]:
+        assert Tails.is_same(found, known) == is_known
+        assert Tails.is_same(found, empty) == (not found.size)
+    assert fits(head, empty)
+    assert not fits(b"", known)
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_file_that_is_replaced_in_place(restarts: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    app, file = application(tailed(folder), kind=Line), folder / "app.log"
+    file.write_text("of the first\n")
+
+    def replace() -> Iterator[None]:
+        yield
+        yield
+        file.write_text("of the second, which is longer\n")  # the same inode
+
+    steps: Iterator[None] = iter(()) if restarts else replace()
+    rows, _ = until(app, len, iter(()), checkpoint=tmp_path / "c")
+    if restarts:
+        list(replace())
+    rows += until(app, len, steps, checkpoint=tmp_path / "c", windows=30)[0]
+    assert [line.text for line in rows] == ["of the first", "of the second, which is longer"]
 
 
 @pytest.mark.parametrize("written", [False, True])

@@ -14,7 +14,7 @@ from ridgeline.connect.reader import ReaderContext, SourceRange, SourceReader
 from ridgeline.operators._replay_files import Reader
 from ridgeline.operators._replay_lines import LineReader
 from ridgeline.operators.files._formats import Format, Opener
-from ridgeline.operators.files._tailing import Tails, find_inode
+from ridgeline.operators.files._tailing import Tails, find_inode, fits, head_of, inode_of
 
 _LEFT_OUT = "left out"
 """The note of a file of which the rest cannot be read."""
@@ -62,7 +62,7 @@ class FileReader(SourceReader):
         """Read a file up to a number of bytes, or up to its end. Raises RidgelineError that names it."""
         if part.note == _LEFT_OUT:
             return
-        passed, size, entry = part.end
+        passed, size, entry, *_ = part.end
         whole = passed == size
         place, lines = part.note or (0, 0)
         try:
@@ -95,12 +95,12 @@ class FileReader(SourceReader):
 
     def _reader(self, part: SourceRange, place: int, lines: int, entry: int) -> Reader | None:
         """The reader of a file at a place; None if it holds nothing yet that can be read."""
-        passed, size, _ = part.end
+        passed, size, _, *known = part.end
         name = part.partition
         if self._tail:
             if passed == size and passed <= place:
                 return None  # it may be gone
-            file = self._tailed(name)
+            file = self._tailed(name, *known)
             limit = passed if passed == size else _last_line(file, place, passed)
             if limit <= place:
                 return None
@@ -115,18 +115,18 @@ class FileReader(SourceReader):
         self._open[name] = reader, size
         return reader
 
-    def _tailed(self, name: str) -> IO[bytes]:
+    def _tailed(self, name: str, known: int) -> IO[bytes]:
         """A file that grows, open. Raises RidgelineError if it is gone."""
         if name not in self._held:
-            path, _, inode = name.rpartition("#")
-            found = find_inode(path, int(inode))
-            if found is None:
+            path, inode = Tails.path_of(name), inode_of(name)
+            found = find_inode(path, inode)
+            file = None if found is None else open(found, "rb")  # noqa: SIM115, PTH123  it stays open
+            if file is not None and os.fstat(file.fileno()).st_ino != inode:
+                file.close()
+                return self._tailed(name, known)
+            if file is None or not fits(head_of(file), known):
                 msg = f"file `{path}` was removed before it was read; rotate by renaming files"
                 raise RidgelineError(msg)
-            file = open(found, "rb")  # noqa: SIM115, PTH123  it stays open
-            if os.fstat(file.fileno()).st_ino != int(inode):
-                file.close()
-                return self._tailed(name)
             self._held[name] = file
         return self._held[name]
 

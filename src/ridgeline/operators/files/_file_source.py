@@ -21,7 +21,10 @@ _LEAST_BYTES = 64 * 1024
 _MOST_WARNINGS = 20
 """Changed files that are named; of more only the number is said."""
 Place = list[Any]
-"""A position: bytes passed, the size (None while it grows), the number of the entry of `path`."""
+"""A position: bytes passed, the size, the number of the entry of `path`.
+
+Of a file that grows the size is None, and what it is known by comes last.
+"""
 
 
 class Settings(NamedTuple):
@@ -74,8 +77,10 @@ class FileSource(Source):
 
     def resume(self, positions: Mapping[str, Place]) -> Mapping[str, Place]:
         """These files were being read."""
-        for name, (passed, size, entry) in positions.items():
-            self._given.setdefault(name, Found(entry, name, passed if size is None else size, 0))
+        for name, (passed, size, entry, *known) in positions.items():
+            self._given.setdefault(
+                name, Found(entry, name, passed if size is None else size, *(known or [0]))
+            )
         return positions
 
     def finished(self) -> bool:
@@ -111,7 +116,10 @@ class FileSource(Source):
 
     def start(self, partitions: Sequence[str], begin: Begin) -> Mapping[str, Place]:
         """Each at its beginning, but for files that are there already where `begin` says so."""
-        return {name: [0, None if self._tails else 0, self._given[name].entry] for name in partitions}
+        found = [self._given[name] for name in partitions]
+        if self._tails is not None:
+            return {one.path: [0, None, one.entry, one.modified] for one in found}
+        return {one.path: [0, 0, one.entry] for one in found}
 
     def amount(self, partition: str, start: Place, end: Place) -> Amount:
         """Bytes."""
@@ -167,7 +175,7 @@ class FileSource(Source):
         return name if self._tails is None else self._tails.key_of(name)
 
     def _identity(self, found: Found) -> int:
-        return identity(found.size, found.modified) if self._tails is None else self._tails.identity(found)
+        return found.modified if self._tails is not None else identity(found.size, found.modified)
 
     def _look(self) -> None:
         """List the files, and sort out which are new, changed, removed or still being written."""
