@@ -255,12 +255,16 @@ class Watching:
         with contextlib.suppress(*RETRIED, OperatorError):
             self._say_committed()
         self._disconnect()
+        self._let_go(self.source.stop)
 
     def _disconnect(self) -> None:
         self._connected = False
         self._discovered = None
+        self._let_go(self.source.close)
+
+    def _let_go(self, close: Callable[[], None]) -> None:
         try:
-            self.source.close()
+            close()
         except Exception:  # noqa: BLE001  of a connection that may be broken
             _log.exception("closing a source failed")
 

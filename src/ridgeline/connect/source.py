@@ -193,4 +193,7 @@ class Source:
         """Source partitions are closed by a committed window: they need not be listed any more."""
 
     def close(self) -> None:
-        """Let go of connections."""
+        """Let go of connections. `open` may follow."""
+
+    def stop(self) -> None:
+        """The run ends. Called once, after the last `close`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -44,6 +45,8 @@ class StagedSource(Source):
         self._store: RowStore | None = None
         self._arrived = threading.Event()
         self._waiting: deque[Any] = deque()
+        self._taken: list[Any] = []
+        """Items that are to be written next."""
         self._stop = threading.Event()
         self._done = False
         self._error: Exception | None = None
@@ -61,15 +64,14 @@ class StagedSource(Source):
         if self._store is not None or _NAME not in positions:
             return positions
         number, folder = positions[_NAME]
-        self._count = self._committed = number
-        self._store = RowStore.new(self._parent)
-        before = RowStore(f"{self._parent}/{folder}")
+        count, store, before = number, RowStore.new(self._parent), RowStore(f"{self._parent}/{folder}")
         if self._keeps:
             for rows in before.after(number):
-                self._add(rows)
+                store.add(count, rows)
+                count += rows.num_rows
         else:
             self._passed = number
-        self._before = before
+        self._count, self._committed, self._store, self._before = count, number, store, before
         self._start()
         return positions
 
@@ -85,27 +87,26 @@ class StagedSource(Source):
         return {_NAME: [0, self._folder]}
 
     def ends(self, wait: float) -> Mapping[str, Any]:
-        """Write what has come. Raises what the outside has raised."""
-        if not self._waiting and not self._done:
+        """Write what has come. Raises what the outside has raised, and OSError.
+
+        Rows that could not be written are written when it is asked again.
+        """
+        if not self._waiting and not self._taken and not self._done:
             self._arrived.wait(wait)
         self._arrived.clear()
-        items: list[Any] = []
-        while self._waiting and len(items) < _MOST_AT_ONCE:
-            item = self._waiting.popleft()
-            if isinstance(item, pa.Table):
-                self._add_items(items)
-                self._add(item)
-                items = []
-            else:
-                items.append(item)
-        self._add_items(items)
+        while self._waiting and len(self._taken) < _MOST_AT_ONCE:
+            self._taken.append(self._waiting.popleft())
+        while self._taken:
+            items = list(takewhile(lambda item: not isinstance(item, pa.Table), self._taken))
+            self._add(self._encoded(items) if items else self._taken[0])
+            del self._taken[: len(items) or 1]
         if self._error is not None and not self._waiting:
             raise self._error
         return {_NAME: [self._count, self._folder]}
 
     def finished(self) -> bool:
         """Once the outside has ended, and all is written."""
-        return self._done and not self._waiting and self._error is None
+        return self._done and not self._waiting and not self._taken and self._error is None
 
     def amount(self, partition: str, start: Any, end: Any) -> Any:
         """Rows."""
@@ -127,7 +128,7 @@ class StagedSource(Source):
             self._before.remove()
             self._before = None
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """End the thread."""
         self._stop.set()
         if self._thread is not None:
@@ -146,14 +147,12 @@ class StagedSource(Source):
             self._store.add(self._count, rows)
             self._count += rows.num_rows
 
-    def _add_items(self, items: list[Any]) -> None:
-        if items:
-            try:
-                rows = self._encode(items)
-            except SchemaError as error:
-                msg = f"`{self._context.operator}`: an item does not fit: {error}; mend it, or give `schema`"
-                raise SchemaError(msg) from error
-            self._add(rows)
+    def _encoded(self, items: list[Any]) -> pa.Table:
+        try:
+            return self._encode(items)
+        except SchemaError as error:
+            msg = f"`{self._context.operator}`: an item does not fit: {error}; mend it, or give `schema`"
+            raise SchemaError(msg) from error
 
     def _start(self) -> None:
         self._thread = threading.Thread(target=self._take, name="ridgeline-staging", daemon=True)
