@@ -380,6 +380,20 @@ def test_files_that_were_passed_over_stay_so(tmp_path: Path) -> None:
     assert rows() == rows_of("new", 3)
 
 
+def test_a_file_that_is_not_settled_yet_is_passed_over(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    app = application(FileInput(folder, Row, begin="latest", settle=0.5, discover_every=0.05))
+    (folder / "before.csv").write_bytes(csv(rows_of("before", 3)))
+
+    def rows() -> list[Row]:
+        return run_local(app, windows=20, clock=SystemClock(), checkpoint=tmp_path / "c").collected("sink")
+
+    assert not rows()
+    (folder / "after.csv").write_bytes(csv(rows_of("after", 3)))
+    assert rows() == rows_of("after", 3)
+
+
 def test_a_file_that_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.jsonl").write_bytes(lines(rows_of("a", 3)))
     (tmp_path / "b.jsonl").write_bytes(lines(rows_of("b", 3)))

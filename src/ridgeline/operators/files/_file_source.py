@@ -200,7 +200,7 @@ class FileSource(Source):
         if not self._tails:
             self._mention_removed(every)
         if self._listed is None and self._fresh:
-            new = self._left_out(new)
+            new = self._left_out(new, every)
         self._queue = new
         self._mention(every, changed)
 
@@ -213,13 +213,13 @@ class FileSource(Source):
         age = now - found.modified / 1e9
         return whole or age >= settings.settle or age < -settings.settle
 
-    def _left_out(self, new: list[Found]) -> list[Found]:
-        """The files that a fresh run reads, by `begin`; the others count as read."""
+    def _left_out(self, new: list[Found], every: Sequence[Found]) -> list[Found]:
+        """The files that a fresh run reads, by `begin`; the others count as read, settled or not."""
         begin = self._settings.begin
         if begin == "earliest":
             return new
         least = begin.timestamp() * 1e9 if isinstance(begin, datetime) else float("inf")
-        self._skipped = [found for found in new if found.modified < least]
+        self._skipped = [found for found in every if found.modified < least]
         assert self._seen is not None  # noqa: S101  `open` has made it
         self._seen.add([self._entry_of(found) for found in self._skipped])
         return [found for found in new if found.modified >= least]
