@@ -114,13 +114,19 @@ def test_an_input_for_each_column(tmp_path: Path) -> None:
     )
 
 
+def graph(path: Path, operation: str, kind: int, shape: list[Any], given: str, **options: Any) -> Path:
+    """A model of one operation. Its input is called `given`, its output has the same shape."""
+    ends = [helper.make_tensor_value_info(name, kind, shape) for name in (given, "made")]
+    node = helper.make_node(operation, [given], ["made"], **options)
+    made = helper.make_graph([node], "graph", ends[:1], ends[1:])
+    opset = helper.make_opsetid("", 11)
+    path.write_bytes(helper.make_model(made, opset_imports=[opset], ir_version=8).SerializeToString())
+    return path
+
+
 def echo(path: Path, kind: int) -> Path:
     """A model whose result is its input, a column of this type."""
-    given, made = (helper.make_tensor_value_info(name, kind, [None, 1]) for name in ("given", "made"))
-    graph = helper.make_graph([helper.make_node("Identity", ["given"], ["made"])], "echo", [given], [made])
-    opset = helper.make_opsetid("", 13)
-    path.write_bytes(helper.make_model(graph, opset_imports=[opset], ir_version=8).SerializeToString())
-    return path
+    return graph(path, "Identity", kind, [None, 1], "given")
 
 
 @pytest.mark.parametrize(
@@ -158,6 +164,17 @@ def test_a_whole_number_beyond_the_range_of_an_input_is_refused(tmp_path: Path) 
     rows.predict("score", path, ["key"], {"made": int}).write("sink", CollectorSink())
     with pytest.raises(OperatorError, match="1099511627781 came, which int32 does not have"):
         run_local(app)
+
+
+def test_an_input_of_all_features_may_have_the_name_of_one(tmp_path: Path) -> None:
+    path = graph(tmp_path / "sum.onnx", "ReduceSum", TensorProto.FLOAT, [None, None], "a", axes=[1])
+    assert np.allclose(predictions(ModelOperator(path, ["a", "b"])), X.sum(axis=1), atol=1e-4)
+
+
+def test_an_input_without_columns_takes_one_feature(tmp_path: Path) -> None:
+    path = graph(tmp_path / "flat.onnx", "Identity", TensorProto.FLOAT, [None], "x")
+    assert np.allclose(predictions(ModelOperator(path, ["a"])), X[:, 0], atol=1e-4)
+    assert "takes 1 features, and `features` has 2" in failure(ModelOperator(path, ["a", "b"]))
 
 
 def test_what_is_no_model(tmp_path: Path) -> None:

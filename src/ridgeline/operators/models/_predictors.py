@@ -247,6 +247,8 @@ class OnnxModel:
             raise RidgelineError(msg)
         self._outputs = [method or outputs[0]]
         self._inputs = self._session.get_inputs()
+        # One input may have the name of a feature and still take all of them.
+        self._by_name = len(self._inputs) > 1 or [field.name for field in fields] == [self._inputs[0].name]
         self._check(fields)
 
     def _check(self, fields: Sequence[pa.Field]) -> None:
@@ -257,13 +259,14 @@ class OnnxModel:
                 msg = f"{what}; convert the model again, with inputs of numbers or texts"
                 raise RidgelineError(msg)
         features = [field.name for field in fields]
-        if len(self._inputs) > 1 or (self._inputs[0].name in features and len(features) == 1):
+        if self._by_name:
             check_order([one.name for one in self._inputs], features, self.name)
             pairs = [(field, next(one for one in self._inputs if one.name == field.name)) for field in fields]
         else:
             shape = self._inputs[0].shape
-            if len(shape) > 1 and isinstance(shape[-1], int):
-                check_count(shape[-1], features, self.name)
+            count = shape[-1] if len(shape) > 1 else 1  # one without columns is the values of one feature
+            if isinstance(count, int):
+                check_count(count, features, self.name)
             pairs = [(field, self._inputs[0]) for field in fields]
         wrong = [field.name for field, one in pairs if is_text(field.type) != (one.type == "tensor(string)")]
         if wrong:
@@ -275,7 +278,7 @@ class OnnxModel:
 
     def run(self, batch: pa.RecordBatch) -> Any:
         """Run the model on the features of some rows."""
-        if len(self._inputs) == 1 and self._inputs[0].name not in batch.schema.names:
+        if not self._by_name:
             one = self._inputs[0]
             dtype = _DTYPES[one.type]
             values = matrix(batch, dtype) if dtype is not object else self._texts(batch)
