@@ -90,6 +90,8 @@ def test_columns_that_make_no_folders(tmp_path: Path) -> None:
         part.window(batch(n=range(1001), m=range(1001)))
     with pytest.raises(RidgelineError, match="a value of double cannot name a folder"):
         part.window(batch(n=[0.5], m=[1]))
+    with pytest.raises(OperatorError, match="names all columns, so that files would have none"):
+        run_local(application(tmp_path, partition_by=["number", "country", "day"]))
 
 
 @pytest.mark.parametrize("target", [1, 3, 6])

@@ -183,7 +183,8 @@ class PartitionedFilePublisher(Publisher):
 def divided(rows: pa.Table, columns: Sequence[str], operator: str) -> Iterator[tuple[str, pa.Table]]:
     """The rows of each folder (`country=ch/day=2026-01-01`), in order, without the columns.
 
-    Raises RidgelineError for a column that is not there or cannot name a folder, and for too many folders.
+    Raises RidgelineError for a column that is not there or cannot name a folder, where none is left, and for
+    too many folders.
     """
     for name in columns:
         if name not in rows.column_names:
@@ -195,6 +196,10 @@ def divided(rows: pa.Table, columns: Sequence[str], operator: str) -> Iterator[t
             msg = f"`{operator}`: `partition_by` names `{name}`, and a value of {kind} cannot name a folder; "
             msg += "name a column of text, whole numbers, booleans or dates"
             raise RidgelineError(msg)
+    if set(columns) == set(rows.column_names):
+        msg = f"`{operator}`: `partition_by` names all columns, so that files would have none; "
+        msg += "leave one out of it, or write without `partition_by`"
+        raise RidgelineError(msg)
     texts = [_folder_names(rows.column(name), name) for name in columns]
     names = ["/".join(parts) for parts in zip(*texts, strict=True)]
     order: dict[str, list[int]] = {}
