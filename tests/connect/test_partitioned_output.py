@@ -23,7 +23,9 @@ from ridgeline.connect import (
     Sink,
     SinkContext,
     SinkUnavailableError,
+    partitioned_output,
     shipper,
+    sink_publisher,
 )
 from ridgeline.connect.segment_store import Segment, SegmentStore
 from ridgeline.connect.shipper import Shipper
@@ -100,19 +102,6 @@ def windows(count: int, each: int = 3) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
-@pytest.mark.parametrize("seed", range(4))
-def test_rows_arrive_once_whatever_is_killed(tmp_path: Path, partitions: int, seed: int) -> None:
-    table = tmp_path / "table.db"
-    app = application(TableOutput(path=str(table)), windows(20), partitions=partitions)
-    faults = Faults(seed=seed, rate=0.3, kinds=("exception", "kill", "repeat", "restart"), quiet=True)
-    run_local(app, checkpoint=tmp_path / "checkpoint", faults=faults)
-    assert faults.struck
-    assert sorted(rows(table)) == list(range(60))
-    if partitions == 1:
-        assert rows(table) == list(range(60))
-
-
 def test_a_run_continues_and_another_appends(tmp_path: Path) -> None:
     table = tmp_path / "table.db"
     output = TableOutput(path=str(table))
@@ -167,6 +156,62 @@ class GoneOutput(TableOutput):
 
     def sink(self) -> Sink:
         return Gone(self.path, self.tries, self.torn, self.seconds)
+
+
+KEPT = {
+    "in the commit": {},
+    "in files": {"_SMALL_BYTES": 0, "_SMALL_EACH": 0},
+    "in files of several": {"_MOST_SMALL": 4000},
+}
+"""Where the segments are that wait, and the limits with which they are there."""
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+@pytest.mark.parametrize("kept", KEPT)
+def test_rows_arrive_once_whatever_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int, kept: str
+) -> None:
+    for name, limit in KEPT[kept].items():
+        module = sink_publisher if name == "_MOST_SMALL" else partitioned_output
+        monkeypatch.setattr(module, name, limit)
+    table = tmp_path / "table.db"
+    output = GoneOutput(path=str(table), tries=[3], torn=[2])
+    app = application(output, windows(20), partitions=partitions)
+    faults = Faults(seed=partitions, rate=0.3, kinds=("exception", "kill", "repeat", "restart"), quiet=True)
+    run_local(app, checkpoint=tmp_path / "checkpoint", faults=faults)
+    assert faults.struck
+    assert sorted(rows(table)) == list(range(60))
+    if partitions == 1:
+        assert rows(table) == list(range(60))
+
+
+@pytest.mark.parametrize(("count", "files"), [(2, 0), (200, 9)])
+def test_small_segments_that_wait_are_in_the_commit_or_a_few_files(
+    tmp_path: Path, count: int, files: int
+) -> None:
+    table, checkpoint = tmp_path / "table.db", tmp_path / "checkpoint"
+    output = GoneOutput(path=str(table), tries=[10**9], torn=[0], drain_seconds=0.0)
+    with pytest.raises(RidgelineError, match=rf"{count} windows of {3 * count} rows wait"):
+        run_local(application(output, windows(count)), checkpoint=checkpoint)
+    found = list((checkpoint / "staging" / "out").glob("*.segment"))
+    assert bool(found) == bool(files)
+    assert len(found) <= files
+    run_local(application(TableOutput(path=str(table)), windows(count)), checkpoint=checkpoint)
+    assert rows(table) == list(range(3 * count))
+    assert not list((checkpoint / "staging" / "out").glob("*.segment"))
+
+
+def test_a_damaged_file_of_several_segments_is_named(tmp_path: Path) -> None:
+    table, checkpoint = tmp_path / "table.db", tmp_path / "checkpoint"
+    output = GoneOutput(path=str(table), tries=[10**9], torn=[0], drain_seconds=0.0)
+    with pytest.raises(RidgelineError, match="200 windows"):
+        run_local(application(output, windows(200)), checkpoint=checkpoint)
+    file = min((checkpoint / "staging" / "out").glob("*.segment"))
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(RidgelineError, match=rf"{file.name}`, committed rows of window .*restore the file"):
+        run_local(application(TableOutput(path=str(table)), windows(200)), checkpoint=checkpoint)
 
 
 def test_a_server_that_is_gone_is_waited_for(tmp_path: Path) -> None:

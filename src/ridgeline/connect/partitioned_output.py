@@ -11,6 +11,10 @@ from ridgeline.connect.sink import Sink
 from ridgeline.connect.sink_publisher import Settings, SinkPublisher
 from ridgeline.connect.window_output import WindowOutput, safe_name, write_failure
 
+_SMALL_BYTES = 64 * 2**10
+"""Segments of a window that together have at most so many bytes travel in the commit record."""
+_SMALL_EACH = 2 * 2**10
+
 
 class PartitionedOutput(WindowOutput):
     """The base of an output operator that writes the stream to another system.
@@ -109,11 +113,12 @@ class PartitionedOutput(WindowOutput):
         table = pa.Table.from_batches([batch.replace_schema_metadata(None) for batch in batches])
         rows = sum(table.column(ROWS).to_pylist()) if table.column_names == [PAYLOAD, ROWS] else len(table)
         name = f"{safe_name(self.context.name)}/{self.file_stem}.segment"
+        small = max(_SMALL_EACH, _SMALL_BYTES // self.context.partitions)
         try:
-            size, crc32 = self._store.write(name, table, schema)
+            written = self._store.write(name, table, schema, small)
         except OSError as error:
             raise write_failure(self.context.name, self.context.staging, error) from error
-        self.context.hand_over((self.context.partition, name, rows, size, crc32))
+        self.context.hand_over((self.context.partition, name, rows, *written))
 
     def publisher(self) -> SinkPublisher:
         """The part that runs on the driver."""

@@ -1,10 +1,18 @@
-"""Segments of outputs: what partitions wrote in committed windows, until the other side has it."""
+"""Segments of outputs: what partitions wrote in committed windows, until the other side has it.
+
+Small segments travel in the report and in the commit record. So they need no file that is written, synced,
+read and deleted. Others are a file each. While many small ones wait, they become files of several segments:
+each commit would hold all of them otherwise.
+"""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import secrets
 import threading
 import zlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -19,8 +27,20 @@ _memory: dict[str, dict[str, bytes]] = {}
 _lock = threading.Lock()
 
 
+class Written(NamedTuple):
+    """A segment's size and checksum, and its bytes in base64 if they are in no file."""
+
+    bytes: int
+    crc32: int
+    data: str
+
+
 class Segment(NamedTuple):
-    """A segment as the commit names it. `name`: below the staging folder. `crc32`: of its name and bytes."""
+    """A segment as the commit names it.
+
+    `name`: of its file, below the staging folder. `crc32`: of its name and bytes. `data`: its bytes in base64
+    if they travel in the commit; then there is no file. `offset`: where it begins in its file.
+    """
 
     window: int
     partition: int
@@ -28,6 +48,8 @@ class Segment(NamedTuple):
     rows: int
     bytes: int
     crc32: int
+    data: str = ""
+    offset: int = 0
 
 
 class DamagedSegmentError(Exception):
@@ -43,6 +65,7 @@ class SegmentStore:
     def __init__(self, staging: str, run_id: str) -> None:
         self.uri = staging
         self._files: OutputFiles | None = None
+        self._last: tuple[str, Any] = "", None
         if staging.startswith("memory:"):
             with _lock:
                 self._kept = _memory.setdefault(run_id, {})
@@ -54,18 +77,22 @@ class SegmentStore:
         if self._files is not None:
             self._files.make_folder(f"{self._files.root}/{folder}")
 
-    def write(self, name: str, table: pa.Table, schema: pa.Schema) -> tuple[int, int]:
-        """Write a segment so that its bytes survive a power cut; returns its size and checksum.
+    def write(self, name: str, table: pa.Table, schema: pa.Schema, small: int = 0) -> Written:
+        """Write a segment so that its bytes survive a power cut.
 
-        `schema`: of the rows before they were encoded, which `read` returns.
+        One of at most `small` bytes is not written: it is returned, and the commit keeps it. `schema`: of the
+        rows before they were encoded, which `read` returns.
         """
         table = table.replace_schema_metadata({_SCHEMA: schema.serialize().to_pybytes()})
-        if self._files is None:
+        if self._files is None or table.nbytes <= small:
             sink = pa.BufferOutputStream()
             _write(sink, table)
-            data = sink.getvalue().to_pybytes()
-            self._kept[name] = data
-            return len(data), zlib.crc32(data, zlib.crc32(name.rpartition("/")[2].encode()))
+            data = sink.getvalue()
+            if data.size <= small:
+                return Written(data.size, _checksum(name, data), base64.b64encode(data).decode())
+            if self._files is None:
+                self._kept[name] = data.to_pybytes()
+                return Written(data.size, _checksum(name, data), "")
         path = f"{self._files.root}/{name}"
         try:
             with self._files.writing(path) as out:
@@ -74,10 +101,28 @@ class SegmentStore:
             with contextlib.suppress(OSError):
                 self._files.delete(path)
             raise
-        return out.size, out.crc32
+        return Written(out.size, out.crc32, "")
+
+    def pack(self, folder: str, window: int, segments: Sequence[Segment]) -> dict[Segment, Segment]:
+        """Write segments that have no file to one file; returns what each has become.
+
+        `window`: the next one to be committed, which names the file.
+        """
+        name = f"{folder}/w{window:010d}-{secrets.token_hex(8)}.segment"
+        packed, parts, offset = {}, [], 0
+        for one in segments:
+            data = base64.b64decode(one.data)
+            crc32 = _checksum(name, data)
+            packed[one] = one._replace(name=name, crc32=crc32, data="", offset=offset)
+            parts.append(data)
+            offset += len(data)
+        self.keep(name, b"".join(parts))
+        return packed
 
     def holds(self, segment: Segment) -> bool:
         """True if the segment is there with its size. Remote file systems are not asked: True."""
+        if segment.data:
+            return True
         if self._files is None:
             return len(self._kept.get(segment.name, b"")) == segment.bytes
         return self._files.holds(f"{self._files.root}/{segment.name}", segment.bytes)
@@ -89,17 +134,11 @@ class SegmentStore:
 
     def read(self, segment: Segment) -> tuple[pa.Table | bytes, pa.Schema]:
         """A segment's rows or bytes, and the columns of its rows. Raises DamagedSegmentError, OSError."""
-        if self._files is None:
-            data: Any = self._kept.get(segment.name)
-        else:
-            try:
-                data = self._files.read(f"{self._files.root}/{segment.name}")
-            except FileNotFoundError:
-                data = None
+        data = self._bytes_of(segment)
         if data is None:
             msg = "it is missing"
             raise DamagedSegmentError(msg)
-        found = zlib.crc32(data, zlib.crc32(segment.name.rpartition("/")[2].encode()))
+        found = _checksum(segment.name, data)
         if found != segment.crc32:
             msg = f"the checksum of its bytes is {found:08x}, it was written with {segment.crc32:08x}"
             raise DamagedSegmentError(msg)
@@ -110,6 +149,25 @@ class SegmentStore:
         if table.column_names == [PAYLOAD, ROWS]:
             return b"".join(part.as_py() for part in table.column(0)), schema
         return table, schema
+
+    def _bytes_of(self, segment: Segment) -> Any:
+        """A segment's bytes; None if its file is missing. The last file is kept: it may have several."""
+        if segment.data:
+            return base64.b64decode(segment.data)
+        name, data = self._last
+        if name != segment.name:
+            if self._files is None:
+                data = self._kept.get(segment.name)
+            else:
+                try:
+                    data = self._files.read(f"{self._files.root}/{segment.name}")
+                except FileNotFoundError:
+                    data = None
+        if data is None:
+            return None
+        whole = segment.offset == 0 and len(data) == segment.bytes
+        self._last = ("", None) if whole else (segment.name, data)
+        return data if whole else memoryview(data)[segment.offset : segment.offset + segment.bytes]
 
     def keep(self, name: str, data: bytes) -> None:
         """Write a file so that it survives a power cut, in the place of one of this name."""
@@ -133,6 +191,11 @@ class SegmentStore:
         if self._files is None:
             return [name for name in list(self._kept) if name.startswith(f"{folder}/")]
         return [f"{folder}/{name}" for name in self._files.sizes(f"{self._files.root}/{folder}")]
+
+
+def _checksum(name: str, data: Any) -> int:
+    """The checksum of a segment: of its file's name, then of its bytes."""
+    return zlib.crc32(data, zlib.crc32(name.rpartition("/")[2].encode()))
 
 
 def _write(out: Any, table: pa.Table) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import groupby
@@ -122,6 +122,11 @@ class Shipper:
         with self._state:
             self._useless += names
             self._state.notify_all()
+
+    def replace(self, packed: Mapping[Segment, Segment]) -> None:
+        """Segments that wait are elsewhere now."""
+        with self._state:
+            self._waiting = [packed.get(one, one) for one in self._waiting]
 
     def snapshot(self) -> tuple[list[Segment], int]:
         """The segments that are released and not known to be at the other side, and the last that is."""

@@ -1,8 +1,9 @@
 """The publisher of connectors: it gives committed segments to the thread that writes them.
 
 Only the commit names segments, and only committed ones are given to the thread. The state in a commit names
-the segments that are not known to be at the other side. A restart writes these, but for windows that the
-mark at the other side covers. A segment is deleted once a commit no longer names it.
+the segments that are not known to be at the other side, and holds the small ones of them. A restart writes
+these, but for windows that the mark at the other side covers. A file is deleted once a commit no longer names
+it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from ridgeline.connect.window_output import safe_name, write_failure
 
 _MOST_SEGMENTS = 4096
 """The most segments that may wait: each commit names all of them."""
+_MOST_SMALL = 128 * 2**10
+"""The most bytes of waiting segments, in base64, that a commit holds: beyond they become a file."""
 _REMIND_SECONDS = 60.0
 _SAY_SECONDS = 1.0
 """An interruption that is over sooner is not worth a warning."""
@@ -65,7 +68,7 @@ class SinkPublisher(Publisher):
         self._home = state["home"] if state else safe_name(context.operator)
         run = f"{context.application}/{context.operator}/{context.run_id}"
         self._mark_name = state["mark"] if state else run
-        self._named = {one.name for one in self._staged}
+        self._named = _files_of(self._staged)
         self._naming: dict[int, set[str]] = {}
         self._said: float | None = None
         stays = bool(state) and state["place"] == self._sink.place()
@@ -106,7 +109,7 @@ class SinkPublisher(Publisher):
 
         Segments of later windows stay: a driver that is being fenced off may be about to commit one of them.
         """
-        waiting = {one.name for one in self._staged}
+        waiting = _files_of(self._staged)
         useless = [
             name
             for name in names
@@ -137,25 +140,32 @@ class SinkPublisher(Publisher):
 
     def stage(self, window_id: int, values: Sequence[Any]) -> Any:
         """Take the window's segments. Raises RidgelineError if one is missing, or the file system refuses."""
-        staged = [
-            Segment(window_id, partition, name, rows, size, crc32)
-            for partition, name, rows, size, crc32 in values
-        ]
+        staged = [Segment(window_id, *value) for value in values]
         try:
             for one in staged:
                 if not self._store.holds(one):
                     raise FileNotFoundError(one.name)
-            for folder in {one.name.rpartition("/")[0] for one in staged}:
+            for folder in {name.rpartition("/")[0] for name in _files_of(staged)}:
                 self._store.sync(folder)
+            self._staged = [one for one in self._staged if one.window < window_id] + staged
+            self._pack(window_id)
         except OSError as error:
             self._context.check_owner()
             raise write_failure(self._context.operator, self._context.staging, error) from error
-        self._staged = [one for one in self._staged if one.window < window_id] + staged
         waiting, written = self._running.snapshot()
         return self._state(window_id, [*waiting, *self._staged], written)
 
+    def _pack(self, window_id: int) -> None:
+        """Write the small segments that wait to a file, if they are too many for a commit. Raises OSError."""
+        waiting, _ = self._running.snapshot()
+        small = [one for one in (*waiting, *self._staged) if one.data]
+        if sum(len(one.data) for one in small) > _MOST_SMALL:
+            packed = self._store.pack(self._home, window_id, small)
+            self._staged = [packed.get(one, one) for one in self._staged]
+            self._running.replace(packed)
+
     def _state(self, window: int, waiting: Sequence[Segment], written: int) -> Any:
-        self._naming[window] = {one.name for one in waiting}
+        self._naming[window] = _files_of(waiting)
         return {
             "window": window,
             "place": self._sink.place(),
@@ -293,3 +303,8 @@ class SinkPublisher(Publisher):
         """End the thread."""
         if self._shipper is not None:
             self._shipper.stop()
+
+
+def _files_of(segments: Sequence[Segment]) -> set[str]:
+    """The names of the segments' files; those that the commit holds have none."""
+    return {one.name for one in segments if not one.data}
