@@ -1,5 +1,5 @@
 """Real servers, one of a kind for all tests of a process."""
 
-from ridgeline.testing.services.fixtures import postgres
+from ridgeline.testing.services.fixtures import moto, postgres, seaweedfs
 
-__all__ = ["postgres"]
+__all__ = ["moto", "postgres", "seaweedfs"]

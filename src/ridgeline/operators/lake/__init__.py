@@ -1,0 +1,5 @@
+"""Tables of a data lake: Delta."""
+
+from ridgeline.operators.lake.delta_output import DeltaOutput
+
+__all__ = ["DeltaOutput"]

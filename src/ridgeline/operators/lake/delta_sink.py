@@ -1,0 +1,289 @@
+"""The driver's half of `DeltaOutput`: a window's rows and its mark are one version of the table."""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ridgeline.api.errors import capped
+from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, UnwritableError
+from ridgeline.operators._table_rows import DELETED
+from ridgeline.operators.lake.columns import as_table, delta_type, last_of_each, last_parts
+from ridgeline.operators.lake.storage import Store, deltalake, explaining, place
+from ridgeline.operators.lake.target import Check, Columns, Target
+
+_UNFIT = set(" ,;{}()\n\t=")
+"""The characters that no column's name has: Delta's readers refuse them."""
+_REFUSED = "Invalid data found"
+_CONSTRAINTS = "delta.constraints."
+_NUMBER = "ridgeline_batch"
+_DELETED_FIELD = pa.field(DELETED, pa.bool_())
+
+
+class DeltaSink(Sink):
+    """Writes each version on the one whose mark was read: if that changes meanwhile, the commit fails."""
+
+    def __init__(self, store: Store, target: Target) -> None:
+        self._store, self._target = store, target
+        self.appends = not (target.key or target.overwrite)
+        self._table: Any = None
+        self._columns = Columns((), (), ())
+        self._version = -1
+        """The version whose columns were compared last."""
+
+    def place(self) -> str:
+        """The table's URI."""
+        return place("Delta", self._store.uri)
+
+    def open(self, context: SinkContext) -> None:
+        """Make the table if it is missing, compare the columns. Raises RidgelineError."""
+        self._context = context
+        self._check = Check(context.operator, self.place(), self._target, delta_type)
+        with explaining(context.operator, self.place()):
+            self._table = self._found(context.schema)
+            if self._table is None:
+                return
+            self._version = -1
+            self._look()
+            if context.schema is not None:
+                self._check.table(self._fields(context.schema), self._columns)
+
+    def _found(self, schema: pa.Schema | None) -> Any:
+        """The table, which is made if it is missing; None if no columns are known yet."""
+        try:
+            return self._store.load()
+        except deltalake().exceptions.TableNotFoundError:
+            return None if schema is None else self._make(schema)
+
+    def _fields(self, schema: pa.Schema) -> list[pa.Field]:
+        """The columns of the stream as the table has them. Raises RidgelineError."""
+        fields = self._check.stream(schema)
+        for field in fields:
+            if not field.name or set(field.name) & _UNFIT:
+                what = f"`{field.name}` is no name of a column in Delta"
+                raise self._check.fault(what, "give it another name upstream")
+        return fields
+
+    def _make(self, schema: pa.Schema) -> Any:
+        """Make the table for a stream."""
+        library = deltalake()
+        fields = self._fields(schema)
+        if not self._target.create:
+            raise self._check.missing()
+        return library.DeltaTable.create(
+            self._store.uri,
+            schema=library.Schema.from_arrow(pa.schema(fields)),
+            mode="error",
+            partition_by=list(self._target.partition_by),
+            storage_options=self._store.options(),
+        )
+
+    def _look(self) -> None:
+        """Read the table's columns, if it has changed."""
+        if self._table.version() == self._version:
+            return
+        schema = pa.schema(self._table.schema().to_arrow())
+        fields = tuple(pa.field(field.name, delta_type(field.type)) for field in schema)
+        needed = tuple(field.name for field in schema if not field.nullable)
+        partition_by = tuple(self._table.metadata().partition_columns)
+        self._columns = Columns(fields, partition_by, needed)
+        self._version = self._table.version()
+
+    # The mark -----------------------------------------------------------------------------------------------
+
+    def mark(self) -> Mark | None:
+        """The transaction identifiers of this run, as of the version that was read last."""
+        if self._table is None:
+            return None
+        name = self._context.mark_name
+        window, epoch = map(self._table.transaction_version, (name, f"{name}/epoch"))
+        if window is None or epoch is None:
+            return None
+        return Mark(window, epoch)
+
+    def _properties(self, mark: Mark) -> Any:
+        """Of a commit that sets the mark, and fails if another has set it since the table was read."""
+        library, name = deltalake(), self._context.mark_name
+        names = ((name, mark.window), (f"{name}/epoch", mark.epoch))
+        return library.CommitProperties(
+            app_transactions=[library.Transaction(one, number) for one, number in names]
+        )
+
+    # Writing ------------------------------------------------------------------------------------------------
+
+    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+        """Write the rows and the mark as one version. Raises RidgelineError for rows that it refuses."""
+        with explaining(self._context.operator, self.place()):
+            if self._table is None:
+                self._table = self._make(batches[0].schema)
+            self._table.update_incremental()
+            self._look()
+            unwritten = self._context.unwritten(batches, self.mark())
+            if unwritten:
+                self._write(unwritten, mark)
+
+    def _write(self, batches: Sequence[Batch], mark: Mark) -> None:
+        """Write batches that are not in the table yet."""
+        rows = self._with_values(batches, self._united(batches))
+        try:
+            self._commit(batches, rows, mark)
+        except Exception as error:
+            if _REFUSED not in str(error):
+                raise
+            self._commit(batches, self._sifted(batches, rows), mark)
+
+    def _united(self, batches: Sequence[Batch]) -> pa.Table:
+        """The rows of batches with the table's columns, and the number of each row's batch."""
+        tables = []
+        for number, batch in enumerate(batches):
+            self._check.table(self._fields(batch.schema), self._columns)
+            fields = [*self._columns.fields, *([_DELETED_FIELD] if self._target.delete else [])]
+            rows = as_table(batch.data, fields)
+            tables.append(rows.append_column(_NUMBER, pa.array(np.full(len(rows), number))))
+        return pa.concat_tables(tables)
+
+    def _commit(self, batches: Sequence[Batch], rows: pa.Table, mark: Mark) -> None:
+        """Write one version of the table."""
+        properties = self._properties(mark)
+        if not len(rows):
+            self._table.create_write_transaction(
+                [],
+                mode="append",
+                schema=self._table.schema(),
+                partition_by=list(self._columns.partition_by),
+                commit_properties=properties,
+            )
+        elif self._target.key:
+            self._merge(last_of_each(rows, self._target.key).drop_columns([_NUMBER]), properties)
+        else:
+            more: dict[str, Any] = {"mode": "append"}
+            if self._target.overwrite:
+                windows = np.array([batch.window for batch in batches])
+                own = windows[rows.column(_NUMBER).to_numpy()]
+                rows, parts = last_parts(rows, own, self._target.partition_by)
+                kinds = [rows.schema.field(name).type for name in self._target.partition_by]
+                more = {"mode": "overwrite", "predicate": predicate(self._target.partition_by, kinds, parts)}
+            rows = rows.drop_columns([_NUMBER])
+            deltalake().write_deltalake(self._table, rows, commit_properties=properties, **more)
+
+    def _merge(self, rows: pa.Table, properties: Any) -> None:
+        """Replace, insert and delete rows by key."""
+        names = [field.name for field in self._columns.fields]
+        values = {_quoted(name): f"stream.{_quoted(name)}" for name in names}
+        same = (f"kept.{_quoted(name)} = stream.{_quoted(name)}" for name in self._target.key)
+        merger = self._table.merge(
+            rows,
+            predicate=" and ".join(same),
+            source_alias="stream",
+            target_alias="kept",
+            streamed_exec=False,
+            commit_properties=properties,
+        )
+        stays = None
+        if self._target.delete is not None:
+            merger = merger.when_matched_delete(f"stream.{DELETED}")
+            stays = f"not stream.{DELETED}"
+        merger.when_matched_update(values, stays).when_not_matched_insert(values, stays).execute()
+
+    # Rows that the table refuses ----------------------------------------------------------------------------
+
+    def _with_values(self, batches: Sequence[Batch], rows: pa.Table) -> pa.Table:
+        """The rows without those that lack a value which the table needs."""
+        for name in self._columns.needed:
+            null = rows.column(name).is_null()
+            if self._target.delete is not None:
+                null = pc.and_(null, pc.invert(rows.column(DELETED)))
+            if pc.any(null).as_py():
+                self._refuse(batches, rows.filter(null), f"column `{name}` must have a value, and is null")
+                rows = rows.filter(pc.invert(null))
+        return rows
+
+    def _sifted(self, batches: Sequence[Batch], rows: pa.Table) -> pa.Table:
+        """The rows without those that a constraint refuses, which a table beside shows that has the same."""
+        library = deltalake()
+        deletes = [False] * len(rows)
+        if self._target.delete is not None:
+            deletes = rows.column(DELETED).to_pylist()
+        with tempfile.TemporaryDirectory() as folder:
+            beside = library.DeltaTable.create(folder, schema=self._table.schema())
+            known = self._table.metadata().configuration.items()
+            for name, text in known:
+                if name.startswith(_CONSTRAINTS):
+                    beside.alter.add_constraint({name.removeprefix(_CONSTRAINTS): text})
+            kept, parts = [], [np.arange(len(rows))]
+            while parts:
+                part = parts.pop()
+                try:
+                    checked = rows.take(pa.array([number for number in part if not deletes[number]]))
+                    checked = checked.select([field.name for field in self._columns.fields])
+                    library.write_deltalake(beside, checked, mode="append")
+                    kept.append(part)
+                except library.exceptions.DeltaError as error:
+                    if _REFUSED not in str(error):
+                        raise
+                    if len(part) == 1:
+                        names = ", ".join(f"{name} ({text})" for name, text in known if "constraint" in name)
+                        self._refuse(batches, rows.take(pa.array(part)), f"a constraint refuses it: {names}")
+                        continue
+                    half = len(part) // 2
+                    parts += [part[half:], part[:half]]
+        return rows.take(pa.array(np.sort(np.concatenate([np.empty(0, np.int64), *kept]))))
+
+    def _refuse(self, batches: Sequence[Batch], rows: pa.Table, reason: str) -> None:
+        """Leave rows out with `on_error=SKIP`. Raises UnwritableError without."""
+        for row in rows.to_pylist():
+            batch = batches[row.pop(_NUMBER)]
+            text = capped(str(row), 300)
+            if not self._context.skips:
+                remedy = "mend it upstream or in the table, or set `on_error` to `SKIP`"
+                raise UnwritableError(self._context.operator, batch.window, text, reason, remedy)
+            self._context.refused(batch, text, reason)
+
+    def close(self) -> None:
+        """Let go of the table."""
+        self._table = None
+
+
+def _quoted(name: str) -> str:
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
+
+
+def predicate(names: Sequence[str], kinds: Sequence[pa.DataType], parts: Sequence[tuple[object, ...]]) -> str:
+    """Which rows are in these partitions, as SQL. `parts`: the values of the columns `names`."""
+    name, kind = _quoted(names[0]), kinds[0]
+    if len(names) == 1:
+        values = [_literal(value, kind) for (value,) in parts if value is not None]
+        cases = [f"{name} IN ({', '.join(values)})"] if values else []
+        cases += [f"{name} IS NULL"] if len(values) < len(parts) else []
+        return " OR ".join(cases)
+    below: dict[object, list[tuple[object, ...]]] = {}
+    for value, *others in parts:
+        below.setdefault(value, []).append(tuple(others))
+    cases = []
+    for value, rest in below.items():
+        own = f"{name} IS NULL" if value is None else f"{name} = {_literal(value, kind)}"
+        cases.append(f"({own} AND ({predicate(names[1:], kinds[1:], rest)}))")
+    return " OR ".join(cases)
+
+
+def _literal(value: object, kind: pa.DataType) -> str:
+    """A value as SQL of the library has it."""
+    if isinstance(value, bool | int):
+        return str(value).lower()
+    if isinstance(value, Decimal):
+        return f"CAST('{value}' AS DECIMAL({kind.precision}, {kind.scale}))"
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is not None:
+            value = value.astimezone(dt.UTC)
+            return f"'{value:%Y-%m-%dT%H:%M:%S.%fZ}'"
+        return f"'{value:%Y-%m-%dT%H:%M:%S.%f}'"
+    text = str(value).replace("'", "''")
+    return f"'{text}'"
