@@ -1,0 +1,236 @@
+"""Connections to MariaDB: settings, secrets, the session, and which errors pass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.connect.secrets import Secret, secret_value
+
+FROM_ENVIRONMENT = "env:MARIADB_URL"
+_DEFAULTS = {"connect_timeout": "10", "read_timeout": "60", "write_timeout": "60"}
+_YES = ("1", "true", "yes", "on")
+
+
+def _yes(text: str) -> bool:
+    return text.lower() in _YES
+
+
+_SETTINGS: dict[str, Callable[[str], Any]] = {
+    "connect_timeout": float,
+    "read_timeout": float,
+    "write_timeout": float,
+    "unix_socket": str,
+    "bind_address": str,
+    "ssl_ca": str,
+    "ssl_cert": str,
+    "ssl_key": str,
+    "ssl_key_password": str,
+    "ssl_verify_cert": _yes,
+    "ssl_verify_identity": _yes,
+    "ssl_disabled": _yes,
+}
+"""Settings of PyMySQL that `connection` and the query of the URL may have."""
+
+_MODES = "STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,NO_AUTO_VALUE_ON_ZERO"
+_SESSION = (
+    f"set session sql_mode = '{_MODES},NO_ENGINE_SUBSTITUTION'",  # whatever the server's default is
+    "set session time_zone = '+00:00'",
+    "set session sql_notes = 1",
+    "set session innodb_lock_wait_timeout = 20",
+)
+_IDLE = "set session idle_transaction_timeout = 60"
+"""A driver that hangs in a transaction holds up its successor no longer. MySQL does not have it."""
+_UNKNOWN_VARIABLE = 1193
+
+_PASSING = {
+    1020,  # the row was changed by another transaction
+    1021,  # disk full
+    1026,  # error writing a file
+    1030,  # an error of the engine, such as a full disk
+    1040,  # too many connections
+    1041,  # out of memory
+    1047,  # a node of a cluster that is not ready
+    1053,  # the server shuts down
+    1105,  # a proxy without a server behind it
+    1114,  # the table's file system is full
+    1129,  # the host is blocked for a while
+    1152,
+    1158,
+    1159,
+    1160,
+    1161,  # the connection broke off
+    1180,  # the commit failed
+    1184,
+    1203,  # too many connections of this user
+    1205,  # a lock was waited for too long
+    1206,
+    1213,  # a deadlock: this transaction was rolled back
+    1226,  # the user's resources are used up
+    1290,  # the server is read-only for a while
+    1317,  # the query was interrupted
+    1412,  # the table has changed meanwhile
+    1637,
+    1792,
+    1836,  # read-only
+    1927,  # the connection was killed
+    1969,  # the statement took too long
+    4031,  # the server has closed an idle connection
+}
+_FULL = re.compile(r"No space left|Disk quota exceeded|err(?:no|code): (?:28|122)\b", re.IGNORECASE)
+"""A full disk, whatever was written when it became full."""
+_HOPELESS = {1044, 1045, 1049, 1130, 1251, 1698, 2026, 2059, 2061}
+ROW_ERRORS = frozenset(
+    {1048, 1062, 1118, 1153, 1169, 1216, 1217, 1263, 1264, 1265, 1292, 1366, 1367, 1406, 1411}
+    | {1441, 1451, 1452, 1557, 1586, 1644, 1690, 1713, 1761, 1762, 3140, 3819, 4025}
+)
+"""Errors that a single row is to blame for: null, not unique, too large, refused by a check or a trigger."""
+
+
+def pymysql() -> Any:
+    """The library. Raises RidgelineError if it is not installed."""
+    try:
+        import pymysql as library
+    except ImportError as error:
+        msg = f"MariaDB needs PyMySQL, which cannot be imported ({error}); "
+        msg += "install it: pip install 'ridgeline[mariadb]'"
+        raise RidgelineError(msg) from error
+    return library
+
+
+def library_faults(url: object) -> list[tuple[str, object, str]]:
+    """The faults of an operator where PyMySQL is not installed."""
+    try:
+        pymysql()
+    except RidgelineError as error:
+        return [("url", url, str(error))]
+    return []
+
+
+class Server(NamedTuple):
+    """The server and the database, as properties name them."""
+
+    url: Secret
+    password: Secret | None
+    settings: Mapping[str, str]
+
+    @property
+    def place(self) -> str:
+        """Host, port and database, for people."""
+        given = self._given()
+        return f"{given['host']}:{given['port']}/{given['database'] or ''}"
+
+    @property
+    def database(self) -> str:
+        """The database of the URL; "" if it names none."""
+        return self._given()["database"] or ""
+
+    def _given(self) -> dict[str, Any]:
+        """The arguments of a connection. Raises RidgelineError for a `url` that is none, without it."""
+        try:
+            parts = urlsplit(secret_value(self.url, "url"))
+            port = parts.port or 3306
+        except ValueError:
+            parts, port = urlsplit(""), 0
+        if parts.scheme.partition("+")[0] not in {"mariadb", "mysql"} or not parts.username:
+            msg = "`url` is no address of a server; write mariadb://USER@HOST:PORT/DATABASE"
+            raise RidgelineError(msg)
+        given: dict[str, Any] = {
+            "host": parts.hostname or "localhost",
+            "port": port,
+            "user": unquote(parts.username),
+            "password": unquote(parts.password or ""),
+            "database": unquote(parts.path.strip("/")) or None,
+        }
+        if self.password is not None:
+            given["password"] = secret_value(self.password, "password")
+        for name, text in {**_DEFAULTS, **dict(parse_qsl(parts.query)), **self.settings}.items():
+            if name not in _SETTINGS:
+                msg = f"`connection` has no setting `{name}`; {did_you_mean(name, _SETTINGS)}"
+                raise RidgelineError(msg)
+            try:
+                given[name] = _SETTINGS[name](text)
+            except ValueError:
+                msg = f"`connection`: `{name}` is a number of seconds, not `{text}`"
+                raise RidgelineError(msg) from None
+        return given
+
+    def connect(self, operator: str) -> Any:
+        """A connection, each statement a transaction of its own, strict, in UTC, in utf8mb4.
+
+        Raises RidgelineError for a user or a database that is wrong, errors of PyMySQL for a server that is
+        gone.
+        """
+        library = pymysql()
+        try:
+            made = library.connect(
+                **self._given(), charset="utf8mb4", autocommit=True, program_name="ridgeline"
+            )
+        except library.OperationalError as error:
+            if code_of(error) not in _HOPELESS and "certificate" not in str(error).lower():
+                raise
+            raise self._hopeless(operator, reason(error)) from None
+        except RuntimeError as error:  # PyMySQL: a package that the user's way to log in needs is missing
+            raise self._hopeless(operator, str(error)) from None
+        try:
+            self._settle(made)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def _settle(self, connection: Any) -> None:
+        """Set all that the meaning of values depends on, whatever the server's defaults are."""
+        with connection.cursor() as cursor:
+            for statement in _SESSION:
+                cursor.execute(statement)
+            try:
+                cursor.execute(_IDLE)
+            except pymysql().MySQLError as error:
+                if code_of(error) != _UNKNOWN_VARIABLE:
+                    raise
+
+    def _hopeless(self, operator: str, why: str) -> RidgelineError:
+        msg = f"`{operator}` cannot connect to {self.place}: {why}; check `url`, `password` and `connection`"
+        return RidgelineError(msg)
+
+
+def code_of(error: BaseException) -> int:
+    """The number of an error of the server, or of the library; 0: it has none."""
+    code = error.args[0] if error.args else 0
+    return code if isinstance(code, int) else 0
+
+
+def reason(error: BaseException) -> str:
+    """The text of an error of the server."""
+    text = str(error.args[1] if len(error.args) > 1 else error).strip()
+    return text.splitlines()[0] if text else type(error).__name__
+
+
+def passes(error: BaseException) -> bool:
+    """Whether the server is gone, ending, full, or busy: another attempt may succeed."""
+    library = pymysql()
+    if isinstance(error, (OSError, library.InterfaceError)):
+        return True
+    if not isinstance(error, library.MySQLError):
+        return False
+    code = code_of(error)
+    return code in _PASSING or 2000 <= code < 2050 or _FULL.search(str(error)) is not None  # noqa: PLR2004
+
+
+def quoted(name: str) -> str:
+    """A name, with a database or without, as SQL quotes it."""
+    return ".".join(f"`{part.replace('`', '``')}`" for part in name.split("."))
+
+
+def listed(names: Any) -> str:
+    """Names of columns as a list of SQL."""
+    return ", ".join(quoted_column(name) for name in names)
+
+
+def quoted_column(name: str) -> str:
+    """The name of a column as SQL quotes it; it may have a dot in it."""
+    return f"`{name.replace('`', '``')}`"
