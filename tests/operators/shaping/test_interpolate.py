@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ridgeline import Application, ValidationError
-from ridgeline.operators import Interpolate
+from ridgeline.operators import Interpolate, aggregate, tumbling
 from ridgeline.plan.edits import Repartition
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 
@@ -146,6 +146,18 @@ EVERY = [row for window in MANY for row in window]
 def test_kills_change_nothing(seed: int) -> None:
     found = run(MANY, Interpolate(COLUMNS, "key", within="6s"), 2, faults=Faults(seed))
     assert same(found, filled(EVERY, keyed=True, within=6))
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_records_that_waited_are_late_for_no_window_after_it(partitions: int) -> None:
+    """A null waits for the value after it, while the watermark of the input moves on."""
+    app = Application("line", window="1s")
+    items = [item for window in MANY for item in (*window, END_WINDOW)]
+    source = app.read("source", ListInput(SCHEMA, items, "time", lateness="5s"))
+    line = source.interpolate("line", COLUMNS, key="key", within="6s", partitions=partitions)
+    counts = line.group_by("key").window(tumbling("1s")).aggregate("counts", records=aggregate.count())
+    counts.write("sink", CollectorSink())
+    assert sum(row["records"] for row in run_local(app).collected("sink")) == len(EVERY)
 
 
 @pytest.mark.parametrize("key", ["key", None])

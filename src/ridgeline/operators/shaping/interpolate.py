@@ -70,8 +70,9 @@ class Interpolate(DividedOperator):
     floating-point type. `key`: a column, or several; None: all records together, in one partition.
 
     A record with a null comes once the value after it is known, or once the watermark says that none comes
-    in time. All others of its key wait behind it. Late records, and those without a time, are counted and go
-    to the error port `late`, as with `Sort`. Raises RidgelineError for streams without record times.
+    in time. All others of its key wait behind it. So the watermark of the output is `within` behind that of
+    the input. Late records, and those without a time, are counted and go to the error port `late`, as with
+    `Sort`. Raises RidgelineError for streams without record times.
 
     State: the records that wait, and for each key the last values of these columns. The metric
     `held_records` says how many records.
@@ -158,6 +159,7 @@ class Interpolate(DividedOperator):
         self.names = columns_of(self.key)
         self.filled = columns_of(self.columns)
         self.longest = round(parse_duration(self.within) * 1_000_000)
+        context.watermark_delay = self.longest  # a null waits for so long; what follows waits behind it
 
     @input.process_batch
     def take(self, batch: pa.RecordBatch) -> None:
