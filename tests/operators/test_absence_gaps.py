@@ -31,7 +31,7 @@ def test_gaps_between_records_of_one_window_are_found(per_window: int) -> None:
     sent: list[Any] = []
     for number, record in enumerate(records):
         sent += [record] if (number + 1) % per_window else [record, END_WINDOW]
-    last = ("b", START + timedelta(seconds=100))
+    last = ("b", START + timedelta(seconds=99))
     sent += [END_WINDOW, last, END_WINDOW, last, END_WINDOW]
     app = Application("gaps")
     beats = app.read("beats", ListInput(Beat, sent, "time", lateness="6s"))
@@ -74,6 +74,31 @@ def test_sorted_records_have_the_gaps_of_a_plain_loop(seed: int) -> None:
     rows = run_local(app, faults=Faults(seed) if seed % 2 else None).collected("sink")
     got = sorted((row["device"], row["what"], int((row["since"] - START).total_seconds())) for row in rows)
     assert [one for one in got if one[0] != "z"] == expected(records, now + 8)
+
+
+@pytest.mark.parametrize("per_window", [1, 3, 100])
+def test_gaps_that_the_end_of_the_input_settles_are_found(per_window: int) -> None:
+    """A list that is read in one window has the gaps that it has in many; the end itself is none."""
+    chance, now, records = random.Random(per_window), 0, []
+    for _ in range(100):
+        now += chance.choice([0, 1, 5, 10, 15])
+        records.append((chance.choice("abc"), now - chance.randrange(12)))
+    sent: list[Any] = []
+    for number, (device, second) in enumerate(records, 1):
+        beat = (device, START + timedelta(seconds=second))
+        sent += [beat] if number % per_window else [beat, END_WINDOW]
+    app = Application("gaps")
+    beats = app.read("beats", ListInput(Beat, sent, "time", lateness="12s"))
+    pattern = absence("10s", by_clock=False, cleared=True)
+    found = beats.sort_within("sorted", key="device").group_by("device").detect("silent", pattern)
+    found.write("sink", CollectorSink())
+    rows = run_local(app).collected("sink")
+    got = sorted((row["device"], row["what"], int((row["since"] - START).total_seconds())) for row in rows)
+    newest = {device: max(at for name, at in records if name == device) for device in "abc"}
+    between = [one for one in expected(records, 10**8) if one[1] == "present" or one[2] != newest[one[0]]]
+    assert [one for one in got if one[1] == "present" or one[2] != newest[one[0]]] == between
+    if per_window == 100:
+        assert got == between
 
 
 def test_the_clock_ends_gaps_that_the_watermark_has_not_passed() -> None:

@@ -159,24 +159,30 @@ class Detect(DividedOperator):
 
     @by_record.expired
     def expire_by_record(self, key: Any, when: datetime) -> None:
-        """The watermark has reached the deadline of a key; at the end of the input it says nothing."""
-        if self.context.watermark_microseconds < LATEST:
-            self._expire(key, self.pattern.expired)
+        """The watermark has reached the deadline of a key, or the input has ended before it."""
+        ended = self.context.watermark_microseconds >= LATEST
+        self._expire(key, self.pattern.ended if ended else self.pattern.expired, ended=ended)
 
     @by_clock.expired
     def expire_by_clock(self, key: Any, when: datetime) -> None:
         """The clock has reached the deadline of a key."""
         self._expire(key, self.pattern.expired_by_clock)
 
-    def _expire(self, key: Any, expired: Callable[[Any, list[Found]], Any]) -> None:
-        """Let the pattern look at a key whose deadline is over; called by its timers."""
+    def _expire(self, key: Any, expired: Callable[[Any, list[Found]], Any], *, ended: bool = False) -> None:
+        """Let the pattern look at a key whose deadline is over; called by its timers.
+
+        `ended`: no deadline by record is set after it, which would be over at once.
+        """
         before = self.memories.get(key)
         if before is None:
             return
         found: list[Found] = []
         time = self.pattern.deadline(before).record
         memory = expired(before, found)
-        self._keep(key, before, memory)
+        if not ended:
+            self._keep(key, before, memory)
+        elif memory != before:
+            self.memories[key] = memory
         if found:
             when = moment(self.context.window_time_microseconds if time is None else time)
             for row in self._batch([(key, one) for one in found]).to_pylist():

@@ -78,6 +78,12 @@ class Absence(Pattern):
             memory = self.expired(memory, found)
         return memory
 
+    def ended(self, memory: Any, found: list[Found]) -> Any:
+        """All gaps between records hold; the time after the newest one says nothing."""
+        while memory[2:]:  # runs that are left
+            memory = self.expired(memory, found)
+        return memory
+
 
 @names_call
 def absence(gap: float | str, *, by_clock: float | str | bool = True, cleared: bool = False) -> Absence:
@@ -88,7 +94,8 @@ def absence(gap: float | str, *, by_clock: float | str | bool = True, cleared: b
     record came. True: as long as `gap`; False: not by the clock. `cleared`: the next record is reported,
     too. Findings are "absent", since the newest record, and "present". A gap between two records counts,
     also if they came in one window. It waits for the watermark, as an older record may still fill it. At the
-    end of the input nothing more is found. Raises ValueError for durations that are none.
+    end of the input all gaps between two records are found; the time after the newest one is no gap. Raises
+    ValueError for durations that are none.
 
     >>> absence("10s").gap
     10000000

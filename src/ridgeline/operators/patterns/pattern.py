@@ -84,6 +84,10 @@ class Pattern:
         """As `expired`, by the clock."""
         return self.expired(memory, found)
 
+    def ended(self, memory: Any, found: list[Found]) -> Any:
+        """The input has ended before the deadline: returns the memory after it, and adds to `found`."""
+        return memory
+
 
 def _kinds(kind: type[Pattern] = Pattern) -> dict[str, type[Pattern]]:
     """All patterns by name."""
