@@ -118,6 +118,7 @@ class RunTotals:
             row["seconds"] += max([own.compute_seconds for own in partitions], default=0.0)
             row["errors"] += sum([own.errors for own in partitions])
             row["windowsDropped"] += any(own.dropped for own in partitions)
+            row["lateRecords"] += sum([own.late for own in partitions])
 
     # Answers out --------------------------------------------------------------------------------------------
 
@@ -177,6 +178,7 @@ class RunTotals:
 
 
 def _empty(title: str) -> OperatorTotalsAnswer:
+    """The row of an operator or unifiers that have done nothing yet."""
     return {
         "operator": title,
         "partitions": 0,
@@ -186,4 +188,5 @@ def _empty(title: str) -> OperatorTotalsAnswer:
         "errors": 0,
         "windows": 0,
         "windowsDropped": 0,
+        "lateRecords": 0,
     }

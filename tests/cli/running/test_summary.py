@@ -5,11 +5,11 @@ import pytest
 from rich.console import Console
 
 from ridgeline.cli.running.report import read_report
-from ridgeline.cli.running.summary import ended_line, print_summary, promises, summary
+from ridgeline.cli.running.summary import ended_line, errors, print_summary, promises, summary
 from ridgeline.cli.settings import RunSettings
 from ridgeline.engine.driver.run.options import Outcome
 from ridgeline.engine.process.log_channel import LogFormat, LogLevel
-from ridgeline.measure.events import PromiseChanged, WindowCommitted
+from ridgeline.measure.events import OperatorWindow, PromiseChanged, WindowCommitted
 from support.cli.windows import make_plan, watch_of, window
 
 SETTINGS = RunSettings.of(
@@ -194,3 +194,16 @@ def test_how_the_service_is_reached_stays_but_its_token_does_not():
         RunSettings.of("app.py", no_service=True).command("s")
         == "ridgeline run app.py --no-service --checkpoint s"
     )
+
+
+def test_late_records_are_named_at_the_end():
+    plan = make_plan()
+    double = {one.id for one in plan.physical.operators if one.name == "double" and not one.unifier}
+    events = [
+        replace(event, late=3) if isinstance(event, OperatorWindow) and event.operator in double else event
+        for event in window(plan)
+    ]
+    found = [str(part) for part in errors(watch_of(plan, events).summary())]
+    assert found[1] == f"late: double {3 * len(double)}"
+    assert "a larger `lateness`" in found[2]
+    assert not list(errors(watch_of(plan, list(window(plan))).summary()))

@@ -126,7 +126,7 @@ def summary(run: RunSummaryAnswer, width: int) -> Iterator[RenderableType]:
 
 
 def errors(run: RunSummaryAnswer) -> Iterator[RenderableType]:
-    """Tuples that failed and windows that were dropped, with the last ones of each."""
+    """Tuples that failed, windows that were dropped, and records that were late."""
     with_errors = [row for row in run["operators"] if row["errors"]]
     if with_errors:
         yield Text()
@@ -143,6 +143,15 @@ def errors(run: RunSummaryAnswer) -> Iterator[RenderableType]:
         yield Text(f"dropped (AT_MOST_ONCE): {names}; the last ones:", "yellow")
         for text in run["drops"]:
             yield Text(f"  {text}")
+    late = [row for row in run["operators"] if row["lateRecords"]]
+    if late:
+        yield Text()
+        names = ", ".join(f"{row['operator']} {count(row['lateRecords'])}" for row in late)
+        yield Text(f"late: {names}", "yellow")
+        yield Text(
+            "  records that came after their time was over: they are in no result, and leave at the port "
+            "`late` if a stream reads it; a larger `lateness` of the input takes them in"
+        )
 
 
 def promises(run: RunSummaryAnswer) -> Iterator[RenderableType]:

@@ -106,6 +106,7 @@ class OperatorTotalsAnswer(TypedDict):
     errors: Annotated[int, "Tuples emitted at error ports or left out."]
     windows: Annotated[int, "Windows of the run since it was planned."]
     windowsDropped: Annotated[int, "Windows that a partition lost, with `AT_MOST_ONCE`."]
+    lateRecords: Annotated[int, "Records that came too late, by the watermark; they are no errors."]
 
 
 class ErrorTupleAnswer(TypedDict):
