@@ -23,6 +23,9 @@ EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 """Decimals are added, and scaled, in it: the default context has 28 digits."""
 _BITS = 53
 _HALF = 27
+_WIDEST = 50
+"""Bits of a part: two less than would reach the next one when parts are split off."""
+_CHUNK = 16_384
 _STEP = 16
 _MOST_PARTS = 4
 _FAR = 900
@@ -94,10 +97,9 @@ def float_sums(values: npt.NDArray[np.float64], index: Index, groups: int) -> li
         return list(map(added, first, rest))
     if not len(values):
         return [0.0] * groups
-    sizes = np.abs(values)
-    greatest = float(sizes.max())
-    if math.isfinite(greatest):
-        found = _close_sums(values, sizes, greatest, index, groups)
+    lowest, highest = float(values.min()), float(values.max())
+    if math.isfinite(lowest) and math.isfinite(highest):
+        found = _close_sums(values, lowest, highest, index, groups)
         return _finite_sums(values, index, groups) if found is None else found
     finite = np.isfinite(values)
     found = _finite_sums(values[finite], index[finite], groups)
@@ -110,37 +112,63 @@ def float_sums(values: npt.NDArray[np.float64], index: Index, groups: int) -> li
 
 
 def _close_sums(
-    values: npt.NDArray[np.float64],
-    sizes: npt.NDArray[np.float64],
-    greatest: float,
-    index: Index,
-    groups: int,
+    values: npt.NDArray[np.float64], lowest: float, highest: float, index: Index, groups: int
 ) -> list[Sum] | None:
     """Add floats of similar exponents in parts of so few bits that no sum of parts is rounded.
 
-    `sizes`: without signs, and the greatest of them. None if exponents differ too much.
+    `lowest`, `highest`: of the values. None if exponents differ too much.
     """
-    least = float(sizes.min()) or float(sizes[sizes > 0].min(initial=math.inf))
+    greatest = max(highest, -lowest)
     if not greatest:
         return [0.0] * groups
+    least = lowest if lowest > 0 else -highest if highest < 0 else _least_size(values)
     top = math.frexp(greatest)[1]
     grid = math.frexp(least)[1] - _BITS
-    width = _BITS - len(values).bit_length()
+    width = min(_BITS - len(values).bit_length(), _WIDEST)
     count = -(-(top - grid) // width)
     if count > _MOST_PARTS or grid < -_FAR or top > _FAR:
         return None
-    totals = [0] * groups
-    rest = values
-    for part in reversed(range(count)):
-        shift = grid + part * width
-        whole = rest * 2.0**-shift
-        if part:
-            np.trunc(whole, out=whole)
-            rest = rest - whole * 2.0**shift
-        sums = np.bincount(index, weights=whole, minlength=groups)
-        for group, total in enumerate(map(int, sums.tolist())):
-            totals[group] += total << (part * width)
-    return [_least(total, grid) for total in totals]
+    shifts = [grid + part * width for part in range(count)]
+    sums = np.zeros((count, groups))
+    for begin in range(0, len(values), _CHUNK):  # so that nothing leaves the cache
+        rest, chosen = values[begin : begin + _CHUNK], index[begin : begin + _CHUNK]
+        for part in reversed(range(1, count)):
+            # the sum has no bits below those of the part: the nearest multiple of it is left
+            whole = rest + 1.5 * 2.0 ** (shifts[part] + _BITS - 1)
+            whole -= 1.5 * 2.0 ** (shifts[part] + _BITS - 1)
+            np.add.at(sums[part], chosen, whole)
+            rest = rest - whole
+        np.add.at(sums[0], chosen, rest)
+    return _joined(sums, shifts)
+
+
+def _least_size(values: npt.NDArray[np.float64]) -> float:
+    """The least absolute value that is not 0."""
+    sizes = np.abs(values)
+    return float(sizes.min()) or float(sizes[sizes > 0].min())
+
+
+def _joined(parts: npt.NDArray[np.float64], shifts: Sequence[int]) -> list[Sum]:
+    """The sums of the rows of parts: a column each. Row i has multiples of `2.0 ** shifts[i]`."""
+    totals, exact = parts[0], np.ones(parts.shape[1], np.bool_)
+    for part in parts[1:]:
+        both = totals + part
+        back = both - totals
+        exact &= (totals - (both - back)) + (part - back) == 0  # nothing was lost, see `added`
+        totals = both
+    found: list[Sum] = totals.tolist()
+    inexact = np.flatnonzero(~exact)
+    if len(inexact):
+        grid = shifts[0]
+        columns = [
+            (part[inexact] * 2.0**-shift).tolist() for part, shift in zip(parts, shifts, strict=True)
+        ]
+        for group, *numbers in zip(inexact.tolist(), *columns, strict=True):
+            total = 0
+            for number, shift in zip(numbers, shifts, strict=True):
+                total += int(number) << (shift - grid)
+            found[group] = _least(total, grid)
+    return found
 
 
 def _finite_sums(values: npt.NDArray[np.float64], index: Index, groups: int) -> list[Sum]:
