@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ridgeline.api.times import NO_TIME
-from ridgeline.measure.age.histogram import TRANSPORT_BITS, Histogram
+from ridgeline.measure.age.histogram import TRANSPORT_BITS, Histogram, bucket, lower_bounds
 from ridgeline.measure.age.record_age import (
     AGE_BOUNDS_SECONDS,
     LEVELS,
@@ -75,12 +75,22 @@ def test_a_sample_agrees_with_a_computation_record_by_record(ages_us):
 
 @pytest.mark.parametrize("spread_us", [0, 50, 2_000_000, 2 * YEARS_US])
 @pytest.mark.parametrize("size", [8191, 8192, 8193, 40_000])
-def test_large_batches_are_counted_whole(spread_us, size):
+@pytest.mark.parametrize("in_order", [False, True])
+def test_large_batches_are_counted_whole(spread_us, size, in_order):
     ages_us = np.random.default_rng(size).integers(-spread_us // 10, spread_us + 1, size)
+    ages_us = np.sort(ages_us)[::-1] if in_order else ages_us
     found = of_ages(ages_us)
     assert (found.buckets, found.ahead) == apart(ages_us.tolist())
     assert found.total == sum(ages_us.tolist()) / 1_000_000  # of integers: rounded once
     assert found.negative == int((ages_us < 0).sum())
+
+
+@pytest.mark.parametrize("seconds", [1e-4, 1.0, 30.0, 86_400.0, 1e9])
+def test_ages_at_the_bounds_of_buckets_are_in_the_same_bucket_in_any_order(seconds):
+    number = bucket(seconds, TRANSPORT_BITS)
+    bounds = np.ceil(lower_bounds(np.arange(number, number + 300), TRANSPORT_BITS) * 1e6).astype(np.int64)
+    ages_us = np.append(0, np.unique(bounds[:, None] + [-1, 0, 1]))
+    assert of_ages(ages_us[::-1].copy()) == of_ages(np.random.default_rng(3).permutation(ages_us))
 
 
 def test_records_without_a_timestamp_are_left_out():

@@ -124,13 +124,21 @@ def _as_of_last(
     readings = [round(now * _PER_SECOND) for now in nows]
     if min(readings) == readings[-1]:
         return times.newest, times.oldest, nows[-1]
-    shifts = np.repeat(readings[-1] - np.array(readings, np.int64), counts)
+    shifts = [readings[-1] - reading for reading in readings]
     return (
-        _shifted(times.newest, shifts),
-        None if times.oldest is None else _shifted(times.oldest, shifts),
+        _shifted(times.newest, counts, shifts),
+        None if times.oldest is None else _shifted(times.oldest, counts, shifts),
         nows[-1],
     )
 
 
-def _shifted(times: Microseconds, shifts: Microseconds) -> Microseconds:
-    return np.where(times == NO_TIME, NO_TIME, times + shifts)
+def _shifted(times: Microseconds, counts: Sequence[int], shifts: Sequence[int]) -> Microseconds:
+    """Times of batches of so many records, those of each shifted by its own shift."""
+    found = times.copy()
+    begin = 0
+    for count, shift in zip(counts, shifts, strict=True):
+        found[begin : begin + count] += shift
+        begin += count
+    if times.size and times.min() == NO_TIME:
+        found[times == NO_TIME] = NO_TIME
+    return found

@@ -56,6 +56,11 @@ def bucket_numbers(seconds: Seconds, bits: int) -> Integers:
     return seconds.view(np.int64) >> (_MANTISSA - bits)
 
 
+def lower_bounds(numbers: Integers, bits: int) -> Seconds:
+    """The least values of buckets by their numbers, which are above the zero bucket."""
+    return (numbers << (_MANTISSA - bits)).view(np.float64)
+
+
 def nearest_rank(quantile: float, count: int) -> int:
     """The rank, from 1, of a quantile among `count` values, by the nearest-rank definition.
 
