@@ -180,6 +180,10 @@ class Plan:
             return list(self.empty.columns)
         return list(dict.fromkeys(expression.meta.root_names()))
 
+    def keeps(self, name: str) -> bool:
+        """True if the column is passed on under its name."""
+        return any(made.source == name == made.field.name for made in self.made)
+
     def run(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The result of a batch, row by row. Raises what polars raises for a value."""
         computed: dict[str, pa.Array] = {}

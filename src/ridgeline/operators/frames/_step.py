@@ -10,6 +10,7 @@ import pyarrow as pa
 from ridgeline.api import InputPort, Operator, OutputPort, Schema, SchemaError
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import did_you_mean
+from ridgeline.api.points import OutputPoint
 from ridgeline.operators.frames._columns import Plan, columns_of
 
 
@@ -52,11 +53,26 @@ class FrameStep(Operator):
         """Emit the result of a batch."""
         properties = {name: value for name, value in vars(self).items() if name in self.watched()}
         plan = self.memory.of(properties, batch.schema, lambda: self.plan(self.input.schema))
-        self.output.emit_batch(plan.run(batch))
+        made, times = plan.run(batch), time_column(self.context, self.output, batch.schema)
+        if times is not None and plan.keeps(times):
+            self.output.emit_timed(made, times)
+        else:
+            self.output.emit_batch(made)
 
     def watched(self) -> tuple[str, ...]:
         """The properties that the plan is made of."""
         return ()
+
+
+def time_column(context: OperatorContext, output: OutputPoint[Any], columns: pa.Schema) -> str | None:
+    """The column with the times of the batch in process; None if no column has them, or nothing needs them.
+
+    `output`: where rows are emitted that inherit them.
+    """
+    tuples = context.engine.batch
+    if tuples is None or not output.inherits or tuples.time_column not in columns.names:
+        return None
+    return tuples.time_column
 
 
 def need_columns(names: Mapping[str, object] | list[str] | tuple[str, ...], columns: pa.Schema) -> None:

@@ -9,6 +9,8 @@ from typing_extensions import TypeVar
 
 from ridgeline.api import InputPort, OutputPort
 from ridgeline.operators.frames._predicate import PredicateStep
+from ridgeline.operators.frames._step import time_column
+from ridgeline.operators.frames._types import filtered
 
 T = TypeVar("T", default=Any)
 
@@ -46,4 +48,12 @@ class FilterRows(PredicateStep[T]):
     def sift(self, batch: pa.RecordBatch) -> None:
         """Emit the rows of a batch for which the predicate is true."""
         mask = self.mask(batch, self.input.schema)
-        self.output.emit_batch(batch.filter(mask), rows=mask)
+        kept = mask.true_count
+        if kept == len(batch):
+            self.output.emit_batch(batch)
+        elif kept:
+            found, times = filtered(batch, mask), time_column(self.context, self.output, batch.schema)
+            if times is None:
+                self.output.emit_batch(found, rows=mask)
+            else:
+                self.output.emit_timed(found, times)
