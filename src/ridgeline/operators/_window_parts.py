@@ -15,16 +15,22 @@ from ridgeline.api.times import EARLIEST, LATEST
 from ridgeline.operators.key_value import distinct
 
 Index = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 _LAST = LATEST - 366 * 86_400_000_000
+_FEW = 4_096
 
 
-def timed(times: Index) -> npt.NDArray[np.bool_]:
+def timed(times: Index) -> Mask:
     """The rows with a time, up to a year before the last one: sums with it do not overflow."""
+    if len(times) and times.min() >= EARLIEST and times.max() < _LAST:
+        return np.broadcast_to(np.True_, len(times))
     return (times >= EARLIEST) & (times < _LAST)
 
 
 def key_codes(columns: Sequence[pa.Array]) -> tuple[Index, list[tuple[Any, ...]]]:
     """For each row the number of its key, and the keys."""
+    if len(columns) == 1 and (found := whole_codes(columns[0])) is not None:
+        return found
     codes: Index | None = None
     keys: list[tuple[Any, ...]] = [()]
     for column in columns:
@@ -36,6 +42,34 @@ def key_codes(columns: Sequence[pa.Array]) -> tuple[Index, list[tuple[Any, ...]]
         found, codes = numbered(codes * len(values) + index, len(keys) * len(values))
         keys = [(*keys[code // len(values)], listed[code % len(values)]) for code in found.tolist()]
     return np.zeros(len(columns[0]), np.int64) if codes is None else codes, keys
+
+
+def whole_codes(column: pa.Array) -> tuple[Index, list[tuple[Any, ...]]] | None:
+    """As `key_codes` of one column of integers; None if it has nulls, or lies too far apart."""
+    kind = column.type
+    if not pa.types.is_integer(kind) or kind == pa.uint64() or column.null_count or not len(column):
+        return None
+    values = column.to_numpy()
+    least, most = int(values.min()), int(values.max())
+    if most - least > 2 * len(values) + 1024:
+        return None
+    places = np.subtract(values, least, dtype=np.int64)
+    there = np.zeros(most - least + 1, np.bool_)
+    there[places] = True
+    found = np.flatnonzero(there)
+    # in the order in which they appear, as soon as all have
+    firsts, rows = found, _FEW
+    while True:
+        first = np.full(len(there), len(values), np.int64)
+        first[places[:rows][::-1]] = np.arange(min(rows, len(values)))[::-1]
+        firsts = first[found]
+        if rows >= len(values) or firsts.max() < len(values):
+            break
+        rows *= 8
+    found = found[np.argsort(firsts)]
+    numbers = np.empty(len(there), np.int64)
+    numbers[found] = np.arange(len(found))
+    return numbers[places], [(key,) for key in (found + least).tolist()]
 
 
 def numbered(codes: Index, limit: int) -> tuple[Index, Index]:
@@ -62,7 +96,7 @@ def by_time(times: Index) -> Index | None:
 
 def few_distinct(values: Index) -> tuple[Index, Index]:
     """As `numpy.unique` with `return_inverse`, of values of which there are few, equal ones in runs."""
-    if values.strides == (0,):  # one value for all rows, see `FixedWindows.bounds`
+    if is_constant(values):  # see `FixedWindows.bounds`
         return values[:1].copy(), np.broadcast_to(np.int64(0), len(values))
     firsts = np.ones(len(values), np.bool_)
     firsts[1:] = values[1:] != values[:-1]
@@ -86,6 +120,18 @@ def best_rows(groups: Index, column: pa.Array, size: int, *, highest: bool) -> I
     begins = np.flatnonzero(np.diff(groups[order], prepend=-1))
     ranks = np.arange(len(order)) - np.repeat(begins, np.diff(begins, append=len(order)))
     return order[ranks < size]
+
+
+def is_constant(values: npt.NDArray[Any]) -> bool:
+    """True of an array that is a view of one value."""
+    return values.strides == (0,)
+
+
+def later(times: Index, others: Index) -> Mask:
+    """Which of the times are later than the other ones, row by row."""
+    if len(times) and is_constant(times) and is_constant(others):
+        return np.broadcast_to(times[0] > others[0], len(times))
+    return times > others
 
 
 def first_rows(codes: Index, count: int) -> Index:

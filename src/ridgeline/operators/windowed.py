@@ -264,7 +264,7 @@ class Windowed(Operator):
             times = np.where(timed, times, EARLIEST)
         starts, ends = self.kind.bounds(times)
         over = self._over(batch)
-        there = timed & (ends > over)
+        there = timed & vectors.later(ends, over)
         if not there.all():
             self.late.emit_batch(vectors.filtered(batch, ~there), rows=~there)
             batch, times, starts, over = (

@@ -18,6 +18,7 @@ from ridgeline.operators.key_value import beyond, extremes, sums
 
 class _OfWindow(Rules, kinds=("window_start", "window_end", "is_final")):
     of_window = True
+    ordered = False
 
     def field(self, columns: pa.Schema) -> pa.Field:
         kind = pa.bool_() if self.aggregate.kind == "is_final" else pa.timestamp("us", "UTC")
@@ -31,6 +32,8 @@ class _OfWindow(Rules, kinds=("window_start", "window_end", "is_final")):
 
 
 class _Count(Rules, kinds=("count",)):
+    ordered = False
+
     def field(self, columns: pa.Schema) -> pa.Field:
         if self.column:
             self.field_of(columns)
@@ -53,6 +56,8 @@ class _Count(Rules, kinds=("count",)):
 
 
 class _Sum(Rules, kinds=("sum",)):
+    ordered = False
+
     def field(self, columns: pa.Schema) -> pa.Field:
         field = self.number_of(columns)
         kind = field.type
@@ -115,6 +120,8 @@ class _Mean(_Sum, kinds=("mean",)):
 
 
 class _Extreme(Rules, kinds=("min", "max")):
+    ordered = False
+
     def __init__(self, aggregate: Aggregate) -> None:
         super().__init__(aggregate)
         self.highest = aggregate.kind == "max"

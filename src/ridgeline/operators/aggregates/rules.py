@@ -29,6 +29,8 @@ class Rules:
 
     None if parts cannot be taken away.
     """
+    ordered: ClassVar[bool] = True
+    """Parts depend on the order of the rows of a batch; False where rows may come in any."""
     sequential: ClassVar[bool] = False
     """Parts are merged from the oldest on; those in the middle must not be merged before."""
 

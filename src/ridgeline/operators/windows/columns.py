@@ -33,7 +33,8 @@ class Result(NamedTuple):
 class Columns:
     """The aggregates of an operator by the names of their columns.
 
-    `counted`: there is one part more at the end, the records since the last result.
+    `counted`: there is one part more at the end, the records since the last result. `ordered`: parts depend
+    on the order of the records.
     """
 
     def __init__(self, operator: Operator, values: dict[str, Aggregate], *, counted: bool) -> None:
@@ -41,6 +42,7 @@ class Columns:
         self.values = values
         self.counted = counted
         self.rules = [rules_of(one) for one in (*values.values(), *[RECORDS] * counted)]
+        self.ordered = any(one.ordered for one in self.rules)
         self.sums = [number for number, one in enumerate(values.values()) if one.kind == "sum"]
 
     def parts(self, rows: Rows) -> list[Parts]:

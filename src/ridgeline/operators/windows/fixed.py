@@ -46,7 +46,7 @@ class FixedWindows(WindowKind):
         """Add records to all their windows that are not over."""
         windows, state, columns = self.windows, self.operator.open, self.columns
         # by time, as `first` and `last` take the order of rows within a group
-        rows = by_time(times)
+        rows = by_time(times) if columns.ordered else None
         copies = windows.size // windows.slide
         if rows is not None:
             starts = starts[rows]
@@ -64,7 +64,10 @@ class FixedWindows(WindowKind):
             codes, times = codes[rows], times[rows]
         if len(firsts) > 1:
             codes = numbers * len(keys) + codes
-        found, groups = numbered(codes, len(firsts) * len(keys))
+        if len(firsts) == copies == 1:
+            found, groups = np.arange(len(keys)), codes  # each key has a row
+        else:
+            found, groups = numbered(codes, len(firsts) * len(keys))
         owners = (found // len(keys)).tolist()
         begins = firsts.tolist()
         names = [
