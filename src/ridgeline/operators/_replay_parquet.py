@@ -25,6 +25,8 @@ from ridgeline.api.errors import RidgelineError, did_you_mean
 from ridgeline.operators._replay_files import ReplayFile, Sifted, sift
 
 _BATCH_ROWS = 65_536
+_MOST_BATCH_ROWS = 262_144
+"""Batches of as many rows as are asked for need not be joined; more than these do not fit a cache anyway."""
 _MOST_SECONDS = 2**63 // 10**6 - 1
 _MOST_NANOSECONDS = 2**63 // 10**9 - 1
 
@@ -88,9 +90,10 @@ class ParquetReader:
         if place < self._first or self._next < begin:
             self._held, self._first, self._next = [], begin, begin
             groups = list(range(group, len(self._ends)))
-            self._batches = _batches(self._parquet, groups, self._schema.arrow.names)
+            size = min(max(rows, _BATCH_ROWS), _MOST_BATCH_ROWS)
+            self._batches = _batches(self._parquet, groups, self._schema.arrow.names, size)
             if self._int96:
-                seconds = _batches(self._seconds, groups, self._int96)
+                seconds = _batches(self._seconds, groups, self._int96, size)
                 self._batches = map(self._with_times, self._batches, seconds)
         try:
             while self._next < place + rows and (batch := next(self._batches, None)) is not None:
@@ -265,9 +268,11 @@ class ParquetChunk:
         return batch
 
 
-def _batches(file: pq.ParquetFile, groups: list[int], names: list[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of some row groups, with these columns."""
-    return file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=names, use_threads=False)
+def _batches(
+    file: pq.ParquetFile, groups: list[int], names: list[str], size: int
+) -> Iterator[pa.RecordBatch]:
+    """The rows of some row groups, with these columns, at most `size` at a time."""
+    return file.iter_batches(size, row_groups=groups, columns=names, use_threads=False)
 
 
 def exact_times(nanoseconds: Any, seconds: Any) -> pa.Array:
@@ -327,4 +332,6 @@ class _MisfitError(Exception):
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
+    if column.num_chunks == 1:
+        return column.chunk(0)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
