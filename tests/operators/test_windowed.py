@@ -359,3 +359,17 @@ def test_keys_of_any_kind_and_texts_as_values() -> None:
     app.add_stream("results", operator.output, sink.input)
     found = {(row["day"], row["least"], row["last"], row["n"]) for row in run_local(app).collected("sink")}
     assert found == {(None, "a", "a", 2), (date(2026, 1, 1), "c", "d", 2)}
+
+
+@pytest.mark.parametrize("values", [{"n": aggregate.count()}, {"n": aggregate.count(), **VALUES}])
+def test_keys_come_in_the_order_in_which_they_first_appear(values: dict[str, Any]) -> None:
+    """Whole numbers near each other take a quick way; the last of these appears late in a large batch."""
+    pages = [page for page in (7, -3, 12, 0) for _ in range(2_000)] + [5]
+    clicks = [Click("", page, 1, place / 7, at(place % 60)) for place, page in enumerate(pages)]
+    found = windowed(clicks, tumbling("1h"), lateness=60, key="page", values=values).collected("sink")
+    assert [(row["page"], row["n"]) for row in found] == [
+        (page, 1 if page == 5 else 2_000) for page in dict.fromkeys(pages)
+    ]
+    far = [one._replace(page=one.page * 10**15) for one in clicks]
+    again = windowed(far, tumbling("1h"), lateness=60, key="page", values=values).collected("sink")
+    assert [{**row, "page": row["page"] // 10**15} for row in again] == found

@@ -7,8 +7,10 @@ import random
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from ridgeline import (
@@ -152,6 +154,49 @@ def test_a_filter_keeps_the_class_of_the_tuples_and_its_times() -> None:
     step.filter("dearer", lambda order: order.cents > 70).write("sink", CollectorSink(Order))
     found = run_local(app).collected("sink")
     assert found == [order for order in ORDERS if order.cents > 70]
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["numbers", "with text"])
+def test_large_batches_are_filtered_with_nulls_and_times(named: bool) -> None:
+    """Polars filters large batches of numbers, Arrow all others; times are those of rows that are left."""
+    draw, size = np.random.default_rng(5), 10_000
+    micros = draw.integers(0, 10**9, size)
+    columns = {
+        "number": pa.array(draw.integers(-5, 5, size), mask=draw.random(size) < 0.1),
+        "small": pa.array(draw.integers(0, 200, size).astype(np.uint8)),
+        "share": pa.array(draw.random(size)),
+        "time": pa.array(micros).cast(pa.timestamp("us", "UTC")),
+    }
+    if named:
+        columns["name"] = pa.array([f"n{place % 7}" for place in range(size)])
+    table = pa.table(columns)
+
+    class Stamp(Operator):
+        input = InputPort[Any](Any)
+        output = OutputPort[Any](object)
+
+        @input.process_batch
+        def stamp(self, batch: pa.RecordBatch) -> None:
+            times = self.context.batch_times()
+            assert times is not None
+            for row, time in zip(batch.to_pylist(), times.tolist(), strict=True):
+                self.output.emit((row, time))
+
+    app = Application("large")
+    source = ListInput(table.schema, table.to_pylist(), timestamp="time", lateness="1h")
+    stream = app.read("rows", source).filter("positive", "number > 0")
+    timed = stream.with_columns("twice", twice="number * 2").with_columns(
+        "later", time=pl.col("time").dt.offset_by("1h")
+    )
+    timed.process("stamp", Stamp()).write("sink", CollectorSink())
+    kept = table.append_column("micros", pa.array(micros)).filter(pc.greater(table["number"], 0)).to_pylist()
+    hour = dt.timedelta(hours=1)
+    wanted = [
+        ({**row, "time": row["time"] + hour, "twice": row["number"] * 2}, row.pop("micros")) for row in kept
+    ]
+    for row, _ in wanted:
+        row.pop("micros")
+    assert run_local(app).collected("sink") == wanted
 
 
 def test_split_and_branch_divide_without_rest() -> None:

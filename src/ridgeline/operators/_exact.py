@@ -160,9 +160,7 @@ def _joined(parts: npt.NDArray[np.float64], shifts: Sequence[int]) -> list[Sum]:
     inexact = np.flatnonzero(~exact)
     if len(inexact):
         grid = shifts[0]
-        columns = [
-            (part[inexact] * 2.0**-shift).tolist() for part, shift in zip(parts, shifts, strict=True)
-        ]
+        columns = [(part[inexact] * 2.0**-shift).tolist() for part, shift in zip(parts, shifts, strict=True)]
         for group, *numbers in zip(inexact.tolist(), *columns, strict=True):
             total = 0
             for number, shift in zip(numbers, shifts, strict=True):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from ridgeline.api.attributes import RecordingLevel
 from ridgeline.api.clock import Timeline
 from ridgeline.api.columns.tuples import Tuples
