@@ -29,8 +29,8 @@ def timed(times: Index) -> Mask:
 
 def key_codes(columns: Sequence[pa.Array]) -> tuple[Index, list[tuple[Any, ...]]]:
     """For each row the number of its key, and the keys."""
-    if len(columns) == 1 and (found := whole_codes(columns[0])) is not None:
-        return found
+    if len(columns) == 1 and (quick := whole_codes(columns[0])) is not None:
+        return quick
     codes: Index | None = None
     keys: list[tuple[Any, ...]] = [()]
     for column in columns:

@@ -187,7 +187,7 @@ def _counts(times: Microseconds, last: int, width: int) -> Microseconds:
         if width == 1:
             counts[0] += earlier.size
             continue
-        numbers = bucket_numbers(np.multiply(earlier, 1e-6, dtype=np.float64), TRANSPORT_BITS)
+        numbers = _numbers(earlier)
         np.maximum(numbers, zero, out=numbers)
         numbers -= zero
         counts += np.bincount(numbers, minlength=width)
@@ -207,9 +207,14 @@ def _least_of_buckets() -> Microseconds:
     numbers = np.arange(lowest, bucket(_NEAR * 1e-6, TRANSPORT_BITS) + 1)
     found = np.ceil(lower_bounds(numbers, TRANSPORT_BITS) * _PER_SECOND).astype(np.int64)
     # products of floats are rounded
-    found -= bucket_numbers((found - 1) * 1e-6, TRANSPORT_BITS) >= numbers
-    found += bucket_numbers(found * 1e-6, TRANSPORT_BITS) < numbers
+    found -= _numbers(found - 1) >= numbers
+    found += _numbers(found) < numbers
     return found
+
+
+def _numbers(microseconds: Microseconds) -> Integers:
+    """The bucket numbers of ages."""
+    return bucket_numbers(np.multiply(microseconds, 1e-6, dtype=np.float64), TRANSPORT_BITS)
 
 
 def _total(times: Microseconds, last: int) -> int:
