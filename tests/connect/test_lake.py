@@ -245,9 +245,7 @@ class Total(NamedTuple):
     number: int
 
 
-@pytest.mark.parametrize(
-    "by", [("country",), ("day",), ("at",), ("price",), ("country", "day", "at"), ("number",)]
-)
+@pytest.mark.parametrize("by", [("country",), ("day",), ("at",), ("country", "day", "at"), ("number",)])
 @pytest.mark.parametrize("partitions", [1, 2])
 def test_rows_of_a_window_replace_their_partitions(
     tmp_path: Path, by: tuple[str, ...], partitions: int
@@ -309,7 +307,7 @@ SYMBOL = pa.field("symbol", pa.string())
         ([], {"create": False}, "the table does not exist; create it"),
         ([], {"key": "sybmol"}, "key column `sybmol` is not in .*did you mean `symbol`"),
         ([], {"partition_by": "sybmol"}, "no column `sybmol`, which `partition_by` names; did you mean `sy"),
-        ([], {"partition_by": "price"}, "column `price` of `partition_by` is double"),
+        ([], {"partition_by": "price"}, "column `price` of `partition_by` is double; take texts"),
     ],
 )
 def test_a_table_that_does_not_fit_is_refused(
@@ -439,7 +437,7 @@ def test_a_table_that_is_removed_meanwhile_ends_the_run(tmp_path: Path) -> None:
     assert not (tmp_path / "table" / "_delta_log").exists()
 
 
-SECRET = "hunter2-very-secret"
+SECRET = SeaweedFS.SECRET
 
 
 def store(endpoint: str) -> dict[str, Any]:

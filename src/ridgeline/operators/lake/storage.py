@@ -27,6 +27,13 @@ _HOPELESS = (
     "permission denied",
     "unknown configuration key",
 )
+_AWAY = (
+    "Generic S3 error",
+    "Generic GCS error",
+    "Generic MicrosoftAzure error",
+    "Generic HTTP error",
+    "error sending request",
+)
 _PAINT = re.compile(r"\x1b\[[\d;]*m")
 _CONFLICTS = ("concurrent", "already exists", "conflict", "commit attempts")
 
@@ -114,14 +121,12 @@ def is_away(error: BaseException) -> bool:
     """Whether a store cannot be reached now, or is full."""
     if is_hopeless(error):
         return False
-    text = str(error)
-    store = ("Generic S3 error", "Generic GCS error", "Generic MicrosoftAzure error", "Generic HTTP error")
-    return (
-        isinstance(error, OSError)
-        or any(part in text for part in store)
-        or "No space left" in text
-        or "error sending request" in text
-    )
+    return isinstance(error, OSError) or of_store(error) or "No space left" in str(error)
+
+
+def of_store(error: BaseException) -> bool:
+    """Whether an error is that of a store that cannot be reached, whatever the library has made of it."""
+    return not is_hopeless(error) and any(part in str(error) for part in _AWAY)
 
 
 def is_conflict(error: BaseException) -> bool:
