@@ -23,6 +23,7 @@ _NAMES = (
     "branches",
     "regions",
     "kafka",
+    "delta_output",
     "held_keys",
     "windowed",
     "aggregates",
