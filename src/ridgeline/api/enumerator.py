@@ -40,6 +40,7 @@ class EnumeratorContext:
         warn: Shows a text to the user: on the terminal, in the log, as an event. In the thread of windows.
         partitions: Returns how many partitions the operator has in the next window.
         staging: The URI of a folder in the checkpoint, for files of the enumerator.
+        windows_kept: How many commits back a rewind may go.
 
     Example:
         >>> from ridgeline import Enumerator, EnumeratorContext
@@ -57,6 +58,7 @@ class EnumeratorContext:
     warn: Callable[[str], None]
     partitions: Callable[[], int]
     staging: str
+    windows_kept: int = 5
 
 
 class Enumerator:

@@ -74,6 +74,7 @@ class PartitionedEnumerator(Enumerator):
             self._watching.say,
             context.staging,
             None if offset is None else offset.get("memory"),
+            context.windows_kept,
         )
         self._watching.start(
             surroundings,
@@ -214,7 +215,11 @@ class PartitionedEnumerator(Enumerator):
         window_id: int,
     ) -> tuple[dict[str, Position], list[float]]:
         """Where the window ends, of the source partitions that it reads; records and bytes that are left."""
-        waiting = {name: (at[name][1], end) for name, end in ends.items() if at[name][1] != end}
+        waiting = {
+            name: (at[name][1], self._source.limit(name, at[name][1], end))
+            for name, end in ends.items()
+            if at[name][1] != end
+        }
         total = self._amount(waiting)
         settings, share = self._settings, self._budget.share
         most = Amount(max(1.0, settings.window_records * share), max(1.0, settings.window_bytes * share))

@@ -55,6 +55,7 @@ class SourceContext:
         warn: Shows a text to the user: on the terminal, in the log, as an event. From any thread.
         staging: The URI of a folder in the checkpoint, for files of the source.
         memory: The last committed value of `Source.remember`; None if there is none.
+        windows_kept: How many commits back a rewind may go.
 
     Example:
         >>> from ridgeline.connect import Source, SourceContext
@@ -71,14 +72,15 @@ class SourceContext:
     warn: Callable[[str], None]
     staging: str = ""
     memory: Any = None
+    windows_kept: int = 5
 
 
 class Source:
     """Says on the driver which source partitions there are, and where each one ends now.
 
     All methods are called in one background thread, never concurrently, so they may block. The exceptions
-    are `amount`, `waiting`, `divide`, `cut`, `closes` and `remember`. They are called where windows begin,
-    and must be quick.
+    are `amount`, `waiting`, `divide`, `cut`, `limit`, `closes` and `remember`. They are called where windows
+    begin, and must be quick.
 
     Where the other side cannot be reached they raise `OSError` or `SourceUnavailableError`. Then `close` is
     called, and `open` again after a pause. Any other exception ends the run.
@@ -173,6 +175,10 @@ class Source:
         It is after `start`, and not after `end`. The default is for positions that are whole numbers.
         """
         return min(end, start + max(1, int((end - start) * share)))
+
+    def limit(self, partition: str, start: Position, end: Position) -> Position:
+        """The position that no window reads past which begins at `start`. The default is `end`."""
+        return end
 
     def closes(self, partition: str, position: Position) -> bool:
         """True if nothing will follow in a source partition that is read up to its end, `position`.

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ridgeline.api import Application, Fault, InputPort, InputProxy, Operator, Schema, SchemaError
+from ridgeline.connect.deletions import deletions_of
 from ridgeline.plan.validation import examine
 from ridgeline.streams.connecting import Source, connect, name_of, owner_of
 
@@ -35,6 +36,16 @@ def schema_at(app: Application, source: Source) -> pa.Schema:
     text = "".join(f"\n- {fault}" for fault in others)
     msg = f"the columns of `{name_of(app, owner_of(source))}.{source.name}` are not known:{text}"
     raise SchemaError(msg)
+
+
+def marked_deletions(app: Application, source: Source) -> str | None:
+    """The column of deletions that an input of the application has marked, if the stream has it."""
+    if not any(getattr(added.operator, "marks_deletions", False) for added in app.operators):
+        return None
+    try:
+        return deletions_of(schema_at(app, source))
+    except SchemaError:  # the faults are found when the application is validated
+        return None
 
 
 def resolved(app: Application, source: Source) -> tuple[Schema | None, list[Fault]]:

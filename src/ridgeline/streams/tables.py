@@ -21,6 +21,7 @@ from ridgeline.operators import (
     WithinJoin,
 )
 from ridgeline.streams.connecting import Steps, advise, no_step
+from ridgeline.streams.schemas import marked_deletions
 
 if TYPE_CHECKING:
     from ridgeline.streams.stream import Stream
@@ -110,7 +111,11 @@ class KeyedSteps(Steps[T_co]):
         deleted: str | None = None,
         **attributes: Unpack[OperatorAttributes],
     ) -> StreamTable:
-        """Read the stream as a table, which has the latest row of each key; see `LatestByKey`."""
+        """Read the stream as a table, which has the latest row of each key; see `LatestByKey`.
+
+        Where an input has marked the column of deletions, as `PostgresChanges` does, it need not be named.
+        """
+        deleted = deleted or marked_deletions(self.app, self.source)
         operator = LatestByKey(key_of(key), deleted)
         join = f"`stream.join(..., {name})`"
         changes = self._step(name, operator, "input", "output", attributes)

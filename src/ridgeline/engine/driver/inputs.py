@@ -158,6 +158,7 @@ class Inputs:
             warn=self._warn,
             partitions=partial(self._partitions, name),
             staging=self._staging,
+            windows_kept=self.plan.logical.attributes["windows_kept"],
         )
         self._call(name, "open", -1, enumerator.open, context, offset)
 

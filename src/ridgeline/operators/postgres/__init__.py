@@ -1,6 +1,7 @@
-"""PostgreSQL: an output that writes each window once, and an input of tables that are appended to."""
+"""PostgreSQL: an output that writes each window once, and inputs of tables and of their changes."""
 
+from ridgeline.operators.postgres.changes import PostgresChanges
 from ridgeline.operators.postgres.input import PostgresInput
 from ridgeline.operators.postgres.output import PostgresOutput
 
-__all__ = ["PostgresInput", "PostgresOutput"]
+__all__ = ["PostgresChanges", "PostgresInput", "PostgresOutput"]

@@ -68,15 +68,21 @@ class Server(NamedTuple):
             given["password"] = secret_value(self.password, "password")
         return {**_SETTINGS, **given, **self.settings}
 
-    def connect(self, operator: str) -> Any:
+    def connect(self, operator: str, options: str = "", *, replicates: bool = False) -> Any:
         """A connection, each statement a transaction of its own.
 
+        `options`: those of the session, beside the user's. `replicates`: it takes commands of replication.
         Raises RidgelineError for a user or a database that is wrong, errors of psycopg for a server that is
         gone.
         """
         library = psycopg()
         try:
-            return library.connect(**self._given(), autocommit=True)
+            given = self._given()
+            if options:
+                given["options"] = f"{given.get('options', '')} {options}".strip()
+            if replicates:
+                given["replication"] = "database"
+            return library.connect(**given, autocommit=True)
         except library.OperationalError as error:
             if any(text in str(error) for text in _HOPELESS):
                 msg = f"`{operator}` cannot connect to {self.place}: {first_line(error)}; "
