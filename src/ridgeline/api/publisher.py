@@ -185,6 +185,14 @@ class Publisher:
         """
         return None
 
+    @property
+    def trouble(self) -> str | None:
+        """Why committed results are not visible, such as a server that is away; None: all is well.
+
+        `ridgeline status` shows it. Asked often, so answer at once.
+        """
+        return None
+
     def close(self) -> None:
         """Publish what is still held back, at an orderly end (finish, `--windows`, Ctrl-C).
 

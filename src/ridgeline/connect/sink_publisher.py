@@ -215,13 +215,16 @@ class SinkPublisher(Publisher):
             self._context.warn(f"{self._sink.place()} refuses {what}: {rows[0].reason}; {where}")
 
     def _stuck(self, trouble: Trouble) -> str:
-        """In words: what is unavailable, since when, and the last error."""
+        """In words: what is unavailable, since when, the last error, and how much waits."""
+        return f"{self._away(trouble)}; {self._amount()}, nothing is lost"
+
+    def _away(self, trouble: Trouble) -> str:
+        """In words, in one line: what is unavailable, since when, and the last error."""
         since = datetime.fromtimestamp(trouble.since, UTC).isoformat(timespec="seconds")
-        text = f"stuck: {self._sink.place()} is unavailable since {since} ({trouble.tries} attempts)"
-        text += f", last error: {trouble.error}"
         if not trouble.tries:
-            text = f"stuck: {self._sink.place()} has not answered since {since}"
-        return f"{text}; {self._amount()}, nothing is lost"
+            return f"stuck: {self._sink.place()} has not answered since {since}"
+        text = f"stuck: {self._sink.place()} is unavailable since {since} ({trouble.tries} attempts)"
+        return f"{text}, last error: {' '.join(str(trouble.error).split())}"
 
     def _amount(self) -> str:
         waiting, _ = self._running.snapshot()
@@ -254,6 +257,12 @@ class SinkPublisher(Publisher):
             if trouble is None
             else self._stuck(trouble)
         )
+
+    @property
+    def trouble(self) -> str | None:
+        """The place that is unavailable, since when, and the last error; None unless it lasts."""
+        found, now = self._running.trouble, self._context.clock.wall()
+        return None if found is None or now - found.since < _SAY_SECONDS else self._away(found)
 
     def rewind(self, window_id: int, state: Any, at: int) -> Any:
         """Continue after a window. Raises RidgelineError if later rows are written that stay there."""

@@ -306,6 +306,18 @@ class OutputPublished:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputAsked:
+    """Committed results of an output operator do not get through, or do again.
+
+    `operator` is its name. `problem`: why, as of the moment when it began; empty once they get through.
+    """
+
+    at: float
+    operator: str
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SparkTrigger:
     """Spark's own account of a micro-batch, once it is over (applications with Spark sources).
 
@@ -569,6 +581,7 @@ RunEvent = (
     | OperatorMetrics
     | WindowCommitted
     | OutputPublished
+    | OutputAsked
     | SparkTrigger
     | SourceProgress
     | SourceTaken

@@ -51,6 +51,7 @@ from ridgeline.measure.events import (
     MessagesRefused,
     OperatorMetrics,
     OperatorWindow,
+    OutputAsked,
     OutputPublished,
     PolicyDecided,
     PromiseChanged,
@@ -147,6 +148,7 @@ class Measurement:
             ContainerHeartbeat: self._heartbeat,
             MessagesRefused: self.counts.refuse,
             OutputPublished: self._publish_output,
+            OutputAsked: self._output_asked,
             SlotJoined: self.counts.slots.add,
             SlotLost: self._slot_lost,
             **dict.fromkeys(
@@ -264,6 +266,9 @@ class Measurement:
 
     def _publish_output(self, event: OutputPublished) -> None:
         self._ages.published(event)
+
+    def _output_asked(self, event: OutputAsked) -> None:
+        self._progress.output_asked(event)
 
     def _slot_lost(self, event: SlotLost) -> None:
         self.counts.slots.add(event)

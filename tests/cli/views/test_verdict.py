@@ -64,5 +64,10 @@ def test_a_source_that_does_not_answer_is_named():
     )
 
 
+def test_an_output_that_is_stuck_is_named_beside_the_verdict():
+    found = line(verdict="keeping up", stuckOutputs=["`table` is stuck: the server is unavailable"])
+    assert found == "keeping up; `table` is stuck: the server is unavailable"
+
+
 def test_an_end_on_another_day_has_its_date():
     assert line(caughtUpAt=overviews.AT + 86_400.0).endswith("(2020-09-14 12:26:40)")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ridgeline.measure.events import (
     ContainerHeartbeat,
     OperatorWindow,
+    OutputAsked,
     RunningOperator,
     SourceProgress,
     WindowCommitted,
@@ -162,8 +163,17 @@ def test_before_anything_has_happened():
         "windowsBehind": None,
         "asOf": None,
         "unreachable": [],
+        "stuckOutputs": [],
     }
     assert found["sources"][0]["verdict"] == "unknown"
+
+
+def test_an_output_is_stuck_until_its_results_get_through():
+    fold = made()
+    fold.output_asked(OutputAsked(1.0, "write", "stuck: the server is away"))
+    assert strict(fold, 5.0)["application"]["stuckOutputs"] == ["`write` is stuck: the server is away"]
+    fold.output_asked(OutputAsked(6.0, "write"))
+    assert strict(fold, 7.0)["application"]["stuckOutputs"] == []
 
 
 def test_heartbeats_of_other_windows_attempts_and_containers_do_not_count():
@@ -295,6 +305,7 @@ def test_partitions_add_up_to_one_source():
         "caughtUpAt": pytest.approx(19.4 + left / 20.0),
         "asOf": 19.4,
         "unreachable": [],
+        "stuckOutputs": [],
         "verdict": "catching up",
         "windowsBehind": 0,
     }

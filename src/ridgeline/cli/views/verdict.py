@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from rich.text import Text
 
+from ridgeline.api.support.masking import printable
 from ridgeline.cli.units import count, duration, plural, soon, time_of_day
 from ridgeline.measure.answers.progress import BacklogAnswer, ProgressAnswer
 
@@ -34,11 +35,14 @@ def verdict_line(progress: ProgressAnswer, at: float | None) -> Text:
     application = progress["application"]
     verdict = application["verdict"]
     if verdict not in STYLES:
-        return Text(_UNKNOWN, "dim")
-    line = Text(verdict, STYLES[verdict])
-    parts = _unreachable(progress) if verdict == "unreachable" else _parts(application, at)
-    for number, part in enumerate(parts):
-        line.append(f"{', ' if number else ': '}{part}")
+        line = Text(_UNKNOWN, "dim")
+    else:
+        line = Text(verdict, STYLES[verdict])
+        parts = _unreachable(progress) if verdict == "unreachable" else _parts(application, at)
+        for number, part in enumerate(parts):
+            line.append(f"{', ' if number else ': '}{part}")
+    for why in application.get("stuckOutputs", ()):
+        line.append("; ").append(printable(why), STYLES["stuck"])
     return line
 
 

@@ -17,7 +17,7 @@ from ridgeline.api.errors import Failure, OperatorError, RidgelineError, describ
 from ridgeline.api.operator import Operator, operator_type
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.pickling import class_name, class_of
-from ridgeline.measure.events import OutputPublished
+from ridgeline.measure.events import OutputAsked, OutputPublished
 from ridgeline.plan.execution import Plan
 from ridgeline.plan.protocol import WindowReport
 from ridgeline.plan.same_values import same_values
@@ -49,7 +49,9 @@ class Outputs:
         self.warn: Callable[[str], None] = _log.warning
         """Takes a text for people."""
         self._visible: dict[str, int] = {}
-        self._published: list[OutputPublished] = []
+        self._published: list[OutputPublished | OutputAsked] = []
+        self._troubled: set[str] = set()
+        """The outputs that were in trouble when they were asked last."""
         self._context: Callable[[str], PublisherContext] | None = None
         self._take(plan, _publishers(plan, {}))
 
@@ -260,8 +262,8 @@ class Outputs:
             with suppress(Exception):
                 publisher.abandon()
 
-    def take_published(self) -> list[OutputPublished]:
-        """The windows that readers have come to see since the last call."""
+    def take_published(self) -> list[OutputPublished | OutputAsked]:
+        """The windows that readers have come to see since the last call, and what hinders others."""
         published, self._published = self._published, []
         return published
 
@@ -272,6 +274,10 @@ class Outputs:
         if visible > self._visible.get(name, -1):
             self._visible[name] = visible
             self._published.append(OutputPublished(self._clock.wall(), name, visible))
+        trouble = publisher.trouble
+        if (trouble is not None) != (name in self._troubled):
+            self._troubled ^= {name}
+            self._published.append(OutputAsked(self._clock.wall(), name, trouble or ""))
 
     def _call(
         self, name: str, callback: str, window_id: int, function: Callable[..., object], *arguments: object

@@ -92,6 +92,7 @@ class BacklogAnswer(InfiniteAnswer):
     caughtUpAt: Annotated[float | None, "When all backlogs will be worked off."]
     asOf: Annotated[float | None, "When the source whose report is the oldest reported."]
     unreachable: Annotated[list[str], "Names of sources that do not answer."]
+    stuckOutputs: Annotated[list[str], "Outputs whose committed results do not get through, and why."]
     verdict: Annotated[str, "The worst verdict of the sources, or what the schedule says."]
     windowsBehind: Annotated[int | None, "Windows that are due by the schedule and not begun."]
 

@@ -21,6 +21,7 @@ from ridgeline.measure.events import (
     ApplicationEnded,
     ContainerHeartbeat,
     OperatorWindow,
+    OutputAsked,
     SourceAsked,
     SourceProgress,
     SourceTaken,
@@ -77,6 +78,8 @@ class ProgressFold:
         self._sources: dict[str, PartitionedSource] = {}
         self._former: dict[str, PartitionedSource] = {}
         """Those that the plan does not have, until it counts."""
+        self._stuck_outputs: dict[str, str] = {}
+        """Why committed results of outputs do not get through."""
         self._schedule = WindowSchedule(window_seconds, interval_seconds)
         self._windows = WindowsInFlight(window_seconds)
         self._settling = Settling()
@@ -109,6 +112,8 @@ class ProgressFold:
                 source.repartition(partitions)
             self._sources[name] = source
         self._former = known
+        there = {node.name for node in topology.operators}
+        self._stuck_outputs = {name: why for name, why in self._stuck_outputs.items() if name in there}
         self._windows.clear()
 
     def inherit(self, operator_id: int, before: int) -> None:
@@ -292,6 +297,13 @@ class ProgressFold:
         done, late, known = self._doing(event) if event.held > 0 else (0.0, False, True)
         source.answer(event, done, late=late, known=known)
 
+    def output_asked(self, event: OutputAsked) -> None:
+        """Results of an output do not get through, or do again."""
+        if event.problem:
+            self._stuck_outputs[event.operator] = event.problem
+        else:
+            self._stuck_outputs.pop(event.operator, None)
+
     def _doing(self, event: SourceAsked) -> tuple[float, bool, bool]:
         """How much of the running window is done, whether it is or will be late, whether that is known.
 
@@ -461,6 +473,7 @@ class ProgressFold:
             "caughtUpAt": caught_up_at if verdict is Verdict.CATCHING_UP else None,
             "asOf": min(answers, default=None),
             "unreachable": unreachable,
+            "stuckOutputs": [f"`{name}` is {why}" for name, why in self._stuck_outputs.items()],
             "verdict": verdict.value,
             "windowsBehind": None
             if schedule.backlog.value is None

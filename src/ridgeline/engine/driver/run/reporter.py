@@ -10,7 +10,14 @@ from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure
 from ridgeline.engine.driver.run.changes import Asked, changed_event
 from ridgeline.engine.driver.run.window import Window
-from ridgeline.measure.events import OutputPublished, RunEvent, SourceAsked, SourceTaken, StateWarning
+from ridgeline.measure.events import (
+    OutputAsked,
+    OutputPublished,
+    RunEvent,
+    SourceAsked,
+    SourceTaken,
+    StateWarning,
+)
 from ridgeline.observe.clock_steps import ClockSteps
 from ridgeline.observe.control_log import ControlLog
 from ridgeline.observe.own_metrics import MetricAggregation
@@ -52,7 +59,9 @@ class Reporter:
         for warning in early or ():
             self.report(warning)
 
-    def window(self, window_id: int, window: Window, published: Iterable[OutputPublished]) -> None:
+    def window(
+        self, window_id: int, window: Window, published: Iterable[OutputPublished | OutputAsked]
+    ) -> None:
         """A window is published: its containers and operators, what outputs show now, then its times."""
         at = window.timeline.now()
         for event in report_events(window.reports, at, self._metrics):
@@ -78,8 +87,8 @@ class Reporter:
         if text := self._steps.look(self._clock.wall(), self._clock.monotonic()):
             self.warn(-1, text)
 
-    def published(self, events: Iterable[OutputPublished]) -> None:
-        """Report windows that readers have come to see."""
+    def published(self, events: Iterable[OutputPublished | OutputAsked]) -> None:
+        """Report windows that readers have come to see, and what hinders others."""
         for event in events:
             self.report(event)
 
