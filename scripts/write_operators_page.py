@@ -13,6 +13,7 @@ import ridgeline.operators
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.module import Module
 from ridgeline.api.operator import REQUIRED, Operator, Unifier, operator_type
+from ridgeline.cli.library import connectors
 
 PAGE = Path(__file__).parents[1] / "docs" / "operators.md"
 HEAD = """# The library of operators
@@ -28,6 +29,9 @@ def render() -> str:
         kind = getattr(ridgeline.operators, name)
         if inspect.isclass(kind) and issubclass(kind, (Operator, Module)) and not issubclass(kind, Unifier):
             sections.setdefault(kind.__module__.rpartition(".")[2], []).append(_describe(kind))
+    for one in connectors():
+        package = one.module.rpartition(".")[2]
+        sections.setdefault(package, [f"`from {one.module} import ...`\n\n"]).append(_describe(one.thing))
     return HEAD + "".join(f"\n## {stem}\n\n" + "\n".join(parts) for stem, parts in sorted(sections.items()))
 
 

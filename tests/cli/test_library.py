@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import ridgeline.operators
 from ridgeline.cli.main import app
 from ridgeline.operators import aggregate
 
@@ -27,7 +26,8 @@ def test_the_list_has_all_operators_windows_and_aggregates() -> None:
     found = {one["name"]: one for one in listed()}
     assert {f"aggregate.{name}" for name in aggregate.__all__ if name != "Aggregate"} <= found.keys()
     assert {"Windowed", "FileOutput", "Delay", "rolling", "session"} <= found.keys()
-    assert {name for name in found if "." not in name} <= set(ridgeline.operators.__all__)
+    connected = {"KafkaInput", "KafkaOutput", "PostgresInput", "PostgresOutput", "SqliteOutput"}
+    assert connected <= found.keys()
     assert all(one["summary"] for one in found.values())
 
 
@@ -51,6 +51,12 @@ def test_a_description_has_an_import_and_says_how_it_is_called(name: str) -> Non
     assert "from ridgeline.operators import " in out
     assert ("properties:" in out) == (name.lower() in ("windowed", "delay"))
     assert ("(column: str, q: float, *" in out) == ("quantile" in name)
+
+
+def test_an_operator_of_a_package_of_its_own_is_imported_from_there() -> None:
+    _, out, _ = ridgeline_command("describe-operator", "kafkaoutput")
+    assert "from ridgeline.operators.kafka import KafkaOutput" in out
+    assert next(one["name"] for one in listed("postgres")) == "PostgresInput"
 
 
 def test_a_description_as_json_has_ports_and_properties() -> None:

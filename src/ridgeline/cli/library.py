@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import pkgutil
 import re
 import textwrap
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -19,11 +21,12 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text
 
 
 class Entry(NamedTuple):
-    """An operator or a function of the library: its name, its kind, and its documentation."""
+    """An operator or a function of the library: its name, its kind, its documentation, where it is from."""
 
     name: str
     kind: str
     thing: Any
+    module: str = "ridgeline.operators"
 
     @property
     def doc(self) -> str:
@@ -56,10 +59,28 @@ def entries() -> Iterator[Entry]:
                 yield Entry(name, "operator", thing)
         elif inspect.isfunction(thing):
             functions.append(Entry(name, "function", thing))
+    yield from connectors()
     yield from functions
     for name in aggregate.__all__:
         if name[0].islower():
             yield Entry(f"aggregate.{name}", "aggregate", getattr(aggregate, name))
+
+
+def connectors() -> Iterator[Entry]:
+    """The operators that are imported from a package of their own, such as those of databases."""
+    import ridgeline.operators
+    from ridgeline.api import Operator
+
+    for one in pkgutil.iter_modules(ridgeline.operators.__path__):
+        if one.name.startswith("_") or not one.ispkg:
+            continue
+        package = import_module(f"ridgeline.operators.{one.name}")
+        for name in getattr(package, "__all__", ()):
+            thing = getattr(package, name)
+            if name in ridgeline.operators.__all__ or not inspect.isclass(thing):
+                continue
+            if issubclass(thing, Operator):
+                yield Entry(name, "operator", thing, package.__name__)
 
 
 def list_library(
@@ -125,7 +146,7 @@ def _described(one: Entry) -> dict[str, Any]:
     example = (inspect.getdoc(one.thing) or "").partition("\n\nExample:\n")[2]
     found: dict[str, Any] = {
         "name": one.name,
-        "import": f"from ridgeline.operators import {one.name.partition('.')[0]}",
+        "import": f"from {one.module} import {one.name.partition('.')[0]}",
         "description": one.doc,
     }
     if one.kind == "operator":

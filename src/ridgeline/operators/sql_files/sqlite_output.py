@@ -48,9 +48,8 @@ class SqliteOutput(TableOutput):
         >>> folder = tempfile.TemporaryDirectory()
         >>> path = f"{folder.name}/prices.db"
         >>> app = Application("prices")
-        >>> prices = app.add_operator(
-        ...     "prices", ListInput(Price, [("IBM", 12.3), ("SAP", 9.5), ("IBM", 13.0)])
-        ... )
+        >>> rows = [("IBM", 12.3), ("SAP", 9.5), ("IBM", 13.0)]
+        >>> prices = app.add_operator("prices", ListInput(Price, rows))
         >>> table = app.add_operator("table", SqliteOutput(path=path, table="prices", key="symbol"))
         >>> app.add_stream("prices", prices.output, table.input)
         >>> run = run_local(app)
