@@ -24,6 +24,7 @@ _NAMES = (
     "regions",
     "kafka",
     "delta_output",
+    "catch_up",
     "held_keys",
     "windowed",
     "aggregates",

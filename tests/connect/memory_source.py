@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from math import ceil
 from random import Random
 from typing import Any, ClassVar, NamedTuple
 
@@ -32,6 +33,9 @@ class Log:
         self.removed: set[str] = set()
         self.lock = threading.Lock()
         self.committed: dict[str, int] = {}
+        self.reads = 0
+        self.kept = 0
+        """The first record that is not deleted."""
         self.failures: list[Exception] = []
         """Raised by the driver's half, one a call."""
         self.read_failures: list[Exception] = []
@@ -93,7 +97,7 @@ class MemorySource(Source):
         if begin == "latest":
             return {name: self.log.records[name] for name in partitions}
         seconds = (begin - START).total_seconds()
-        return {name: min(self.log.records[name], max(0, int(seconds))) for name in partitions}
+        return {name: min(self.log.records[name], max(0, ceil(seconds))) for name in partitions}
 
     def committed(self, positions: Mapping[str, int]) -> None:
         self.log.committed = dict(positions)
@@ -108,6 +112,7 @@ class MemoryReader(SourceReader):
 
     def read(self, part: SourceRange) -> Iterator[Records]:
         rows = []
+        self.log.reads += 1
         for place in range(part.start, part.end):
             if self.log.read_failures and place % 3 == 2:
                 raise self.log.read_failures.pop(0)

@@ -208,7 +208,7 @@ class OperatorContext:
         return mode
 
     def hand_over(self, value: object) -> None:
-        """Send a picklable value to this operator's `Publisher` on the driver.
+        """Send a picklable value to the operator's `Publisher` on the driver, or to an input's `Enumerator`.
 
         It is published if and only if the window is committed. Call it in a window. Raises nothing.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -112,6 +112,12 @@ class Enumerator:
 
     def committed(self, window_id: int, offset: Any) -> None:
         """All windows up to this one are committed, which ends at `offset`: the source may forget them."""
+
+    def received(self, window_id: int, values: Sequence[Any]) -> None:
+        """Partitions have passed these values to `context.hand_over`, in a window that is committed.
+
+        Called before `committed`, if there is something, by the order of partitions.
+        """
 
     @property
     def problem(self) -> str:

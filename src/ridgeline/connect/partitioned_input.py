@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+import copy
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 import pyarrow as pa
 from pydantic import Field
+from pydantic.fields import FieldInfo
 from typing_extensions import TypeVar
 
 from ridgeline.api.attributes import OnError
-from ridgeline.api.clock import SystemClock
-from ridgeline.api.columns.schema import Schema
 from ridgeline.api.context import OperatorContext
-from ridgeline.api.errors import RidgelineError, shorten
+from ridgeline.api.enumerator import Enumerator
+from ridgeline.api.errors import RidgelineError, SchemaError, shorten
+from ridgeline.api.operator import operator_type, port_schema
 from ridgeline.api.ports import OutputPort
 from ridgeline.api.push_input import PushInput
 from ridgeline.api.state import State
 from ridgeline.api.support.duration import duration_faults, parse_duration
 from ridgeline.api.support.emitting import Emits
-from ridgeline.api.times import EARLIEST, LATEST, NO_TIME, Mark, Microseconds, Times, column_times
+from ridgeline.api.support.properties import check_properties
+from ridgeline.api.times import EARLIEST, LATEST, NO_TIME, Mark
 from ridgeline.connect._enumerating import PartitionedEnumerator, Settings, begin_of
-from ridgeline.connect._watching import RETRIED
+from ridgeline.connect._history import AtSeam, HistoryEnumerator, Seam
+from ridgeline.connect._reading import Bounds, Given, Reading, batches, bounded, times_of
 from ridgeline.connect.reader import ReaderContext, Records, SourceRange, SourceReader
 from ridgeline.connect.source import Source
 
 T = TypeVar("T", default=Any)
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 _CLOSED = ""
 """The name of the mark of all source partitions that are closed."""
+_OF_HISTORY = "\n"
+"""In the state the names of source partitions of a history begin with it."""
+_EVERYTHING = Bounds()
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MARGIN = timedelta(hours=1)
+"""A record's own time may be so much later than the time by which a source finds it."""
 Kept = dict[str, tuple[int, Any]]
 """By source partition: its newest time, and the reader's note."""
 
@@ -61,7 +68,11 @@ class PartitionedInput(PushInput, Emits[T]):
       source partition. The watermark is that of the source partition that is most behind;
     - `idle_after`: a source partition without a record for that time holds no watermark up;
     - `discover_every`: how often it looks for new source partitions;
-    - `window_records`, `window_bytes`: a window reads no more.
+    - `window_records`, `window_bytes`: a window reads no more;
+    - `history`: another input with the same columns. It is read first, up to what it has when the run begins.
+      Then this one follows, whose positions are held from the start. Without `begin` it begins after the
+      newest record of the history. With a time, records before it are those of the history, later ones those
+      of this input. With positions, "earliest" or "latest" all of both is read.
 
     While the source cannot be reached the application waits for it, and says so.
 
@@ -109,7 +120,7 @@ class PartitionedInput(PushInput, Emits[T]):
     """Whether a source partition of which no record was read yet holds the watermark back."""
     output = OutputPort[T](Any)
 
-    begin: str | datetime | dict[str, Any] = Field(default="earliest", kw_only=True)
+    begin: str | datetime | dict[str, Any] | None = Field(default=None, kw_only=True)
     until: Literal["end"] | None = Field(default=None, kw_only=True)
     timestamp: str | None = Field(default=None, kw_only=True)
     lateness: float | str | None = Field(default=None, kw_only=True)
@@ -117,6 +128,7 @@ class PartitionedInput(PushInput, Emits[T]):
     discover_every: float | str = Field(default=10.0, kw_only=True)
     window_records: int = Field(default=1_000_000, gt=0, kw_only=True)
     window_bytes: int = Field(default=256 * 2**20, gt=0, kw_only=True)
+    history: PartitionedInput | None = Field(default=None, kw_only=True)
 
     _kept = State[Kept]({}, moves=_united)
 
@@ -143,7 +155,62 @@ class PartitionedInput(PushInput, Emits[T]):
         except ValueError:
             rule = 'must be "earliest", "latest", a time (ISO 8601), or a position by source partition'
             faults.append(("begin", self.begin, rule))
+            return faults
+        return faults if self.history is None else [*faults, *self._history_faults(self.history)]
+
+    def _history_faults(self, history: PartitionedInput) -> list[tuple[str, object, str]]:
+        """Refuse a history that cannot be read, or that does not fit."""
+        trial = copy.copy(history)
+        trial.timestamp = history.timestamp or self.timestamp
+        validated, problems = check_properties(trial)
+        if problems:
+            return [(f"history.{name}", value, rule) for name, value, rule in problems]
+        vars(history).update(validated, timestamp=history.timestamp, _given={})
+        faults: list[tuple[str, object, str]] = []
+        if history.history is not None:
+            faults.append(("history.history", history.history, "cannot be: a history has none itself"))
+        if history.lateness is not None and self.lateness is None:
+            rule = "needs a `lateness` of the input that has this history"
+            faults.append(("history.lateness", history.lateness, rule))
+        if history.timestamp is not None and self.timestamp not in (None, history.timestamp):
+            rule = f"must be `{self.timestamp}`, the column of the input that has this history"
+            faults.append(("history.timestamp", history.timestamp, rule))
+        try:
+            own, other = port_schema(self, "output"), port_schema(history, "output")
+        except SchemaError:
+            return faults  # reported with the port
+        if own is not None and other is not None and own.arrow != other.arrow:
+            rule = f"must have the columns of the input: {own.describe()}"
+            faults.append(("history.schema", other.describe(), rule))
+        if (self.begin is None or isinstance(begin_of(self.begin), datetime)) and not self._timed:
+            rule = "must be positions, or give `timestamp`: without times of all records nobody knows "
+            faults.append(("begin", self.begin, f"{rule}which ones the history has"))
         return faults
+
+    @property
+    def _timed(self) -> bool:
+        """Whether the records of both, history and live source, have times."""
+        history = self.history
+        return self.timestamp is not None or (
+            history is not None
+            and self.gives_record_times
+            and (history.timestamp is not None or history.gives_record_times)
+        )
+
+    def shown_parts(self) -> dict[str, object]:
+        """The properties that differ from their defaults, for views of an input that is a history."""
+        found: dict[str, object] = {"class": type(self).__name__}
+        for name, default in operator_type(type(self)).properties.items():
+            value = vars(self).get(name, default)
+            usual = default.default if isinstance(default, FieldInfo) else default
+            if name != "context" and (type(value), repr(value)) != (type(usual), repr(usual)):
+                found[name] = value
+        return found
+
+    def settle_properties(self) -> None:
+        """Let the history resolve what depends on the driver's environment."""
+        if self.history is not None:
+            self.history.settle_properties()
 
     def timestamp_of(self, port: str) -> str | None:
         """The column that `timestamp` names."""
@@ -157,9 +224,28 @@ class PartitionedInput(PushInput, Emits[T]):
         """`idle_after` in seconds."""
         return None if self.idle_after is None else parse_duration(self.idle_after)
 
-    def enumerator(self) -> PartitionedEnumerator:
+    def enumerator(self) -> Enumerator:
         """The part that runs on the driver."""
-        return PartitionedEnumerator(self.source(), self._window_settings())
+        settings = self._window_settings()
+        if self.history is None:
+            return PartitionedEnumerator(self.source(), settings)
+        follows = settings.begin is None or (self.begin is None and settings.begin == "earliest")
+        margin = timedelta(0) if self.timestamp is None else _MARGIN
+        if settings.begin is None:  # what comes while the history is read must not be lost
+            settings = settings._replace(begin="latest")
+        elif isinstance(begin := begin_of(settings.begin), datetime):
+            settings = settings._replace(begin=begin - margin)
+        before = copy.copy(self.history)
+        before.until = "end"
+        history = PartitionedEnumerator(before.source(), before._window_settings())  # noqa: SLF001  alike
+        live = PartitionedEnumerator(self.source(), settings)
+        return HistoryEnumerator(history, live, Seam(follows, self._seam_time, self._timed, margin))
+
+    @property
+    def _seam_time(self) -> datetime | None:
+        """The time at which the live source begins; None if `begin` is none."""
+        begin = begin_of(self.begin)
+        return begin if isinstance(begin, datetime) else None
 
     def _window_settings(self) -> Settings:
         return Settings(
@@ -172,15 +258,18 @@ class PartitionedInput(PushInput, Emits[T]):
         )
 
     def setup(self, context: OperatorContext) -> None:
-        """Make the reader; it connects when there is something to read."""
+        """Make the readers; they connect when there is something to read."""
         skips = context.attributes.get("on_error") is OnError.SKIP
-        self._reading = _Reading(
-            self.reader(), ReaderContext(context, self.output.schema, self._leave_out, skips)
-        )
+        surroundings = ReaderContext(context, self.output.schema, self._leave_out, skips)
+        self._reading = Reading(self.reader(), surroundings)
+        if self.history is not None:
+            self._reading_history = Reading(self.history.reader(), surroundings)
 
     def teardown(self) -> None:
-        """Close the reader."""
+        """Close the readers."""
         self._reading.close()
+        if self.history is not None:
+            self._reading_history.close()
 
     def emit_tuples(self) -> None:
         """Emit this partition's share of what the window reads. Raises what the reader does."""
@@ -188,20 +277,64 @@ class PartitionedInput(PushInput, Emits[T]):
         if attempt == self._reading.attempt or offsets is None or offsets.end is None:
             return
         self._reading.attempt = attempt
-        kept = dict(self._kept)
-        nothing = offsets.start == offsets.end
-        parts = [] if nothing else list(self._parts(offsets.start, offsets.end, kept))
-        if parts:
-            for name, records in self._reading.read(parts):
-                newest = self._emit(records)
-                if newest != NO_TIME:
-                    kept[name] = max(newest, kept.get(name, (NO_TIME, None))[0]), None
-            for part in parts:
-                newest = kept.get(part.partition, (NO_TIME, None))[0]
-                kept[part.partition] = newest, part.note
-        self._keep(kept, offsets.end)
-        if offsets.end["ended"]:
+        start, end, kept = offsets.start, offsets.end, dict(self._kept)
+        if "history" in end:
+            before = {"history": None, "live": None} if start is None else start
+            if end["seam"] is None:
+                self._emit_history(kept, before["history"], end)
+                return
+            start, end, seam = before["live"], end["live"], end["seam"]
+            kept = {name: value for name, value in kept.items() if name[:1] != _OF_HISTORY}
+            bounds = Bounds(least=seam["from"], known=seam["newest"])
+            said = self._read(self._reading, kept, start, end, bounds)
+            if said.early and not seam["passing"]:
+                self.context.hand_over(AtSeam(early=said.early))
+            self._keep(self._own(kept, end), end, NO_TIME if seam["from"] is None else seam["from"])
+        else:
+            self._read(self._reading, kept, start, end, _EVERYTHING)
+            self._keep(self._own(kept, end), end)
+        if end["ended"]:
             self.finish()
+
+    def _emit_history(self, kept: Kept, start: Any, offset: Any) -> None:
+        """Emit this partition's share of what a window reads of the history."""
+        history, end = self.history, offset["history"]
+        assert history is not None  # noqa: S101  its offset is there
+        own = {name[1:]: value for name, value in kept.items() if name[:1] == _OF_HISTORY}
+        late = history.lateness_of("output")
+        self.context.engine.marks_read = None if self.lateness is None else [(EARLIEST, False)]
+        if end is not None:
+            at = self._seam_time
+            until = None if at is None else round((at - _EPOCH) / timedelta(microseconds=1))
+            said = self._read(self._reading_history, own, start, end, Bounds(end=until))
+            own = self._own(own, end)
+            if offset["asks"]:
+                said = said._replace(newest=max((newest for newest, _ in own.values()), default=NO_TIME))
+            if said != AtSeam():
+                self.context.hand_over(said)
+            if late is not None:
+                self.context.engine.marks_read = self._marks(
+                    own, end, late, NO_TIME, waits=history.waits_for_unread
+                )
+        live = {name: value for name, value in kept.items() if name[:1] != _OF_HISTORY}
+        self._set_kept(live | {f"{_OF_HISTORY}{name}": value for name, value in own.items()})
+
+    def _read(self, reading: Reading, kept: Kept, start: Any, end: Any, bounds: Bounds) -> AtSeam:
+        """Emit this partition's share of what is between two offsets, and note times in `kept`."""
+        parts = [] if start == end else list(self._parts(start, end, kept))
+        if not parts:
+            return AtSeam()
+        rows = size = early = later = 0
+        for name, records in reading.read(parts):
+            newest, one = self._emit(records, bounds, of_history=reading is not self._reading)
+            if newest != NO_TIME:
+                kept[name] = max(newest, kept.get(name, (NO_TIME, None))[0]), None
+            rows, size, early = rows + one.rows, size + one.bytes, early + one.early
+            later += one.later
+        for part in parts:
+            newest = kept.get(part.partition, (NO_TIME, None))[0]
+            kept[part.partition] = newest, part.note
+        return AtSeam(None, rows, size, early, later)
 
     def progress(self) -> tuple[float, float | None] | None:
         """Records, this partition's share of them."""
@@ -211,8 +344,11 @@ class PartitionedInput(PushInput, Emits[T]):
         offsets = self.context.offsets
         if offsets is None or offsets.end is None:
             return None
-        count = self.context.partitions
-        return offsets.end[name] / count, offsets.end["ahead"][place] / count
+        end, count = offsets.end, self.context.partitions
+        if "history" in end:
+            left = end["left"][place]
+            return end["done"][place] / count, None if left is None else left / count
+        return end[name] / count, end["ahead"][place] / count
 
     def _parts(self, start: Any, end: Any, kept: Kept) -> Iterable[SourceRange]:
         """The ranges of this partition in what the window reads."""
@@ -225,34 +361,41 @@ class PartitionedInput(PushInput, Emits[T]):
             if begin != position:
                 yield SourceRange(name, begin, position, kept.get(name, (NO_TIME, None))[1])
 
-    def _emit(self, records: Any) -> int:
-        """Emit records. Returns their newest time in microseconds, or NO_TIME."""
+    def _emit(self, records: Any, bounds: Bounds, *, of_history: bool) -> tuple[int, AtSeam]:
+        """Emit records. Returns their newest time in microseconds, or NO_TIME; and how many these were."""
         if not isinstance(records, Records):
             records = Records(records)
-        newest = NO_TIME
-        for batch, times in _batches(records, self.output.schema):
+        newest, rows, size, early, later = NO_TIME, 0, 0, 0, 0
+        column = self.timestamp
+        if of_history and column is None and self.history is not None:
+            column = self.history.timestamp
+        for read, given in batches(records, self.output.schema):
+            batch, times, found = read, given if column is None else column, 0
+            if bounds != _EVERYTHING:
+                batch, times, found = bounded(batch, times, column, bounds)
             self.output.emit_timed(batch, times)
-            if self.lateness is not None:
-                newest = max(newest, self._newest(batch, times))
-        return newest
+            if of_history:
+                rows, size, later = (
+                    rows + batch.num_rows,
+                    size + batch.nbytes,
+                    later + read.num_rows - batch.num_rows,
+                )
+            early += found
+            if self.lateness is not None or of_history:
+                newest = max(newest, self._newest(batch, times, column))
+        return newest, AtSeam(None, rows, size, early, later)
 
-    def _newest(self, batch: pa.RecordBatch, times: Times | str | None) -> int:
+    def _newest(self, batch: pa.RecordBatch, times: Given, column: str | None) -> int:
         """The newest time that is not further ahead of the clock than `time_ahead_limit`."""
-        found: Microseconds | None = None
-        column = self.timestamp or (times if isinstance(times, str) else None)
-        if column is not None:
-            index = batch.schema.get_field_index(column)
-            found = column_times(batch.column(index)) if index >= 0 else None
-        elif isinstance(times, Times):
-            found = times.newest
+        found = times_of(batch, times, column)
         if found is None or not len(found):
             return NO_TIME
         limit = self.context.clock.wall() + self.context.attributes["time_ahead_limit"]
         within = found[found <= min(round(limit * 1e6), LATEST - 1)]
         return int(within.max(initial=NO_TIME))
 
-    def _keep(self, kept: Kept, end: Any) -> None:
-        """Keep times and notes of what is this partition's, and pass on the watermark."""
+    def _own(self, kept: Kept, end: Any) -> Kept:
+        """Times and notes of what is this partition's, with the newest time of what is closed."""
         at, closed = end["at"], end.get("closed", {})
         floor = kept.pop(_CLOSED, (NO_TIME, None))[0]
         own: Kept = {}
@@ -261,28 +404,41 @@ class PartitionedInput(PushInput, Emits[T]):
                 floor = max(floor, newest)
             elif at[name][0] % self.context.partitions == self.context.partition:
                 own[name] = newest, note
-        self._mark({name: newest for name, (newest, _) in own.items()}, floor, end)
         own = {name: value for name, value in own.items() if value != (NO_TIME, None)}
         if floor != NO_TIME:
             own[_CLOSED] = floor, None
-        if own != self._kept:
-            self._kept = own
+        return own
 
-    def _mark(self, newest: Mapping[str, int], floor: int, end: Any) -> None:
-        """Pass on the watermark: that of the source partition that is most behind."""
-        if self.lateness is None:
-            return
-        late = round(parse_duration(self.lateness) * 1_000_000)
+    def _keep(self, own: Kept, end: Any, unread: int = NO_TIME) -> None:
+        """Keep times and notes of what is this partition's, and pass on the watermark."""
+        if self.lateness is not None:
+            self.context.engine.marks_read = self._marks(
+                own, end, parse_duration(self.lateness), unread, waits=self.waits_for_unread
+            )
+        self._set_kept(own)
+
+    def _set_kept(self, kept: Kept) -> None:
+        if kept != self._kept:
+            self._kept = kept
+
+    def _marks(self, own: Kept, end: Any, lateness: float, unread: int, *, waits: bool) -> list[Mark]:
+        """The watermarks: that of the source partition that is most behind counts.
+
+        `unread`: no record of a source partition of which none was read is older. `waits`: such ones count.
+        """
+        late = round(lateness * 1_000_000)
         marks: list[Mark] = []
         for name, (number, _) in end["at"].items():
             if number % self.context.partitions == self.context.partition:
-                at = newest.get(name, NO_TIME)
-                if at == NO_TIME and not self.waits_for_unread:
+                at = own.get(name, (NO_TIME, None))[0]
+                if at == NO_TIME and not waits:
                     continue
+                at = unread if at == NO_TIME else at
                 marks.append((EARLIEST if at == NO_TIME else at - late, name in end["idle"]))
+        floor = own.get(_CLOSED, (NO_TIME, None))[0]
         if not marks and floor != NO_TIME:  # others are read on, or all is read
             marks.append((floor - late, bool(end["at"])))
-        self.context.engine.marks_read = marks
+        return marks
 
     def _leave_out(self, partition: str, position: Any, record: str, reason: str) -> None:
         """Leave out a record that cannot be read. Raises RidgelineError unless `on_error` is SKIP."""
@@ -293,61 +449,3 @@ class PartitionedInput(PushInput, Emits[T]):
         remedy = "mend it, or leave such records out with `on_error=SKIP`"
         msg = f"`{self.context.name}`: {what}; got {shorten(record)}; {remedy}"
         raise RidgelineError(msg)
-
-
-class _Reading:
-    """The reader of a container. `attempt`: the one that has emitted last."""
-
-    def __init__(self, reader: SourceReader, context: ReaderContext) -> None:
-        self.reader = reader
-        self.context = context
-        self.attempt: tuple[int, str] | None = None
-        self._opened = False
-
-    def read(self, parts: Sequence[SourceRange]) -> list[tuple[str, Any]]:
-        """Read; where the other side cannot be reached, again and again from the start of the window."""
-        notes = [part.note for part in parts]
-        pause, clock = _FIRST_PAUSE, SystemClock()
-        engine = self.context.operator.engine
-        while True:
-            left_out = len(engine.left_out)
-            try:
-                if not self._opened:
-                    self.reader.open(self.context)
-                    self._opened = True
-                return list(self.reader.read_all(parts))
-            except RETRIED:
-                self.close()
-                del engine.left_out[left_out:]
-                for part, note in zip(parts, notes, strict=True):
-                    part.note = note
-                clock.wait(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
-
-    def close(self) -> None:
-        """Close the reader."""
-        self._opened = False
-        with contextlib.suppress(*RETRIED):
-            self.reader.close()
-
-
-def _batches(records: Records, schema: Schema) -> Iterable[tuple[pa.RecordBatch, Times | str | None]]:
-    """Records as Arrow batches in the schema, with their times. Raises SchemaError for those that misfit."""
-    rows, times = records
-    if isinstance(rows, pa.RecordBatch):
-        whole = [rows]
-    elif isinstance(rows, pa.Table):
-        whole = rows.to_batches()
-    else:
-        whole = [schema.encode(rows)]
-    if times is None or isinstance(times, str):
-        for batch in whole:
-            yield schema.conform(batch), times
-        return
-    if isinstance(times, pa.ChunkedArray):
-        times = times.combine_chunks()
-    newest = column_times(times) if isinstance(times, pa.Array) else np.asarray(times, np.int64)
-    first = 0
-    for batch in whole:
-        yield schema.conform(batch), Times(newest[first : first + batch.num_rows])
-        first += batch.num_rows

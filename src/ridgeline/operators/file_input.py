@@ -131,6 +131,7 @@ class FileInput(PartitionedInput[T]):
 
     def settle_properties(self) -> None:
         """Make relative paths absolute."""
+        super().settle_properties()
         self.path = [local_path(one) if is_local(one) else one for one in self._entries()]
 
     def source(self) -> Source:

@@ -15,6 +15,7 @@ from ridgeline.api.columns.schema import Schema, is_named_tuple, is_struct
 from ridgeline.api.columns.schema_types import SchemaType
 from ridgeline.api.columns.struct_types import struct_fields
 from ridgeline.api.errors import RidgelineError, SchemaError, shorten
+from ridgeline.connect._enumerating import Settings
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.operators.staged._staged_source import StagedReader, StagedSource
 
@@ -76,6 +77,9 @@ class IterableInput(PartitionedInput[T]):
     def reader(self) -> StagedReader:
         """The half that reads them in containers."""
         return StagedReader()
+
+    def _window_settings(self) -> Settings:
+        return super()._window_settings()._replace(until=None)  # it ends by itself
 
     def _items(self) -> _Items:
         if self.token not in _ITEMS:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 
 from ridgeline.api.ports import OutputPort
+from ridgeline.connect._enumerating import Settings
 from ridgeline.connect.partitioned_input import PartitionedInput
 from ridgeline.operators.staged._lines import Line, Lines, encode
 from ridgeline.operators.staged._staged_source import StagedReader, StagedSource
@@ -38,6 +39,9 @@ class StdinInput(PartitionedInput[Line]):
     def reader(self) -> StagedReader:
         """The half that reads them in containers."""
         return StagedReader()
+
+    def _window_settings(self) -> Settings:
+        return super()._window_settings()._replace(until=None)  # it ends by itself
 
 
 def _lines(stop: threading.Event) -> Iterator[str]:

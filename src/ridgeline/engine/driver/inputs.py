@@ -13,6 +13,7 @@ from ridgeline.api.errors import RidgelineError, shorten
 from ridgeline.api.operator import InputOperator
 from ridgeline.engine.driver.outputs import alike_on_driver, call_on_driver, check_json
 from ridgeline.plan.execution import Plan
+from ridgeline.plan.protocol import WindowReport
 
 Read = Mapping[str, OffsetRange]
 """The ranges that a window reads, by input operator."""
@@ -86,9 +87,20 @@ class Inputs:
             first = min(one.id for one in self.plan.physical.operators if one.name == name)
             self._on_problem(first, problem)
 
-    def committed(self, window_id: int, read: Read) -> None:
-        """A window is committed that has read this, and all windows before it."""
+    def committed(self, window_id: int, read: Read, reports: Iterable[WindowReport] = ()) -> None:
+        """A window is committed that has read this, and all windows before it. `reports`: of containers."""
+        handed_over = {
+            report.window.operator: report.handed_over
+            for window in reports
+            for report in window.operators
+            if report.handed_over
+        }
         for name, enumerator in self._enumerators.items():
+            if handed_over:
+                own = (one.id for one in self.plan.physical.operators if one.name == name)
+                values = [value for one in sorted(own) for value in handed_over.get(one, [])]
+                if values:
+                    self._call(name, "received", window_id, enumerator.received, window_id, values)
             if name in read:
                 self._call(name, "committed", window_id, enumerator.committed, window_id, read[name].end)
 

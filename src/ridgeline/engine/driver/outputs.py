@@ -14,7 +14,7 @@ from typing import Any
 
 from ridgeline.api.clock import Clock
 from ridgeline.api.errors import Failure, OperatorError, RidgelineError, described, shorten
-from ridgeline.api.operator import Operator, operator_type
+from ridgeline.api.operator import InputOperator, Operator, operator_type
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.pickling import class_name, class_of
 from ridgeline.measure.events import OutputAsked, OutputPublished
@@ -209,9 +209,15 @@ class Outputs:
                 states[name] = state
         taken = {one for name in self.publishers for one in self._partitions[name]}
         for operator, values in handed_over.items():
-            if values and operator not in taken:
+            if values and operator not in taken and not self._has_enumerator(operator):
                 self._refuse_lost(operator, window_id)
         return states
+
+    def _has_enumerator(self, operator: int) -> bool:
+        """Whether an input takes what it hands over."""
+        name = next(one.name for one in self.plan.physical.operators if one.id == operator)
+        found = next(one.operator for one in self.plan.logical.operators if one.name == name)
+        return isinstance(found, InputOperator) and type(found).enumerator is not InputOperator.enumerator
 
     def _refuse_lost(self, operator: int, window_id: int) -> None:
         """Raise OperatorError for an operator that hands values over and has no publisher."""

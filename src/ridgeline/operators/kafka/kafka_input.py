@@ -126,6 +126,7 @@ class KafkaInput(PartitionedInput[T]):
 
     def settle_properties(self) -> None:
         """Take the servers from the environment, if they are not given."""
+        super().settle_properties()
         self.servers = found_servers(self.servers)
 
     def source(self) -> KafkaSource:

@@ -398,7 +398,7 @@ class ApplicationRun:
                 for published in (*before, window_id):
                     self._executor.committed(published, self.master.states)
                     window = self._windows.pop(published)
-                    self._live.inputs.committed(published, window.read)
+                    self._live.inputs.committed(published, window.read, window.reports)
                     self.samples.take(window.reports)
                     self.keys.take(window.reports)
                     self._unsettled = True

@@ -1,0 +1,122 @@
+"""The reader of a container, asked until it answers, and its records as Arrow batches with their times."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.times import NO_TIME, Microseconds, Times, column_times
+from ridgeline.connect._watching import RETRIED
+from ridgeline.connect.reader import ReaderContext, Records, SourceRange, SourceReader
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
+Given = Times | str | None
+"""The times of records: as such, or as the name of a column."""
+
+
+class Bounds(NamedTuple):
+    """The times that records of one side of a seam may have, in microseconds since 1970.
+
+    `least`, `end`: others are left out, without a bound where they are None. Records up to `known` are
+    counted. A record without a time is read.
+    """
+
+    least: int | None = None
+    end: int | None = None
+    known: int | None = None
+
+
+class Reading:
+    """The reader of a container. `attempt`: the one that has emitted last."""
+
+    def __init__(self, reader: SourceReader, context: ReaderContext) -> None:
+        self.reader = reader
+        self.context = context
+        self.attempt: tuple[int, str] | None = None
+        self._opened = False
+
+    def read(self, parts: Sequence[SourceRange]) -> list[tuple[str, Any]]:
+        """Read; where the other side cannot be reached, again and again from the start of the window."""
+        notes = [part.note for part in parts]
+        pause, clock = _FIRST_PAUSE, SystemClock()
+        engine = self.context.operator.engine
+        while True:
+            left_out = len(engine.left_out)
+            try:
+                if not self._opened:
+                    self.reader.open(self.context)
+                    self._opened = True
+                return list(self.reader.read_all(parts))
+            except RETRIED:
+                self.close()
+                del engine.left_out[left_out:]
+                for part, note in zip(parts, notes, strict=True):
+                    part.note = note
+                clock.wait(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def close(self) -> None:
+        """Close the reader."""
+        self._opened = False
+        with contextlib.suppress(*RETRIED):
+            self.reader.close()
+
+
+def batches(records: Records, schema: Schema) -> Iterable[tuple[pa.RecordBatch, Given]]:
+    """Records as Arrow batches in the schema, with their times. Raises SchemaError for those that misfit."""
+    rows, times = records
+    if isinstance(rows, pa.RecordBatch):
+        whole = [rows]
+    elif isinstance(rows, pa.Table):
+        whole = rows.to_batches()
+    else:
+        whole = [schema.encode(rows)]
+    if times is None or isinstance(times, str):
+        for batch in whole:
+            yield schema.conform(batch), times
+        return
+    if isinstance(times, pa.ChunkedArray):
+        times = times.combine_chunks()
+    newest = column_times(times) if isinstance(times, pa.Array) else np.asarray(times, np.int64)
+    first = 0
+    for batch in whole:
+        yield schema.conform(batch), Times(newest[first : first + batch.num_rows])
+        first += batch.num_rows
+
+
+def times_of(batch: pa.RecordBatch, times: Given, column: str | None) -> Microseconds | None:
+    """The times of records, of the column if there is one; None if they have none."""
+    column = column or (times if isinstance(times, str) else None)
+    if column is not None:
+        index = batch.schema.get_field_index(column)
+        return column_times(batch.column(index)) if index >= 0 else None
+    return times.newest if isinstance(times, Times) else None
+
+
+def bounded(
+    batch: pa.RecordBatch, times: Given, column: str | None, bounds: Bounds
+) -> tuple[pa.RecordBatch, Given, int]:
+    """The records within the bounds with their times, and how many are before the seam."""
+    found = times_of(batch, times, column)
+    if found is None or not len(found):
+        return batch, times, 0
+    timed = found != NO_TIME
+    outside = np.zeros(len(found), bool)
+    early = 0
+    if bounds.least is not None:
+        outside = timed & (found < bounds.least)
+        early = int(outside.sum())
+    elif bounds.known is not None:
+        early = int((timed & (found <= bounds.known)).sum())
+    if bounds.end is not None:
+        outside |= timed & (found >= bounds.end)
+    if not outside.any():
+        return batch, times, early
+    places = np.flatnonzero(~outside)
+    return batch.take(pa.array(places)), times.take(places) if isinstance(times, Times) else times, early
