@@ -308,3 +308,25 @@ def test_a_removed_key_comes_back_as_the_last_one_wherever_the_state_is_restored
     lived.put_many("ba", [[2], [3]])
     restored.apply(lived.changes())
     assert list(lived.items()) == list(restored.items()) == [("b", [2]), ("a", [3])]
+
+
+def test_what_is_kept_beside_keyed_state_holds_until_others_change_it():
+    cell = keyed(int)
+    stamp = cell.stamp
+    cell["a"] = 1
+    cell.begin(1)
+    cell.put_many(["b"], [2])
+    cell.pop("a")
+    change = cell.changes()
+    cell.begin(2)
+    assert cell.stamp is stamp
+    stamps = [stamp]
+    for restore in (
+        lambda: cell.apply(change),
+        lambda: cell.apply(cell.snapshot()),
+        lambda: cell.take_back({"b": 1}, [], 1, []),
+        cell.reset,
+    ):
+        restore()
+        assert not any(cell.stamp is before for before in stamps)
+        stamps.append(cell.stamp)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -275,3 +276,54 @@ def test_versions_need_times() -> None:
     app.add_stream("joined", join.output, sink.input)
     with pytest.raises(ValidationError, match=r"by their times, but .*lateness"):
         run_local(app)
+
+
+class Sale(NamedTuple):
+    item: int
+    number: int
+
+
+class Item(NamedTuple):
+    key: int
+    name: str | None
+    since: datetime
+    tags: list[str]
+    gone: bool
+
+
+@pytest.mark.parametrize("spread", [1, 10**12], ids=["near", "far"])
+@pytest.mark.parametrize("partitions", [1, 2])
+def test_whole_numbers_as_keys_meet_the_row_that_is_the_latest(spread: int, partitions: int) -> None:
+    """Keys near each other are found in a list of all; rows change and go, and windows run again."""
+    draw = random.Random(spread)
+    names = [f"n{number}" for number in range(9)] + [None]
+    numbers = {window: 300 if window in (0, 5, 11) else 1 if window == 8 else 0 for window in range(14)}
+    items, sales, table, wanted = list[Any](), list[Any](), dict[int, Item](), list[Any]()
+    for window in range(14):
+        for _ in range(numbers[window]):
+            key = spread * draw.randrange(-40, 60)
+            tags = draw.choices(["a", "b"], k=draw.randrange(3))
+            item = Item(key, draw.choice(names), START + timedelta(seconds=window), tags, draw.random() < 0.3)
+            items.append(item)
+            table[key] = item
+        for _ in range(50):
+            sale = Sale(spread * draw.choice([*range(-45, 65), 10**5, -(10**5)]), len(wanted))
+            sales.append(sale)
+            found = table.get(sale.item)
+            row = None if found is None or found.gone else found
+            wanted.append((*sale, *((None,) * 3 if row is None else (row.name, row.since, row.tags))))
+        items.append(END_WINDOW)
+        sales.append(END_WINDOW)
+    app = Application("shop", window="1s")
+    source = app.add_operator("sales", ListInput(Sale, sales))
+    changed = app.add_operator("items", ListInput(Item, items))
+    join = TableJoin({"item": "key"}, "left", deleted="gone")
+    app.add_operator("join", join, partitions=partitions)
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("sales", source.output, join.input)
+    app.add_stream("items", changed.output, join.table)
+    app.add_stream("joined", join.output, sink.input)
+    changes = {6: [Repartition("join", 3)], 9: [Repartition("join", 1)]} if partitions == 2 else None
+    for faults in (None, Faults(1), Faults(2)):
+        run = run_local(app, faults=faults, changes=None if faults else changes)
+        assert sorted(rows(run), key=lambda row: row[1]) == wanted

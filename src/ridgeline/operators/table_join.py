@@ -32,6 +32,7 @@ from ridgeline.operators._joined import (
     right_columns,
     rows_of,
 )
+from ridgeline.operators._table_index import TableIndex
 from ridgeline.operators._window_parts import filtered
 from ridgeline.operators.key_value import Index
 from ridgeline.operators.latest_by_key import deletions
@@ -179,6 +180,7 @@ class TableJoin(DividedOperator):
         self.mine, self.theirs = left_columns(self.on), right_columns(self.on)
         self.keep = None if self.versions is None else round(parse_duration(self.versions) * 1_000_000)
         self.replica = Replica(self.theirs)
+        self.index = TableIndex()
 
     @table.process_batch
     def note(self, batch: pa.RecordBatch) -> None:
@@ -189,7 +191,8 @@ class TableJoin(DividedOperator):
             return
         self.refuse_strays(batch, self.theirs)
         codes, keys = row_keys(batch, self.theirs)
-        rows = rows_of(batch, [field.name for field in self._fields(batch.schema)])
+        names = [field.name for field in self._fields(batch.schema)]
+        rows = rows_of(batch, names)
         gone = deletions(batch, self.deleted)
         new = [None if over else row for row, over in zip(rows, gone, strict=True)]
         if self.keep is None:
@@ -201,6 +204,8 @@ class TableJoin(DividedOperator):
             rest = [(keys[code], row or (True,)) for code, row in last.items() if row is not None]
             if rest:
                 self.latest.put_many(*zip(*rest, strict=True))
+            if self.index.is_of(self.latest):
+                self.index.note(codes, keys, [batch.column(name) for name in names], gone)
             return
         times = self.record_times(batch, "keeps rows")
         for code, versions in _grouped(codes, zip(times.tolist(), new, strict=True)).items():
@@ -229,14 +234,13 @@ class TableJoin(DividedOperator):
     def join(self, batch: pa.RecordBatch) -> None:
         """Emit the tuples of a batch with their rows."""
         schema = self.output.schema.arrow
+        columns: Sequence[pa.Array]
         fields = [] if self.how == "anti" else list(schema)[batch.num_columns :]
         if self.broadcast:
             places, columns = self.replica.find(self.whole, batch, self.mine, fields)
         else:
             self.refuse_strays(batch, self.mine)
-            codes, keys = row_keys(batch, self.mine)
-            found = self._latest(codes, keys) if self.keep is None else self._versions(batch, codes, keys)
-            places, columns = found.places, arrays_of(found.rows, fields)
+            places, columns = self._find(batch, fields)
         there = places >= 0
         if self.how == "anti":
             self.output.emit_batch(filtered(batch, ~there), rows=~there)
@@ -246,6 +250,14 @@ class TableJoin(DividedOperator):
             [*batch.columns, *(column.take(chosen) for column in columns)], schema, there, self.how
         )
         self.output.emit_batch(joined, rows=None if self.how == "left" else there)
+
+    def _find(self, batch: pa.RecordBatch, fields: Sequence[pa.Field]) -> tuple[Index, Sequence[pa.Array]]:
+        """For each row of a batch the place of its row, or -1; and the table's columns of these fields."""
+        if self.keep is None and self.index.holds(self.latest, fields):
+            return self.index.places(batch, self.mine), self.index.columns()
+        codes, keys = row_keys(batch, self.mine)
+        found = self._latest(codes, keys) if self.keep is None else self._versions(batch, codes, keys)
+        return found.places, arrays_of(found.rows, fields)
 
     def _latest(self, codes: Index, keys: list[Any]) -> Found:
         """The latest row of each key."""

@@ -104,6 +104,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         "_touched",
         "_trial",
         "_watched",
+        "stamp",
     )
 
     _data: dict[Any, Any] | Overlay
@@ -120,6 +121,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
     _changed_in: int  # which one: an earlier one if nothing was changed since
     _watched: dict[Any, Any]  # values that can change in place and were read, as they were
     _trial: dict[Any, Any] | None  # the same since `begin_trial`
+    stamp: object  # another one once entries were changed by others than the operator, as by a restore
 
     def __init__(self, kind: Kind, default: V | Callable[[], V]) -> None:
         self._kind = kind
@@ -307,7 +309,9 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         )
         if not IMMUTABLE.issuperset(map(type, values)):
             for key, value in zip(keys, values, strict=True):
-                if value is not MISSING:
+                # a tuple of plain values, as most are, takes no call
+                plain = type(value) is tuple and IMMUTABLE.issuperset(map(type, value))
+                if not plain and value is not MISSING:
                     self._watch(key, value)
         return values
 
@@ -356,7 +360,9 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         """A streaming window begins. If it changes nothing, the cell can go back to before it as it is."""
         self._keep_changed()
         self._held = bool(self._data)
+        stamp = self.stamp
         self._start(application_window)
+        self.stamp = stamp
 
     def end(self) -> None:
         """Forget all keys: no change if there was none when the window began."""
@@ -546,6 +552,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         self._touched, self._removed, self._watched, self._trial = {}, {}, {}, None
         self._known = self._kind.known
         self._put = []
+        self.stamp = object()
         if isinstance(self._data, Overlay):
             self._data.release()
             if self._data.table is not None:

@@ -1,0 +1,128 @@
+"""The rows of a table in columns, beside the state that holds them: a batch is joined with them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ridgeline.api.cells.keyed_state import KeyedCell
+from ridgeline.api.columns.nan import one
+from ridgeline.operators._divided import row_keys
+from ridgeline.operators._joined import arrays_of, fitted, has_null
+from ridgeline.operators.key_value import Index, last_rows
+
+_MOST_ROWS = 1_000_000
+_MOST_BYTES = 1 << 28
+"""Larger tables are not held a second time."""
+_SPARSE = 4
+"""A list of all whole numbers between the least and the greatest key has at most so many for each key."""
+_STEADY = 2
+"""Joins since the table has changed, after which a list of the keys is worth its time."""
+
+
+class TableIndex:
+    """Columns of a table, and where in them the row of each key is.
+
+    It is made of a state, and follows what is noted. A state that was restored meanwhile is read again.
+    """
+
+    def __init__(self) -> None:
+        self._stamp: object = None
+        self._fields: Sequence[pa.Field] = ()
+        self._places: dict[Any, int] = {}
+        self._parts: list[Sequence[pa.Array]] = []
+        self._rows = 0
+        self._numbers: tuple[int, Index] | None = None
+        self._joins = 0
+        self._bytes = 0
+
+    def is_of(self, state: KeyedCell[Any, Any]) -> bool:
+        """True if it has the rows that the state has."""
+        return state.stamp is self._stamp
+
+    def holds(self, state: KeyedCell[Any, Any], fields: Sequence[pa.Field]) -> bool:
+        """Read the state, unless that was done; False if there is too much to hold. `fields`: its columns."""
+        if len(state) > _MOST_ROWS or self._bytes > _MOST_BYTES:
+            self._stamp, self._places, self._parts, self._numbers = None, {}, [], None
+            return False
+        if not self.is_of(state):
+            self._read(state, fields)
+        return True
+
+    def _read(self, state: KeyedCell[Any, Any], fields: Sequence[pa.Field]) -> None:
+        """Take in all rows of a state."""
+        pairs = [(key, row) for key, row in state.items() if not has_null(key)]
+        self._fields, self._stamp = fields, state.stamp
+        self._places = {key: place for place, (key, _) in enumerate(pairs)}
+        self._parts, self._rows = [arrays_of([row for _, row in pairs], fields)], len(pairs)
+        self._changed()
+
+    def note(
+        self, codes: Index, keys: Sequence[Any], columns: Sequence[pa.Array], gone: Sequence[bool]
+    ) -> None:
+        """Take in rows that came, in their columns, where none are joined also none.
+
+        `codes`: for each row the number of its key. `gone`: whether it deletes it.
+        """
+        last = last_rows(codes, len(keys))
+        begin = self._rows
+        for key, row in zip(keys, last.tolist(), strict=True):
+            if gone[row]:
+                self._places.pop(one(key), None)
+            elif not has_null(key):
+                self._places[one(key)] = begin + row
+        self._parts.append(fitted(columns[: len(self._fields)], self._fields))
+        self._rows += len(codes)
+        if self._rows > 2 * len(self._places) + 1_000:
+            kept = pa.array(np.fromiter(self._places.values(), np.int64, len(self._places)))
+            self._parts = [[column.take(kept) for column in self.columns()]]
+            self._places = dict(zip(self._places, range(len(kept)), strict=True))
+            self._rows = len(kept)
+        self._changed()
+
+    def _changed(self) -> None:
+        self._numbers, self._joins = None, 0
+        self._bytes = sum(column.nbytes for part in self._parts for column in part)
+
+    def columns(self) -> Sequence[pa.Array]:
+        """The columns of all rows."""
+        if len(self._parts) > 1:
+            self._parts = [[pa.concat_arrays(list(parts)) for parts in zip(*self._parts, strict=True)]]
+        return self._parts[0]
+
+    def places(self, batch: pa.RecordBatch, names: Sequence[str]) -> Index:
+        """For each row of a batch where the row of its key is, -1 if there is none."""
+        column = batch.column(names[0])
+        self._joins += 1
+        if (
+            len(names) == 1
+            and pa.types.is_signed_integer(column.type)
+            and not column.null_count
+            and self._joins > _STEADY
+            and (numbers := self._by_number()) is not None
+        ):
+            least, places = numbers
+            wanted = column.to_numpy().astype(np.int64, copy=False) - least
+            # what lies outside, before it too, finds the last one, which is -1
+            return places[np.minimum(wanted.view(np.uint64), np.uint64(len(places) - 1))]
+        codes, keys = row_keys(batch, names)
+        found = np.fromiter(map(self._places.get, keys, repeat(-1)), np.int64, len(keys))
+        return found[codes]
+
+    def _by_number(self) -> tuple[int, Index] | None:
+        """The least key and the places from it on, one more at the end; None if keys are no such numbers."""
+        if self._numbers is None:
+            if set(map(type, self._places)) != {int}:
+                return None
+            least, most = min(self._places), max(self._places)
+            if most - least > _SPARSE * len(self._places) + 1_000 or least < -(2**62) or most >= 2**62:
+                return None
+            places = np.full(most - least + 2, -1, np.int64)
+            keys = np.fromiter(self._places, np.int64, len(self._places))
+            places[keys - least] = np.fromiter(self._places.values(), np.int64, len(self._places))
+            self._numbers = least, places
+        return self._numbers
