@@ -23,7 +23,7 @@ _FEW = 4_096
 def timed(times: Index) -> Mask:
     """The rows with a time, up to a year before the last one: sums with it do not overflow."""
     if len(times) and times.min() >= EARLIEST and times.max() < _LAST:
-        return np.broadcast_to(np.True_, len(times))
+        return np.ones(len(times), np.bool_)
     return (times >= EARLIEST) & (times < _LAST)
 
 
