@@ -167,6 +167,12 @@ class PartitionedInput(PushInput, Emits[T]):
             return [(f"history.{name}", value, rule) for name, value, rule in problems]
         vars(history).update(validated, timestamp=history.timestamp, _given={})
         faults: list[tuple[str, object, str]] = []
+        usual = PartitionedInput.enumerator
+        if type(self).enumerator is not usual:
+            faults.append(("history", history, "cannot be: this input says by itself what each window reads"))
+        if type(history).enumerator is not usual:
+            rule = "cannot be read as one: it says by itself what each window reads"
+            faults.append(("history", history, rule))
         if history.history is not None:
             faults.append(("history.history", history.history, "cannot be: a history has none itself"))
         if history.lateness is not None and self.lateness is None:

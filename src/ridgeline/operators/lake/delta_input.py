@@ -88,6 +88,7 @@ class DeltaInput(PartitionedInput[T]):
 
     def settle_properties(self) -> None:
         """Make a relative path absolute."""
+        super().settle_properties()
         self.path = table_uri(str(self.path))
 
     def _window_settings(self) -> Settings:

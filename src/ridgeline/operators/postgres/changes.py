@@ -121,7 +121,7 @@ class PostgresChanges(PartitionedInput[T]):
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse columns that do not fit, a `begin` that a slot does not have, and a host without psycopg."""
         faults = [*super().property_faults(), *library_faults(self.dsn)]
-        if self.begin not in ("earliest", "latest"):
+        if self.begin not in (None, "earliest", "latest"):
             faults.append(("begin", self.begin, "must be earliest or latest: a slot has no other place"))
         if Schema(self.schema).pickled:
             return [*faults, ("schema", "object", "must have columns: a NamedTuple or a dataclass")]
