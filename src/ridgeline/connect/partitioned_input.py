@@ -161,11 +161,12 @@ class PartitionedInput(PushInput, Emits[T]):
     def _history_faults(self, history: PartitionedInput) -> list[tuple[str, object, str]]:
         """Refuse a history that cannot be read, or that does not fit."""
         trial = copy.copy(history)
-        trial.timestamp = history.timestamp or self.timestamp
+        trial.timestamp, trial.until = history.timestamp or self.timestamp, "end"
         validated, problems = check_properties(trial)
         if problems:
             return [(f"history.{name}", value, rule) for name, value, rule in problems]
-        vars(history).update(validated, timestamp=history.timestamp, _given={})
+        kept = {"timestamp": history.timestamp, "until": history.until}
+        vars(history).update({**validated, **kept}, _given={})
         faults: list[tuple[str, object, str]] = []
         usual = PartitionedInput.enumerator
         if type(self).enumerator is not usual:

@@ -169,7 +169,7 @@ class FileInput(PartitionedInput[T]):
             faults.append(("tail", self.tail, "cannot follow files that are compressed"))
         if self.until is not None:
             faults.append(("until", self.until, "cannot be given with `tail`, which has no end"))
-        if self.begin != "earliest":
+        if self.begin not in (None, "earliest"):
             faults.append(("begin", self.begin, 'must be "earliest" with `tail`'))
         return faults
 
