@@ -25,6 +25,7 @@ from ridgeline.operators import (
     hysteresis,
     rate,
     sequence,
+    streak,
     zscore,
 )
 from ridgeline.operators.patterns import Pattern
@@ -261,6 +262,35 @@ def many(number: int) -> list[tuple[Any, ...]]:
     ]
 
 
+def fulfilled(row: dict[str, Any]) -> bool:
+    return row["value"] is not None and row["value"] > 2
+
+
+@QUIET
+@given(ROWS, st.sampled_from([1, 2, 3]), st.booleans())
+def test_streak_equals_a_loop(windows: Any, count: int, cleared: bool) -> None:
+    def expected(own: Sequence[Reading]) -> list[Any]:
+        found: list[Any] = []
+        run: list[Reading] = []
+        for row in own:
+            if row.value is None or not row.value > 2:
+                found += [("over", row.time.timestamp(), None)] if cleared and len(run) >= count else []
+                run = []
+                continue
+            run.append(row)
+            found += [("streak", run[0].time.timestamp(), None)] if len(run) == count else []
+        return found
+
+    check(windows, streak(fulfilled, count, cleared=cleared), expected)
+
+
+def test_three_readings_in_a_row_by_sql() -> None:
+    given_rows = readings([[("a", value, "x", 0)] for value in (81.0, None, 82.0, 83.0, 84.0, 85.0, 79.0)])
+    found = rows(run_local(application(given_rows, Detect(streak("value > 80", 3, cleared=True), "device"))))
+    start = given_rows[0][0].time.timestamp()
+    assert [(what, since - start) for _, what, since in found] == [("streak", 2.0), ("over", 6.0)]
+
+
 MANY = [many(number) for number in range(30)]
 
 
@@ -270,6 +300,7 @@ MANY = [many(number) for number in range(30)]
         hysteresis("value", above=6, below=3, cleared=True),
         absence("3s", by_clock=False),  # faults let the clock jump
         sequence({"page": "x"}, {"page": "y"}, within="9s"),
+        streak("value > 2", 2, cleared=True),
         rate(2, "4s"),
         burst(1, "2s", "4s", least=1),
         zscore("value", 1.0, count=5, least=2),
@@ -297,6 +328,7 @@ def test_faults_and_repartition_change_nothing(pattern: Any) -> None:
         hysteresis("value", above=6, below=3, cleared=True),
         absence("3s"),
         sequence({"page": "x"}, "page = 'y'", within="9s"),
+        streak("value > 2", 2),
         change_point("value"),
     ],
     ids=lambda pattern: type(pattern).__name__,
@@ -336,6 +368,7 @@ class Held(Detect):
         (lambda: Detect(hysteresis("valu", above=2, below=1), "device"), r"`valu`.*`value`"),
         (lambda: Detect(hysteresis("page", above=2, below=1), "device"), "reads numbers, but `page`"),
         (lambda: Detect(absence("1s"), "devic"), "`devic`"),
+        (lambda: Detect(streak("valu > 2", 3), "device"), "`valu > 2`|'valu > 2'|valu > 2"),
         (lambda: Detect(sequence({"pag": 1}, {"page": 2}, within=1), "device"), "`pag`"),
         (lambda: Detect(absence("1s"), "device", value="since"), "since"),
     ],

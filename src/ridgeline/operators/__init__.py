@@ -57,6 +57,7 @@ from ridgeline.operators.patterns import (
     hysteresis,
     rate,
     sequence,
+    streak,
     zscore,
 )
 from ridgeline.operators.queue_input import QueueInput
@@ -188,6 +189,7 @@ __all__ = [
     "sequence",
     "session",
     "sliding",
+    "streak",
     "tumbling",
     "zscore",
 ]

@@ -28,8 +28,8 @@ class Detect(DividedOperator):
     With `value="celsius"` also a column of this name: a float that says how much, or null. A finding has the
     time of the record that showed it.
 
-    `pattern`: `hysteresis`, `absence`, `sequence`, `rate`, `burst`, `zscore`, `ewma` or `change_point`, see
-    docs/patterns.md. `key`: a column, or several.
+    `pattern`: `hysteresis`, `streak`, `absence`, `sequence`, `rate`, `burst`, `zscore`, `ewma` or
+    `change_point`, see docs/patterns.md. `key`: a column, or several.
 
     Records of a key are taken in the order in which they come. Where that is not the order of their times,
     put `Sort` before it. A record without a time has that of the window's beginning.

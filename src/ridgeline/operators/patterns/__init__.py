@@ -7,6 +7,7 @@ from ridgeline.operators.patterns.hysteresis import hysteresis
 from ridgeline.operators.patterns.pattern import Deadline, Found, NumberPattern, Pattern
 from ridgeline.operators.patterns.rate import burst, rate
 from ridgeline.operators.patterns.sequence import sequence
+from ridgeline.operators.patterns.streak import streak
 
 __all__ = [
     "Deadline",
@@ -20,5 +21,6 @@ __all__ = [
     "hysteresis",
     "rate",
     "sequence",
+    "streak",
     "zscore",
 ]

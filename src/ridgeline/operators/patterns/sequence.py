@@ -30,7 +30,13 @@ class Sequence_(Pattern):  # noqa: N801  `Sequence` is a type of Python
 
     def names(self) -> tuple[str, ...]:
         """The columns of conditions that are values by column."""
-        return tuple(name for one in self.conditions if isinstance(one, Mapping) for name in one)
+        return tuple(name for one in self.conditions for name in condition_columns(one))
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raise SchemaError for a condition that the stream cannot answer."""
+        super().check(schema)
+        for one in self.conditions:
+            check_condition(one, schema)
 
     def items(self, batch: pa.RecordBatch) -> Sequence[Any]:
         """For each record the conditions that are true, as bits; None for no bit."""
@@ -86,12 +92,41 @@ def sequence(*conditions: Condition, within: float | str) -> Sequence_:
     if not 2 <= len(conditions) <= _MOST_STEPS:  # noqa: PLR2004  a sequence
         msg = f"a sequence has 2 to {_MOST_STEPS} conditions; got {len(conditions)}"
         raise ValueError(msg)
-    for one in conditions:
-        if not (isinstance(one, (Mapping, str)) or callable(one) or is_expression(one)):
-            msg = f"a condition is values by column, SQL, an expression or a function; got {shorten(one)}"
-            raise ValueError(msg)
-    own = tuple(dict(one) if isinstance(one, Mapping) else one for one in conditions)
-    return Sequence_(own, microseconds(within, "within"))
+    return Sequence_(tuple(own_condition(one) for one in conditions), microseconds(within, "within"))
+
+
+def own_condition(condition: Condition) -> Condition:
+    """The condition, of a mapping a copy. Raises ValueError for what is none."""
+    if not (isinstance(condition, (Mapping, str)) or callable(condition) or is_expression(condition)):
+        msg = f"a condition is values by column, SQL, an expression or a function; got {shorten(condition)}"
+        raise ValueError(msg)
+    return dict(condition) if isinstance(condition, Mapping) else condition
+
+
+def condition_columns(condition: Condition) -> tuple[str, ...]:
+    """The columns of a condition that is values by column."""
+    return tuple(condition) if isinstance(condition, Mapping) else ()
+
+
+def check_condition(condition: Condition, schema: pa.Schema) -> None:
+    """Raise SchemaError for SQL or an expression that a stream cannot answer, and without polars."""
+    if not isinstance(condition, str) and not is_expression(condition):
+        return
+    try:
+        holds(condition, _none(schema))
+    except SchemaError:
+        raise
+    except Exception as error:
+        if not type(error).__module__.startswith("polars"):
+            raise
+        reason = str(error).partition("\n")[0]
+        msg = f"the condition {shorten(condition)} does not fit the stream {schema.names}: {reason}"
+        raise SchemaError(msg) from None
+
+
+def _none(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch without a record."""
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
 
 
 def is_expression(condition: object) -> bool:

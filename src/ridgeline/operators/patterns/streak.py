@@ -1,0 +1,75 @@
+"""Several records in a row that fulfil a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from ridgeline.api.support.calls import names_call
+from ridgeline.operators.patterns.pattern import Found, Pattern
+from ridgeline.operators.patterns.sequence import (
+    Condition,
+    check_condition,
+    condition_columns,
+    holds,
+    own_condition,
+)
+
+
+@dataclass(frozen=True)
+class Streak(Pattern):
+    """See `streak`."""
+
+    condition: Condition
+    count: int
+    cleared: bool = False
+
+    def names(self) -> tuple[str, ...]:
+        """The columns of a condition that is values by column."""
+        return condition_columns(self.condition)
+
+    def check(self, schema: pa.Schema) -> None:
+        """Raise SchemaError for a condition that the stream cannot answer."""
+        super().check(schema)
+        check_condition(self.condition, schema)
+
+    def items(self, batch: pa.RecordBatch) -> Sequence[Any]:
+        """For each record whether it fulfils the condition."""
+        found: list[bool] = holds(self.condition, batch).tolist()
+        return found
+
+    def step(self, memory: Any, time: int, item: Any, found: list[Found]) -> Any:
+        """The memory is the first record of the run and its length, at most `count`; None without a run."""
+        if not item:
+            if memory is not None and memory[1] == self.count and self.cleared:
+                found.append(Found("over", time))
+            return None
+        since, length = (time, 0) if memory is None else memory
+        if length == self.count:
+            return memory
+        if length + 1 == self.count:
+            found.append(Found("streak", since))
+        return since, length + 1
+
+
+@names_call
+def streak(condition: Condition, count: int, *, cleared: bool = False) -> Streak:
+    """A number of records of a key in a row that all fulfil a condition: three readings above 80.
+
+    It is found at the last of them, since the first, and counts again once a record did not fulfil the
+    condition. A record for which the condition is null does not fulfil it. `cleared`: that record is
+    reported, too. Findings are "streak" and "over". The condition is one of those of `sequence`, such as SQL
+    text or values by column.
+
+    Raises ValueError for a condition that is none, and for a `count` less than 1.
+
+    >>> streak("celsius > 80", 3)
+    Streak(condition='celsius > 80', count=3, cleared=False)
+    """
+    if count < 1:
+        msg = f"`count` must be at least 1; got {count}"
+        raise ValueError(msg)
+    return Streak(own_condition(condition), count, cleared)
