@@ -1,6 +1,8 @@
 """Databases that are a file: SQLite and DuckDB."""
 
+from ridgeline.operators.sql_files.duckdb_input import DuckDbInput
 from ridgeline.operators.sql_files.duckdb_output import DuckDbOutput
+from ridgeline.operators.sql_files.sqlite_input import SqliteInput
 from ridgeline.operators.sql_files.sqlite_output import SqliteOutput
 
-__all__ = ["DuckDbOutput", "SqliteOutput"]
+__all__ = ["DuckDbInput", "DuckDbOutput", "SqliteInput", "SqliteOutput"]

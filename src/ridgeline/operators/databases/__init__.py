@@ -1,0 +1,1 @@
+"""The shared parts of inputs that read databases."""

@@ -1,0 +1,258 @@
+"""Reads rows in the order of a column that grows: the halves that inputs of all databases share."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pydantic import Field
+from typing_extensions import TypeVar
+
+from ridgeline.api import SchemaType
+from ridgeline.api.columns.schema import Schema
+from ridgeline.api.errors import RidgelineError, capped
+from ridgeline.api.ports import OutputPort
+from ridgeline.connect.partitioned_input import PartitionedInput
+from ridgeline.connect.reader import ReaderContext, SourceRange, SourceReader
+from ridgeline.connect.source import Amount, Begin, Position, Source, SourceContext
+from ridgeline.operators.databases.cells import FAULTS, column_of
+from ridgeline.operators.databases.counts import Counts
+
+T = TypeVar("T", default=Any)
+_MOST_SEEN = 50
+_SLOW_SECONDS, _QUICK_SECONDS, _CALL_SECONDS = 1.0, 0.2, 3.0
+
+
+class IncreasingInput(PartitionedInput[T]):
+    """The base of inputs that read a table, or a query, in the order of an increasing column.
+
+    `table`: its name; or `query`: a SELECT in its place. `column`: a column of integers that grows with each
+    row. `schema`: the type of the tuples; its fields are columns. `shards`: the number of source partitions.
+    Each has the rows with one remainder of `column`, so that as many partitions of the operator read.
+    """
+
+    output = OutputPort[T](Any)
+
+    table: str | None = None
+    query: str | None = Field(default=None, kw_only=True)
+    schema: SchemaType[T] = Field(kw_only=True)
+    column: str = Field(default="id", kw_only=True)
+    shards: int = Field(default=1, ge=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Give the output port its schema."""
+        if "schema" in vars(self):
+            declared: Any = self.schema
+            self.declare_schema("output", declared)
+
+    def property_faults(self) -> list[tuple[str, object, str]]:
+        """Refuse both of `table` and `query`, or none, and a schema without columns."""
+        faults = super().property_faults()
+        if (self.table is None) == (self.query is None):
+            faults.append(("table", self.table, "either `table` or `query` says what is read"))
+        if Schema(self.schema).pickled:
+            faults.append(("schema", "object", "must have columns: a NamedTuple or a dataclass"))
+        return faults
+
+    @property
+    def name_of_rows(self) -> str:
+        """The table, or `query`: the name of the source partition, for people."""
+        return self.table or "query"
+
+
+class _Seen(NamedTuple):
+    """The greatest number at a time."""
+
+    at: float
+    number: int
+
+
+class IncreasingSource(Source):
+    """Knows up to which number all rows are there for good.
+
+    A subclass asks the database. A number is looked at `lag` seconds after it was first seen, and counts once
+    all rows up to it are committed.
+    """
+
+    lag = 0.0
+
+    def __init__(self, name: str, shards: int) -> None:
+        self._name, self._shards = name, shards
+        self._names = [name] if shards == 1 else [f"{name} {number}/{shards}" for number in range(shards)]
+        self._seen: deque[_Seen] = deque()
+        self._goal: int | None = None
+        self._first: int | None = None
+        """The greatest number when the run began: no end is known before all rows up to it are there."""
+        self._safe: int | None = None
+        self._read: Mapping[str, int] = {}
+        self._counts = Counts(0)
+        self._span = 1024
+
+    # The database -------------------------------------------------------------------------------------------
+
+    def connect(self) -> None:
+        """Connect, and check table and column. Raises RidgelineError, SourceUnavailableError."""
+
+    def least(self) -> int | None:
+        """The least number, also of rows that are not committed; None: there is none."""
+        raise NotImplementedError
+
+    def greatest(self) -> int | None:
+        """The greatest number that can be seen; None: there is none."""
+        raise NotImplementedError
+
+    def committed_rows(self, start: int, end: int) -> int | None:
+        """How many rows are after `start`, up to `end`; None if one of them may not be committed."""
+        raise NotImplementedError
+
+    # The source ---------------------------------------------------------------------------------------------
+
+    def open(self, context: SourceContext) -> None:
+        """Connect. Raises as `connect`."""
+        self._context = context
+        self.connect()
+
+    def partitions(self) -> Iterable[str]:
+        """The table, or its shards."""
+        return self._names
+
+    def resume(self, positions: Mapping[str, Position]) -> Mapping[str, Position]:
+        """Continue after these numbers. Raises RidgelineError if `shards` was changed."""
+        if set(positions) != set(self._names):
+            msg = f"`{self._context.operator}` has read {', '.join(sorted(positions))}, and would read "
+            msg += f"{', '.join(self._names)}; leave `table`, `query` and `shards` as they were, or begin on "
+            raise RidgelineError(msg + "another checkpoint")
+        self._read = positions
+        if self._safe is None:
+            self._begin(min(positions.values()))
+        return positions
+
+    def start(self, partitions: Sequence[str], begin: Begin) -> Mapping[str, Position]:
+        """Before the least number, or after the greatest. Raises RidgelineError for a time."""
+        if isinstance(begin, datetime):
+            msg = f"`{self._context.operator}` cannot begin at a time; "
+            raise RidgelineError(msg + "`begin` is earliest, latest or a number")
+        if self._safe is None:
+            if begin == "latest":
+                found = self.greatest()
+            else:
+                threading.Event().wait(self.lag)
+                found = self.least()
+                found = None if found is None else found - 1
+            self._begin(found or 0)
+        return dict.fromkeys(partitions, self._safe)
+
+    def _begin(self, number: int) -> None:
+        self._safe = number
+        self._counts = Counts(number)
+
+    def ends(self, wait: float) -> Mapping[str, Position]:
+        """The greatest number up to which no row is to come any more."""
+        number, now = self.greatest(), self._context.clock.monotonic()
+        safe = self._safe
+        if safe is None:  # the positions at which it begins were given
+            least = self.least()
+            safe = 0 if least is None else least - 1
+            self._begin(safe)
+        if number is not None:
+            self._first = number if self._first is None else self._first
+            newest = self._seen[-1].number if self._seen else safe
+            if number > newest and len(self._seen) < _MOST_SEEN:
+                self._seen.append(_Seen(now, number))
+        while self._seen and now - self._seen[0].at >= self.lag:
+            self._goal = self._seen.popleft().number
+        if self._goal is not None:
+            safe = self._safe = self._advance(safe, self._goal)
+        if self._first is not None and safe < self._first:
+            return {}
+        return {name: max(safe, self._read.get(name, safe)) for name in self._names}
+
+    def _advance(self, safe: int, goal: int) -> int:
+        """The number up to which all rows are committed, at most `goal`; looked up in quick steps."""
+        clock, narrowing = self._context.clock, False
+        began = clock.monotonic()
+        while safe < goal and clock.monotonic() - began <= _CALL_SECONDS:
+            end, before = min(goal, safe + self._span), clock.monotonic()
+            rows = self.committed_rows(safe, end)
+            took = clock.monotonic() - before
+            if rows is not None:
+                self._counts.add(end, rows)
+                safe = end
+                if took > _SLOW_SECONDS:
+                    self._span = max(1, self._span // 2)
+                elif took < _QUICK_SECONDS and not narrowing:
+                    self._span *= 4
+            elif end - safe == 1:
+                self._span = 1
+                break
+            else:
+                narrowing, self._span = True, max(1, (end - safe) // 4)
+        return safe
+
+    def amount(self, partition: str, start: Position, end: Position) -> Amount:
+        """The rows between two numbers, as they were counted."""
+        return Amount(max(0.0, self._counts.rows(end) - self._counts.rows(start)) / self._shards)
+
+    def cut(self, partition: str, start: Position, end: Position, share: float) -> Position:
+        """The number up to which there is this share of the rows."""
+        low, high = self._counts.rows(start), self._counts.rows(end)
+        return min(end, max(start + 1, self._counts.number(low + (high - low) * share)))
+
+
+class IncreasingReader(SourceReader):
+    """Reads the rows between two numbers. A subclass asks the database."""
+
+    def __init__(self, shards: int) -> None:
+        self._shards = shards
+
+    def open(self, context: ReaderContext) -> None:
+        """Connect. Raises RidgelineError, SourceUnavailableError."""
+        self._context = context
+        self._schema = context.schema.arrow
+        self.connect()
+
+    def connect(self) -> None:
+        """Connect. Raises RidgelineError, SourceUnavailableError."""
+
+    def rows(self, start: int, end: int, shard: int) -> Iterator[Sequence[Sequence[Any]]]:
+        """Chunks of rows after `start`, up to `end`, in order: the number, then the values of the schema.
+
+        `shard`: those whose number has this remainder, if there are several shards.
+        """
+        raise NotImplementedError
+
+    def read(self, part: SourceRange) -> Iterator[pa.RecordBatch]:
+        """Rows in the order of their numbers. Those that do not fit the schema are left out."""
+        shard = int(part.partition.rpartition(" ")[2].partition("/")[0]) if self._shards > 1 else 0
+        for chunk in self.rows(part.start, part.end, shard):
+            if chunk:
+                yield self._batch(part, chunk)
+
+    def _batch(self, part: SourceRange, rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
+        """A chunk as a batch; row by row where one does not fit."""
+        try:
+            return self._columns(rows)
+        except FAULTS:
+            kept = [self._columns([row]) for row in rows if self._fits(part, row)]
+        made = pa.Table.from_batches(kept, self._schema).combine_chunks().to_batches()
+        return made[0] if made else self._columns([])
+
+    def _columns(self, rows: Sequence[Sequence[Any]]) -> pa.RecordBatch:
+        columns = list(zip(*rows, strict=True))[1:] if rows else [()] * len(self._schema)
+        arrays = [column_of(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _fits(self, part: SourceRange, row: Sequence[Any]) -> bool:
+        """Whether a row fits; if not it is left out. Raises RidgelineError unless rows may be left out."""
+        for value, field in zip(row[1:], self._schema, strict=True):
+            try:
+                column_of([value], field.type)
+            except FAULTS as error:
+                why = f"column `{field.name}` is no {field.type}: {error}"
+                self._context.leave_out(part.partition, row[0], capped(repr(tuple(row[1:])), 300), why)
+                return False
+        return True
