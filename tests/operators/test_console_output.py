@@ -17,6 +17,8 @@ from ridgeline.operators import ConsoleOutput
 from ridgeline.testing import ABORT, END_WINDOW, ListInput, run_local
 from support.operators.harness import Driven, Published
 
+REMEDY = "; `-D console.limit=N` shows more"
+
 
 class Quote(NamedTuple):
     symbol: str
@@ -85,11 +87,12 @@ def test_no_more_than_the_limit_a_window_and_partition(tmp_path: Path) -> None:
     )
     assert lines[:7] == [
         *[f"console  n={n}" for n in [0, 1, 2, 0, 1, 2]],
-        "console  ... and 3,994 more in window 0",
+        f"console  ... and 3,994 more in window 0{REMEDY}",
     ]
-    assert lines[13] == "console  ... and 1,994 more in window 1"
+    assert lines[13] == f"console  ... and 1,994 more in window 1{REMEDY}"
     assert lines[14:] == [f"console  n={n}" for n in [0, 1, 0, 1]]
-    assert printed(tmp_path, ConsoleOutput(limit=0), numbers) == ["console  ... and 2,000 more in window 0"]
+    last = printed(tmp_path, ConsoleOutput(limit=0), numbers)
+    assert last == [f"console  ... and 2,000 more in window 0{REMEDY}"]
 
 
 def test_streams_of_objects(tmp_path: Path) -> None:

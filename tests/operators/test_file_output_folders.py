@@ -61,7 +61,7 @@ def test_each_row_once_with_kills(seed: int, format: str, tmp_path: Path) -> Non
 
 
 def test_polars_reads_it(tmp_path: Path) -> None:
-    run_local(application(tmp_path, 2, partition_by=["day"]))
+    run_local(application(tmp_path, 2, partition_by="day"))
     found = pl.read_parquet(tmp_path / "**/*.parquet", hive_partitioning=True)
     assert sorted(found.select("number", "country", "day").rows(), key=repr) == sorted(ORDERS, key=repr)
 

@@ -89,7 +89,8 @@ def test_a_line_that_does_not_fit_is_named(tmp_path: Path) -> None:
         assert str(caught.value) == (
             f"line 1003 (byte {path.read_bytes().index(b'x,12a')}) of `{path}` is not a Number(n: int64): "
             "column `n` cannot be converted "
-            "to int64: invalid value '12a'; got 'x,12a'; mend or remove the line, or change `schema`"
+            "to int64: invalid value '12a'; got 'x,12a'; mend or remove the line, change `schema`, or leave "
+            "such lines out by `on_error=SKIP`"
         )
     path.write_text("n,m\n1,1\n2\n")
     assert (

@@ -276,7 +276,7 @@ class LineChunk:
             f"line {self._line_number(place)} (byte {place}) of `{self._file.path}` is not "
             f"{self._parser.describe()}: {reason}; "
             f"got {shorten(line)}; "
-            "mend or remove the line, or change `schema`"
+            "mend or remove the line, change `schema`, or leave such lines out by `on_error=SKIP`"
         )
         return RidgelineError(message)
 

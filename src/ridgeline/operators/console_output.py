@@ -181,9 +181,9 @@ class ConsolePublisher(Publisher):
         for line in lines:
             self._print(self._text(line))
         if left_out := sum(part.left_out for part in parts):
-            self._print(
-                Text(f"{self._context.operator}  ... and {left_out:,} more in window {window_id}", "dim")
-            )
+            name = self._context.operator
+            more = f"{name}  ... and {left_out:,} more in window {window_id}; `-D {name}.limit=N` shows more"
+            self._print(Text(more, "dim"))
 
     def _print(self, text: Text) -> None:
         text.rstrip()

@@ -41,10 +41,10 @@ class FileOutput(WindowOutput):
     The hidden folder `.ridgeline` stays, with one empty file for each run. A restarted run that does not find
     it ends with an error: the folder is not mounted, or it is another one (docs/outputs.md).
 
-    `partition_by` names columns whose values make folders (`country=ch/day=2026-01-01`), as Hive, Spark and
-    pyarrow read them. The columns are not in the files then. Each folder is published by itself, with files
-    and a hidden folder of its own; `roll_bytes` counts for each. Null and the empty text go to the folder
-    `country=__HIVE_DEFAULT_PARTITION__`.
+    `partition_by` names a column, or several, whose values make folders (`country=ch/day=2026-01-01`), as
+    Hive, Spark and pyarrow read them. The columns are not in the files then. Each folder is published by
+    itself, with files and a hidden folder of its own; `roll_bytes` counts for each. Null and the empty text
+    go to the folder `country=__HIVE_DEFAULT_PARTITION__`.
 
     `mode` says what a run on a fresh checkpoint does if the folder is not empty. `append` leaves the files
     that are there. `overwrite` removes the `.parquet` and `.jsonl` files directly in it. `error` refuses. A
@@ -78,7 +78,7 @@ class FileOutput(WindowOutput):
     roll_seconds: float = Field(default=10.0, ge=0)
     roll_bytes: int = Field(default=128 * 2**20, gt=0)
     mode: Literal["append", "overwrite", "error"] = "append"
-    partition_by: list[str] | None = None
+    partition_by: list[str] | str | None = None
 
     made = Cache(set[str])  # the hidden folders that were made
 
@@ -99,7 +99,7 @@ class FileOutput(WindowOutput):
         if not self.partition_by:
             self.context.hand_over(self._write(rows, self._files.root))
             return
-        for name, own in divided(rows, self.partition_by, self.context.name):
+        for name, own in divided(rows, _columns(self.partition_by), self.context.name):
             self.context.hand_over((name, *self._write(own, f"{self._files.root}/{name}")))
 
     def _write(self, rows: pa.Table, root: str) -> tuple[str, int, int, str, int]:
@@ -122,7 +122,7 @@ class FileOutput(WindowOutput):
 
     def property_faults(self) -> list[tuple[str, object, str]]:
         """Refuse a column that is named twice."""
-        names = self.partition_by or []
+        names = _columns(self.partition_by)
         if len(set(names)) < len(names):
             return [("partition_by", names, "must name each column once")]
         return []
@@ -131,6 +131,11 @@ class FileOutput(WindowOutput):
         """The part that runs on the driver."""
         settings = Settings(str(self.path), self.format, self.roll_seconds, self.roll_bytes, self.mode)
         return PartitionedFilePublisher(settings) if self.partition_by else FilePublisher(settings)
+
+
+def _columns(names: list[str] | str | None) -> list[str]:
+    """The columns that `partition_by` names; one alone may be a text."""
+    return [names] if isinstance(names, str) else list(names or ())
 
 
 def _fingerprint(schema: pa.Schema) -> str:

@@ -198,7 +198,10 @@ def watermarks(remote: Nearest) -> None:
     from ridgeline.cli.views.watermarks import watermarks_table
 
     answer = remote.connect().get("/watermarks")
-    none = Text('no watermarks: no input declares a `lateness`, as in `OutputPort(..., lateness="5s")`')
+    none = Text(
+        "no watermarks yet: no window is committed, or no input declares times and a `lateness`, as in "
+        '`FileInput(..., timestamp="time", lateness="5s")`'
+    )
     rows = answer["operators"]
     remote.show(answer, lambda width: [watermarks_table(rows, width) if rows else none])
 
