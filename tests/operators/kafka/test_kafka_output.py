@@ -149,6 +149,37 @@ def test_a_row_that_is_too_large(kafka):
     assert [one["text"] for one in values(kafka, topic)] == ["a", "c", "e"]
 
 
+@pytest.mark.parametrize("transactional", [True, False])
+@pytest.mark.parametrize(("bad", "options"), [(1, {"linger.ms": 50}), (5, {"linger.ms": 50}), (50, None)])
+def test_good_rows_are_kept_where_others_are_refused(kafka, transactional, bad, options):
+    """With `options` the broker refuses a batch, without them the client the bad rows."""
+    topic = kafka.topic(config={"max.message.bytes": "2000"})
+
+    class Text(NamedTuple):
+        text: str
+
+    long = [Text("b" * (5000 + number)) for number in range(bad)]
+    rows = [
+        Text("a"),
+        *long[: bad // 2 + 1],
+        Text("c"),
+        *long[bad // 2 + 1 :],
+        Text("d"),
+        END_WINDOW,
+        Text("e"),
+    ]
+    options = {} if options is None else {"message.max.bytes": 1_000_000, **options}
+    output = KafkaOutput(topic, servers=kafka.servers, options=options, transactional=transactional)
+    run_local(application(rows, output, schema=Text, on_error="SKIP"))
+    found = [one["text"] for one in values(kafka, topic)]
+    assert set(found) == {"a", "c", "d", "e"}
+    assert len(found) == 4 or not transactional
+    with pytest.raises(
+        RidgelineError, match=r"`out` cannot write a row of window 0.*value b'..text.....bbbb"
+    ):
+        run_local(application(rows, output, schema=Text))
+
+
 def test_topics_that_are_not_there(kafka):
     topic = kafka.topic()
     output = KafkaOutput(f"{topic}x", servers=kafka.servers)

@@ -74,6 +74,8 @@ class KafkaSink(Sink):
         self._mark: Mark | None = None
         self._errors: list[tuple[Any, Any]] = []
         """Errors of messages, with the message."""
+        self._singly = False
+        """Each message is sent alone: the broker refuses whole batches, with good messages in them."""
 
     def place(self) -> str:
         """The topic, and where."""
@@ -121,7 +123,7 @@ class KafkaSink(Sink):
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
         }
-        known = _connecting(self._set.options)
+        known = connecting(self._set.options)
         return settings(self._set.servers, known, self._context.operator, self._trouble, own)
 
     @staticmethod
@@ -140,7 +142,7 @@ class KafkaSink(Sink):
         admin = made(
             "AdminClient",
             settings(
-                self._set.servers, _connecting(self._set.options), self._context.operator, self._trouble, {}
+                self._set.servers, connecting(self._set.options), self._context.operator, self._trouble, {}
             ),
             self._context.operator,
         )
@@ -236,9 +238,10 @@ class KafkaSink(Sink):
         if not self._set.transactional:
             self._write_plain(batches)
             return
-        due = self._context.unwritten(batches, self._mark)
         left_out: set[tuple[int, int, int]] = set()
+        self._singly = False
         while True:
+            due = self._context.unwritten(batches, self._mark)
             self._errors = []
             self._do("begin a transaction", self._producer.begin_transaction)
             refused, failed = self._produce(due, left_out), None
@@ -249,11 +252,22 @@ class KafkaSink(Sink):
                 self._producer.poll(0)
                 refused = self._refused(due, left_out)
             self._do("abort a transaction", lambda: self._producer.abort_transaction(_SECONDS))
+            if self._errors and refused:  # the client would miss the numbers of the refused messages
+                self.close()
+                self.open(self._context)
+                self.mark()
+            if self._blames_several(refused):
+                self._singly = True
+                continue
             if not refused:
                 msg = f"a transaction failed: {text_of(failed)}"
                 raise SinkUnavailableError(msg)
             self._leave_out(refused, left_out)
         self._mark = mark
+
+    def _blames_several(self, refused: Sequence[_Refused]) -> bool:
+        """Whether the broker has refused a batch of messages, so that it is not known which of them is bad."""
+        return len(refused) > 1 and bool(self._errors) and not self._singly
 
     def _finish(self, mark: Mark) -> Any:
         """Add the mark, and commit. None, or the error of a transaction that must be aborted.
@@ -288,19 +302,31 @@ class KafkaSink(Sink):
     def _write_plain(self, batches: Sequence[Batch]) -> None:
         """Write without transactions, and wait until the broker has all."""
         left_out: set[tuple[int, int, int]] = set()
-        self._errors = []
+        written = self._singly = False
+        while not written:
+            self._errors = []
+            written = self._is_written(batches, left_out)
+
+    def _is_written(self, batches: Sequence[Batch], left_out: set[tuple[int, int, int]]) -> bool:
+        """Write once without transactions. False: rows were refused, so others may not be there.
+
+        Raises UnwritableError, SinkUnavailableError.
+        """
         refused = self._produce(batches, left_out)
-        if refused:
-            self._leave_out(refused, left_out)
         left = self._producer.flush(_FLUSH_SECONDS)
         if self._errors:
-            if not (refused := self._refused(batches, left_out)):
+            refused = refused or self._refused(batches, left_out)
+            if self._blames_several(refused):
+                self._singly = True
+                return False
+            if not refused:
                 msg = text_of(self._errors[0][0])
                 raise SinkUnavailableError(msg)
-            self._leave_out(refused, left_out)
         if left:
             msg = f"{left} messages are not acknowledged: {self._trouble.because('no answer')}"
             raise SinkUnavailableError(msg)
+        self._leave_out(refused, left_out)
+        return len(refused) < _MOST_SEEN and (not self._errors or self._singly)
 
     def _produce(self, batches: Sequence[Batch], left_out: set[tuple[int, int, int]]) -> list[_Refused]:
         """Hand all messages to the client. Returns those that it refuses, at most a few."""
@@ -327,6 +353,10 @@ class KafkaSink(Sink):
                         if not self._context.skips or len(refused) >= _MOST_SEEN:
                             return refused
                     break
+                if self._singly:
+                    self._producer.flush(_FLUSH_SECONDS)
+                    if self._errors and (self._set.transactional or len(self._errors) >= _MOST_SEEN):
+                        return refused
             poll(0)
         return refused
 
@@ -430,7 +460,7 @@ class KafkaSink(Sink):
         return ", ".join(f"{name} {shorten(value)}" for name, value in parts.items())
 
 
-def _connecting(options: Mapping[str, Any]) -> dict[str, Any]:
+def connecting(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of every client: those of the connection."""
     kinds = ("sasl.", "ssl.", "security.", "socket.", "broker.", "reconnect.", "oauth", "enable.ssl.")
     return {name: value for name, value in options.items() if name.startswith(kinds)}
