@@ -213,4 +213,5 @@ class DuckDbSink(Sink):
     def is_unavailable(self, error: Exception) -> bool:
         """Whether the file is open elsewhere, or its disk is full or gone."""
         library = duckdb()
-        return isinstance(error, (library.IOException, library.TransactionException, OSError))
+        kinds = (library.IOException, library.TransactionException, library.ResourceInUseException, OSError)
+        return isinstance(error, kinds)
