@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_group
 
-from ridgeline.cli import comparing, options
+from ridgeline.cli import comparing, options, proving
 from ridgeline.cli.arguments import OPTIONS_OF_APP, OWN_OPTIONS, Written
 from ridgeline.cli.configuration import ConfiguredCommand, configuration, load_configured
 from ridgeline.cli.errors import CommandError, reporting_errors
@@ -420,6 +420,7 @@ _add(
     },
 )
 _add(_RUN, validate, plan, dump_config, **_CONFIGURED)
+_add(_RUN, proving.prove, **_CONFIGURED)
 _add(_RUN, comparing.compare, context_settings=OWN_OPTIONS, epilog=comparing.EPILOG)
 _add(
     _RUN,

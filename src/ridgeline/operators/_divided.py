@@ -66,13 +66,13 @@ class DividedOperator(Operator):
             given = dict(named_properties(cls.__name__, operator_type(cls).positional, values, properties))
         keys = {port: columns for port, columns in cls.keys_of(given).items() if columns}
         own: Any = cls
-        if keys and cls is _base(cls):
+        if keys and cls is undivided(cls):
             own = divided(own, tuple(keys.items()))
         made: Self = super().__new__(own)
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _made, (_base(type(self)), _keys(type(self))), self.__getstate__()
+        return _made, (undivided(type(self)), _keys(type(self))), self.__getstate__()
 
     @classmethod
     def keys_of(cls, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -166,7 +166,7 @@ def check_keys(schema: Schema, names: Sequence[str]) -> None:
             raise SchemaError(msg)
 
 
-def _base(cls: type) -> type:
+def undivided(cls: type) -> type:
     """The class without keys of a class that `divided` made."""
     found: type = vars(cls).get("_undivided", cls)
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from ridgeline.connect.window_output import WindowOutput, safe_name, write_failu
 from ridgeline.operators._file_publisher import HIDDEN, FilePublisher, Settings
 from ridgeline.operators._json import json_lines
 from ridgeline.operators._partitioned_files import PartitionedFilePublisher, divided
+from ridgeline.operators._scratch_folder import ScratchFolder, ScratchFolders
 
 
 class FileOutput(WindowOutput):
@@ -126,6 +128,19 @@ class FileOutput(WindowOutput):
         if len(set(names)) < len(names):
             return [("partition_by", names, "must name each column once")]
         return []
+
+    def scratch(self, name: str) -> ScratchFolder:
+        """A folder beside the output's. Raises RidgelineError for one that has none above it."""
+        return ScratchFolder(self, name)
+
+    def scratch_left(self) -> Sequence[str]:
+        """The names of scratch folders beside it. Raises RidgelineError as `scratch`."""
+        return ScratchFolders(str(self.path)).left()
+
+    def remove_scratch(self, names: Sequence[str]) -> None:
+        """Remove scratch folders. Raises RidgelineError if the file system refuses."""
+        for name in names:
+            ScratchFolders(str(self.path)).remove(name)
 
     def publisher(self) -> Publisher:
         """The part that runs on the driver."""

@@ -266,7 +266,7 @@ class KafkaSink(Sink):
         self._mark = mark
 
     def _blames_several(self, refused: Sequence[_Refused]) -> bool:
-        """Whether the broker has refused a batch of messages, so that it is not known which of them is bad."""
+        """Whether the broker has refused a batch of messages: it is not known which of them is bad."""
         return len(refused) > 1 and bool(self._errors) and not self._singly
 
     def _finish(self, mark: Mark) -> Any:

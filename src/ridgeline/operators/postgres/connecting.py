@@ -52,11 +52,11 @@ class Server(NamedTuple):
     @property
     def place(self) -> str:
         """Host, port and database, for people."""
-        given = self._given()
+        given = self.given()
         host, database = given.get("host", "localhost"), given.get("dbname", given.get("user", ""))
         return f"{host}:{given.get('port', 5432)}/{database}"
 
-    def _given(self) -> dict[str, Any]:
+    def given(self) -> dict[str, Any]:
         """The settings of the connection. Raises RidgelineError for a `dsn` that is none, without it."""
         library = psycopg()
         try:
@@ -77,7 +77,7 @@ class Server(NamedTuple):
         """
         library = psycopg()
         try:
-            given = self._given()
+            given = self.given()
             if options:
                 given["options"] = f"{given.get('options', '')} {options}".strip()
             if replicates:

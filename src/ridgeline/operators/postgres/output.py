@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 from pydantic import Field
 
@@ -11,6 +13,7 @@ from ridgeline.operators._divided import columns_of
 from ridgeline.operators._table_rows import TableRows
 from ridgeline.operators.postgres.connecting import FROM_ENVIRONMENT, Server, library_faults
 from ridgeline.operators.postgres.rows import copy_text
+from ridgeline.operators.postgres.scratch import PostgresScratch, ScratchSchemas
 from ridgeline.operators.postgres.sink import PostgresSink, Table
 
 
@@ -76,4 +79,20 @@ class PostgresOutput(TableRows):
     def sink(self) -> Sink:
         """The driver's half."""
         table = Table(self.table, columns_of(self.key), self.delete, self.create)
-        return PostgresSink(Server(self.dsn, self.password, dict(self.connection)), table)
+        return PostgresSink(self._server, table)
+
+    @property
+    def _server(self) -> Server:
+        return Server(self.dsn, self.password, dict(self.connection))
+
+    def scratch(self, name: str) -> PostgresScratch:
+        """A schema of its own, with table and marks. Raises RidgelineError if the user may not make it."""
+        return PostgresScratch(self, name)
+
+    def scratch_left(self) -> Sequence[str]:
+        """The names of scratch schemas. Raises RidgelineError if the server does not answer."""
+        return ScratchSchemas(self._server).left()
+
+    def remove_scratch(self, names: Sequence[str]) -> None:
+        """Remove scratch schemas. Raises RidgelineError if the user may not."""
+        ScratchSchemas(self._server).remove(names)

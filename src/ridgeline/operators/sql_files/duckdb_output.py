@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow as pa
 from ridgeline.api.errors import RidgelineError
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
 from ridgeline.operators._table_rows import DELETED
+from ridgeline.operators.sql_files.scratch import ScratchFile
 from ridgeline.operators.sql_files.table_output import Table, TableOutput, listed, quoted
 
 _MARKS = 'create table if not exists ridgeline_marks (name text primary key, "window" bigint, epoch bigint)'
@@ -83,6 +85,19 @@ class DuckDbOutput(TableOutput):
     def sink(self) -> Sink:
         """The driver's half."""
         return DuckDbSink(self.target)
+
+    def scratch(self, name: str) -> ScratchFile:
+        """A database of its own beside the file."""
+        return ScratchFile(self, name, _fetched, checked=False)
+
+
+def _fetched(path: Path, query: str) -> list[tuple[Any, ...]]:
+    """The rows of a query; none if the table is missing."""
+    with duckdb().connect(str(path)) as connection:
+        try:
+            return list(connection.execute(query).fetchall())
+        except duckdb().CatalogException:
+            return []
 
 
 class DuckDbSink(Sink):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ from ridgeline.api.errors import RidgelineError, capped
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, UnwritableError
 from ridgeline.operators._json import json_column
 from ridgeline.operators._table_rows import DELETED
+from ridgeline.operators.sql_files.scratch import ScratchFile
 from ridgeline.operators.sql_files.table_output import Table, TableOutput, listed, quoted
 
 _BUSY_SECONDS = 10.0
@@ -68,6 +71,21 @@ class SqliteOutput(TableOutput):
     def sink(self) -> Sink:
         """The driver's half."""
         return SqliteSink(self.target)
+
+    def scratch(self, name: str) -> ScratchFile:
+        """A database of its own beside the file."""
+        return ScratchFile(self, name, _fetched, checked=True)
+
+
+def _fetched(path: Path, query: str) -> list[tuple[Any, ...]]:
+    """The rows of a query; none if the table is missing."""
+    with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
+        try:
+            return connection.execute(query).fetchall()
+        except sqlite3.OperationalError as error:
+            if "no such table" not in str(error):
+                raise
+            return []
 
 
 def _stored(column: Any, name: str) -> Any:

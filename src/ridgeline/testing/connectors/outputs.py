@@ -15,11 +15,12 @@ from rich.console import Console
 from ridgeline.api.application import Application
 from ridgeline.api.attributes import OnError
 from ridgeline.api.errors import RidgelineError
+from ridgeline.connect.partitioned_output import PartitionedOutput
 from ridgeline.connect.sink import SinkUnavailableError
 from ridgeline.engine.files.storage import DriverStorage, MemoryStorage
 from ridgeline.measure.events import StateWarning
 from ridgeline.plan.edits import Edit, Repartition
-from ridgeline.testing.connectors.strikes import CONTAINER_POINTS, DRIVER_POINTS, Strikes
+from ridgeline.testing.connectors.strikes import CONTAINER_POINTS, DRIVER_POINTS, SINK_POINTS, Strikes
 from ridgeline.testing.connectors.target import ConnectorReport, ConnectorRow, ConnectorTarget, Outcome
 from ridgeline.testing.list_input import END_WINDOW, ListInput
 from ridgeline.testing.local_run import LocalRun
@@ -33,11 +34,12 @@ _MOST_STARTS = 10
 _JOIN_SECONDS = 60.0
 _DRAIN_SECONDS = 300.0
 """A server that is started again takes its time."""
+_NO_POISON = "there is no row that it refuses"
 
 
 class _Check(NamedTuple):
     name: str
-    run: Callable[[_Trial], None]
+    run: Callable[[Trial], None]
 
 
 def connector_checks(
@@ -95,21 +97,46 @@ def connector_checks(
         >>> report.guarantee
         'exactly once'
     """
-    outcomes = []
-    for check in _checks():
-        if only and not any(part in check.name for part in only):
-            continue
-        outcomes.append(_outcome(check, target()))
-    report = ConnectorReport(outcomes)
+    report = run_checks(target, only=only)
     if report.faults or (guarantee == "exactly once" and report.guarantee != guarantee):
         raise AssertionError(str(report))
     return report
 
 
-def _outcome(check: _Check, place: ConnectorTarget) -> Outcome:
-    trial = _Trial(place)
+def run_checks(
+    target: Callable[[], ConnectorTarget],
+    *,
+    only: Collection[str] = (),
+    on_outcome: Callable[[Outcome], None] = lambda _outcome: None,
+) -> ConnectorReport:
+    """Run the checks that `connector_checks` runs; `on_outcome` is called after each."""
+    outcomes = []
+    for check in _checks():
+        if only and not any(part in check.name for part in only):
+            continue
+        if (found := _outcome(check, target())) is not None:
+            outcomes.append(found)
+            on_outcome(found)
+    return ConnectorReport(outcomes)
+
+
+class _SkippedError(Exception):
+    """A check cannot be run; the text says why."""
+
+
+class _UnfitError(Exception):
+    """A check is not for an output of this kind."""
+
+
+def _outcome(check: _Check, place: ConnectorTarget) -> Outcome | None:
+    """Run a check of a place. None: it is not for an output of its kind."""
     try:
+        trial = Trial(place)
         check.run(trial)
+    except _UnfitError:
+        return None
+    except _SkippedError as error:
+        return Outcome(check.name, "", "none", str(error))
     except AssertionError as error:
         return Outcome(check.name, str(error), "none")
     except Exception as error:  # noqa: BLE001  a check that fails is a part of the report
@@ -122,36 +149,37 @@ def _outcome(check: _Check, place: ConnectorTarget) -> Outcome:
 def _checks() -> Iterator[_Check]:
     """All checks, in the order in which they run."""
     for partitions in (1, 2, 3, 5):
-        yield _Check(f"{partitions} partitions", partial(_Trial.plain, partitions=partitions))
+        yield _Check(f"{partitions} partitions", partial(Trial.plain, partitions=partitions))
     for point in CONTAINER_POINTS:
         for number in (0, 7):
-            struck = partial(_Trial.killed, point=point, number=number)
+            struck = partial(Trial.killed, point=point, number=number)
             yield _Check(f"container killed, {point}, time {number}", struck)
     for point in DRIVER_POINTS:
         for number in (0, 1, 2, 3) if point == "write: in" else (0, 2):  # of each partition's batch
             if number and point.startswith(("open", "mark", "close")):
                 continue
-            struck = partial(_Trial.killed, point=point, number=number)
+            struck = partial(Trial.killed, point=point, number=number)
             yield _Check(f"driver killed, {point}, time {number}", struck)
     for point in ("write: before", "write: in"):
-        struck = partial(_Trial.overtaken, point=point)
+        struck = partial(Trial.overtaken, point=point)
         yield _Check(f"overtaken driver writes late, {point}", struck)
-    at_once = partial(_Trial.overtaken, point="write: before", at_once=True)
+    at_once = partial(Trial.overtaken, point="write: before", at_once=True)
     yield _Check("two drivers write at once", at_once)
-    yield _Check("nothing is there before its commit", _Trial.hidden)
-    yield _Check("gone for 60 s", _Trial.gone)
-    yield _Check("down and up again", _Trial.down)
-    yield _Check("slow", _Trial.slow)
-    yield _Check("full", _Trial.full)
-    yield _Check("stopped and continued", _Trial.continued)
-    yield _Check("continued from an older copy of the checkpoint", _Trial.older)
-    yield _Check("rewound", _Trial.rewound)
-    yield _Check("other partitions while it runs", _Trial.repartitioned)
-    yield _Check("a row is refused", _Trial.refused)
-    yield _Check("a row is refused and left out", _Trial.left_out)
+    yield _Check("overtaken driver publishes late", partial(Trial.overtaken, point="commit: after"))
+    yield _Check("nothing is there before its commit", Trial.hidden)
+    yield _Check("gone for 60 s", Trial.gone)
+    yield _Check("down and up again", Trial.down)
+    yield _Check("slow", Trial.slow)
+    yield _Check("full", Trial.full)
+    yield _Check("stopped and continued", Trial.continued)
+    yield _Check("continued from an older copy of the checkpoint", Trial.older)
+    yield _Check("rewound", Trial.rewound)
+    yield _Check("other partitions while it runs", Trial.repartitioned)
+    yield _Check("a row is refused", Trial.refused)
+    yield _Check("a row is refused and left out", Trial.left_out)
 
 
-def _rows(windows: int = _WINDOWS) -> list[list[ConnectorRow]]:
+def rows_of_windows(windows: int = _WINDOWS) -> list[list[ConnectorRow]]:
     """The rows of each window."""
     texts = ["plain", "", None, 'quoted "\\', "tab\tand\nline", "Zürich 🌊"]
     return [
@@ -163,23 +191,26 @@ def _rows(windows: int = _WINDOWS) -> list[list[ConnectorRow]]:
     ]
 
 
-class _Trial:
+class Trial:
     """One check of one place. `kind`: whether all rows were there once, or some of them again."""
 
     def __init__(self, place: ConnectorTarget) -> None:
         self.place = place
         self.kind = "exact"
-        self.windows = _rows()
+        self.windows = rows_of_windows()
         self.said: list[str] = []
+        self._kind = type(place.output())
+        self._has_sink = issubclass(self._kind, PartitionedOutput)
 
     # The application, and what it should have written -------------------------------------------------------
 
     def _application(self, partitions: int = 2, **attributes: Any) -> Application:
-        app = Application("conformance")
+        app = Application(self.place.application)
         listed = [item for window in self.windows for item in (*window, END_WINDOW)]
         source = app.add_operator("source", ListInput(ConnectorRow, listed))
         output = app.add_operator("out", self.place.output(), partitions=partitions, **attributes)
-        output.drain_seconds = max(output.drain_seconds, _DRAIN_SECONDS)
+        if isinstance(output, PartitionedOutput):
+            output.drain_seconds = max(output.drain_seconds, _DRAIN_SECONDS)
         app.add_stream("rows", source.output, output.input)
         return app
 
@@ -191,11 +222,11 @@ class _Trial:
         self.said += [event.text for event in run.events if isinstance(event, StateWarning)]
         return run
 
-    def _run_to_end(self, strikes: Strikes, storage: DriverStorage, **options: Any) -> None:
+    def run_to_end(self, strikes: Strikes, storage: DriverStorage, **options: Any) -> None:
         """Run until it has come to its end, with a new driver each time one is killed."""
         for _ in range(_MOST_STARTS):
             try:
-                with strikes.in_place():
+                with strikes.in_place(self._kind):
                     self._run(storage, **options)
             except RidgelineError:
                 if not strikes.killed:
@@ -206,7 +237,7 @@ class _Trial:
         msg = f"it has not come to its end in {_MOST_STARTS} starts"
         raise AssertionError(msg)
 
-    def _expect(self, rows: Sequence[ConnectorRow] | None = None) -> None:
+    def expect(self, rows: Sequence[ConnectorRow] | None = None) -> None:
         """Compare what is there with what should be. Raises AssertionError."""
         wanted = [row for window in self.windows for row in window] if rows is None else list(rows)
         if self.place.upserts:
@@ -222,24 +253,33 @@ class _Trial:
                 raise AssertionError(msg)
             self.kind = "repeats"
 
+    def _needs_sink(self, *, fits: bool = False) -> None:
+        """End a check that is for outputs with a sink only. `fits`: it is for all."""
+        if not fits and not self._has_sink:
+            raise _UnfitError
+
     # The checks ---------------------------------------------------------------------------------------------
 
     def plain(self, partitions: int) -> None:
         """Nothing fails."""
         self._run(MemoryStorage(), partitions)
-        self._expect()
+        self.expect()
 
     def killed(self, point: str, number: int) -> None:
         """A container or the driver is killed at a point."""
+        self._needs_sink(fits=point not in SINK_POINTS)
         strikes = Strikes(point, number)
-        self._run_to_end(strikes, MemoryStorage())
+        self.run_to_end(strikes, MemoryStorage())
         if not strikes.struck and not point.startswith("mark"):
             msg = f"point `{point}` was not reached {number + 1} times"
             raise AssertionError(msg)
-        self._expect()
+        self.expect()
 
     def overtaken(self, point: str, *, at_once: bool = False) -> None:
         """A driver hangs in a write, another one continues; then the first one writes."""
+        self._needs_sink(fits=not point.startswith("write"))
+        if self._has_sink and point == "commit: after":
+            raise _UnfitError  # its writes are what counts
         reached, free = threading.Event(), threading.Event()
 
         def hang() -> None:
@@ -249,7 +289,29 @@ class _Trial:
         storage = MemoryStorage()
         first = Strikes(point, 1, hang)
         threads = set(threading.enumerate())
-        with first.in_place():
+        try:
+            self._overtake(first, storage, point, reached, free, at_once=at_once)
+        except BaseException:
+            first.killed = True
+            raise
+        finally:  # before its place is removed
+            free.set()
+            for thread in set(threading.enumerate()) - threads:
+                thread.join(_JOIN_SECONDS)
+        self.expect()
+
+    def _overtake(
+        self,
+        first: Strikes,
+        storage: DriverStorage,
+        point: str,
+        reached: threading.Event,
+        free: threading.Event,
+        *,
+        at_once: bool,
+    ) -> None:
+        """Begin the first driver, and run the second to the end."""
+        with first.in_place(self._kind):
             began = threading.Thread(target=self._run_aside, args=(storage,), daemon=True)
             began.start()
             if not reached.wait(_JOIN_SECONDS):
@@ -259,11 +321,7 @@ class _Trial:
             freeing = Strikes("write: before", 0, free.set)
         else:
             freeing = Strikes("commit: after", 2, free.set) if at_once else Strikes()
-        self._run_to_end(freeing, storage)
-        free.set()
-        for thread in set(threading.enumerate()) - threads:
-            thread.join(_JOIN_SECONDS)
-        self._expect()
+        self.run_to_end(freeing, storage)
 
     def _run_aside(self, storage: DriverStorage) -> None:
         """The run of a driver that is overtaken: that it ends so is right."""
@@ -283,11 +341,11 @@ class _Trial:
         strikes = Strikes()
         self._run_aside_of_tables()
         strikes.commits = look
-        self._run_to_end(strikes, MemoryStorage())
+        self.run_to_end(strikes, MemoryStorage())
         if seen:
             msg = f"at the commit of window {seen[0][0]} row {seen[0][1]} was there"
             raise AssertionError(msg)
-        self._expect()
+        self.expect()
 
     def _run_aside_of_tables(self) -> None:
         """Let the output make its table, where it makes one: with an application without rows."""
@@ -297,62 +355,64 @@ class _Trial:
 
     def gone(self) -> None:
         """Each call of the sink fails until 60 s of the run's clock are over."""
+        self._needs_sink()
         left = [60]
 
         def error() -> Exception | None:
             left[0] -= 1
             return SinkUnavailableError("gone") if left[0] >= 0 else None
 
-        self._run_to_end(Strikes(sink_error=error), MemoryStorage())
-        self._expect()
+        self.run_to_end(Strikes(sink_error=error), MemoryStorage())
+        self.expect()
         if not any("stuck" in text for text in self.said):
             msg = f"it has not said that it is stuck; it said {self.said}"
             raise AssertionError(msg)
 
     def down(self) -> None:
         """The other side itself is made unavailable while the application runs, and comes back."""
+        self._needs_sink()
         if not self.place.down():
-            return
-        back = threading.Event()
+            raise _SkippedError(self.place.why_not_down)
 
         def say(number: list[int] = [0]) -> Exception | None:  # noqa: B006  counts the calls
             number[0] += 1
             if number[0] == 5:  # noqa: PLR2004  some attempts have failed
                 self.place.up()
-                back.set()
             return None
 
-        self._run_to_end(Strikes(sink_error=say), MemoryStorage())
-        self._expect()
+        self.run_to_end(Strikes(sink_error=say), MemoryStorage())
+        self.expect()
 
     def slow(self) -> None:
         """Each write takes long: several windows wait, and are written together."""
+        self._needs_sink()
         pause = threading.Event()
 
         def wait() -> Exception | None:
             pause.wait(0.05)
             return None
 
-        self._run_to_end(Strikes(sink_error=wait), MemoryStorage())
-        self._expect()
+        self.run_to_end(Strikes(sink_error=wait), MemoryStorage())
+        self.expect()
 
     def full(self) -> None:
         """Each call of the sink fails for a while because the other side has no room."""
+        self._needs_sink()
         left = [10]
 
         def error() -> Exception | None:
             left[0] -= 1
             return OSError(28, "No space left on device") if left[0] >= 0 else None
 
-        self._run_to_end(Strikes(sink_error=error), MemoryStorage())
-        self._expect()
+        self.run_to_end(Strikes(sink_error=error), MemoryStorage())
+        self.expect()
 
     def continued(self) -> None:
         """It is stopped in order after three windows and after five, and continued."""
         storage = MemoryStorage()
         for windows in (3, 2, None):
             self._run(storage, windows=windows)
-        self._expect()
+        self.expect()
 
     def older(self) -> None:
         """It is continued from a copy of its checkpoint that is older: refused, or without effect."""
@@ -366,7 +426,7 @@ class _Trial:
         except RidgelineError as error:
             if "newer than the checkpoint" not in str(error):
                 raise
-        self._expect()
+        self.expect()
 
     def rewound(self) -> None:
         """It is rewound to window 3: refused where rows stay, else they are written again."""
@@ -377,18 +437,18 @@ class _Trial:
         except RidgelineError as error:
             if "cannot take back" not in str(error):
                 raise
-        self._expect()
+        self.expect()
 
     def repartitioned(self) -> None:
         """It gets other numbers of partitions while it runs."""
         changes: dict[int, list[Edit]] = {2: [Repartition("out", 3)], 5: [Repartition("out", 1)]}
         self._run(MemoryStorage(), changes=changes)
-        self._expect()
+        self.expect()
 
     def refused(self) -> None:
         """The other side refuses a row: the run ends, and the error names the output."""
         if (poison := self.place.poison()) is None:
-            return
+            raise _SkippedError(_NO_POISON)
         self.windows[3].insert(2, poison)
         try:
             self._run(MemoryStorage())
@@ -400,7 +460,7 @@ class _Trial:
             msg = "it was not refused"
             raise AssertionError(msg)
         del self.windows[3][2]
-        self._expect([row for window in self._whole() for row in window])
+        self.expect([row for window in self._whole() for row in window])
 
     def _whole(self) -> list[list[ConnectorRow]]:
         """The first windows, as many as are there."""
@@ -414,8 +474,8 @@ class _Trial:
     def left_out(self) -> None:
         """The same with `on_error=SKIP`: all others arrive."""
         if (poison := self.place.poison()) is None:
-            return
+            raise _SkippedError(_NO_POISON)
         self.windows[3].insert(2, poison)
         self._run(MemoryStorage(), attributes={"on_error": OnError.SKIP})
         del self.windows[3][2]
-        self._expect()
+        self.expect()

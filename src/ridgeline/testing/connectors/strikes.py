@@ -5,27 +5,24 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 from unittest import mock
 
 import pyarrow as pa
 
 from ridgeline.api.errors import ContainerAbortError, RidgelineError
-from ridgeline.api.publisher import PublisherContext
+from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.connect import partitioned_output
 from ridgeline.connect.partitioned_output import PartitionedOutput
 from ridgeline.connect.segment_store import SegmentStore
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext
 from ridgeline.connect.sink_publisher import SinkPublisher
+from ridgeline.connect.window_output import WindowOutput
 
 CONTAINER_POINTS = ("encode: before", "encode: after", "segment: before", "segment: after")
 """Points at which a container is killed."""
-DRIVER_POINTS = (
-    "stage: before",
-    "commit: before",
-    "commit: after",
-    "publish: after",
+SINK_POINTS = (
     "open: before",
     "open: after",
     "mark: before",
@@ -33,6 +30,14 @@ DRIVER_POINTS = (
     "write: before",
     "write: in",
     "write: after",
+)
+"""Points at which the driver is killed in the thread of a sink."""
+DRIVER_POINTS = (
+    "stage: before",
+    "commit: before",
+    "commit: after",
+    "publish: after",
+    *SINK_POINTS,
     "close: before",
     "close: after",
 )
@@ -102,15 +107,34 @@ class Strikes:
             raise DriverKilledError(msg)
 
     @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """Strike what runs in this process meanwhile."""
-        publisher = type("StruckPublisher", (_StruckPublisher,), {"strikes": self})
-        with (
-            mock.patch.object(partitioned_output, "SinkPublisher", publisher),
-            mock.patch.object(PartitionedOutput, "take", self._around(PartitionedOutput.take, "encode")),
-            mock.patch.object(SegmentStore, "write", self._around(SegmentStore.write, "segment")),
-        ):
+    def in_place(self, kind: type[WindowOutput] = PartitionedOutput) -> Iterator[None]:
+        """Strike what outputs of a class do in this process meanwhile."""
+        with ExitStack() as patches:
+            for target, name, struck in self._patches(kind):
+                patches.enter_context(mock.patch.object(target, name, struck))
             yield
+
+    def _patches(self, kind: Any) -> Iterator[tuple[Any, str, Any]]:
+        """The replacements: target, name, and what stands there meanwhile."""
+        if issubclass(kind, PartitionedOutput):
+            publisher = type("StruckPublisher", (_StruckPublisher,), {"strikes": self})
+            yield partitioned_output, "SinkPublisher", publisher
+            yield PartitionedOutput, "take", self._around(PartitionedOutput.take, "encode")
+            yield SegmentStore, "write", self._around(SegmentStore.write, "segment")
+            return
+        yield kind, "publisher", self._publishing(kind.publisher)
+        yield kind, "take", self._around(kind.take, "encode")
+        yield kind, "write", self._around(kind.write, "segment")
+
+    def _publishing(self, publisher: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The method `publisher` of an output without a sink, whose publisher is struck."""
+
+        def struck(output: Any) -> Any:
+            made = publisher(output)
+            made.__class__ = type("StruckPublisher", (_Points, type(made)), {"strikes": self})
+            return made
+
+        return struck
 
     def _around(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
         def struck(this: Any, *arguments: Any) -> Any:
@@ -122,13 +146,10 @@ class Strikes:
         return struck
 
 
-class _StruckPublisher(SinkPublisher):
-    """A publisher that is struck, with a sink that is."""
+class _Points(Publisher):
+    """The points of a publisher at which it is struck; mixed in before its class."""
 
     strikes: Strikes
-
-    def __init__(self, sink: Sink, settings: Any) -> None:
-        super().__init__(_StruckSink(sink, self.strikes), settings)
 
     def open(self, context: PublisherContext, state: Any) -> None:
         super().open(context, state)
@@ -146,9 +167,11 @@ class _StruckPublisher(SinkPublisher):
         self.strikes.live()
         self.strikes.at("commit: after")
         super().publish(window_id)
-        if window_id < self.strikes.settled:
-            self._running.drain(_DRAIN_SECONDS)
+        self.settle(window_id)
         self.strikes.at("publish: after")
+
+    def settle(self, window_id: int) -> None:
+        """Wait for what is to be written before the next window is staged."""
 
     def idle(self) -> None:
         self.strikes.live()
@@ -159,6 +182,18 @@ class _StruckPublisher(SinkPublisher):
         self.strikes.at("close: before")
         super().close()
         self.strikes.at("close: after")
+
+
+class _StruckPublisher(_Points, SinkPublisher):
+    """A publisher that is struck, with a sink that is."""
+
+    def __init__(self, sink: Sink, settings: Any) -> None:
+        super().__init__(_StruckSink(sink, self.strikes), settings)
+
+    def settle(self, window_id: int) -> None:
+        """Let the first windows be written, as many as `settled` says."""
+        if window_id < self.strikes.settled:
+            self._running.drain(_DRAIN_SECONDS)
 
 
 class _StruckSink(Sink):

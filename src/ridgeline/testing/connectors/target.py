@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ridgeline.connect import PartitionedOutput
+from ridgeline.connect.window_output import WindowOutput
 
 
 class ConnectorRow(NamedTuple):
@@ -27,6 +27,8 @@ class ConnectorTarget:
     """A place at the other side for one check, with nothing in it: a table, a topic, a folder.
 
     `upserts`: rows with the same `key` replace each other, so that `rows` has the last of each.
+    `application`: the name of the applications that write, which outputs may use at the other side.
+    `why_not_down`: why `down` cannot.
 
     Example:
         >>> from ridgeline.testing import ConnectorTarget
@@ -38,8 +40,10 @@ class ConnectorTarget:
     """
 
     upserts: bool = False
+    application: str = "conformance"
+    why_not_down: str = "it cannot be made unavailable"
 
-    def output(self) -> PartitionedOutput:
+    def output(self) -> WindowOutput:
         """Make the output operator; called for each start of the application."""
         raise NotImplementedError
 
@@ -52,7 +56,7 @@ class ConnectorTarget:
         return None
 
     def down(self) -> bool:
-        """Make the other side unavailable. False: it cannot, and errors are injected in its place."""
+        """Make the other side unavailable. False: it cannot, and the check is skipped."""
         return False
 
     def up(self) -> None:
@@ -63,11 +67,21 @@ class ConnectorTarget:
 
 
 class Outcome(NamedTuple):
-    """The result of a check. `fault` is "" if it held. `kind`: "exact", "repeats" or "none"."""
+    """The result of a check. `fault` is "" if it held. `kind`: "exact", "repeats" or "none".
+
+    `skipped`: why it was not run; "" if it was.
+    """
 
     check: str
     fault: str
     kind: str
+    skipped: str = ""
+
+    @property
+    def text(self) -> str:
+        """In words."""
+        held = "held, with rows twice" if self.kind == "repeats" else "held"
+        return f"skipped: {self.skipped}" if self.skipped else self.fault or held
 
 
 class ConnectorReport:
@@ -95,12 +109,12 @@ class ConnectorReport:
     @property
     def guarantee(self) -> str:
         """The guarantee that all checks together have shown."""
-        kinds = {one.kind for one in self.outcomes}
+        kinds = {one.kind for one in self.outcomes if not one.skipped}
         if "none" in kinds or not kinds:
             return "none"
         return "at least once" if "repeats" in kinds else "exactly once"
 
     def __str__(self) -> str:
-        count = len(self.outcomes)
+        count = sum(not one.skipped for one in self.outcomes)
         head = f"{self.guarantee}, shown by {count} check{'' if count == 1 else 's'}"
-        return "\n".join([head, *(f"  {one.check}: {one.fault or 'held'}" for one in self.outcomes)])
+        return "\n".join([head, *(f"  {one.check}: {one.text}" for one in self.outcomes)])

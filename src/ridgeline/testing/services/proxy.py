@@ -10,11 +10,11 @@ class Proxy:
     """Connections to ports of 127.0.0.1, through a process of its own.
 
     Args:
-        targets: by port that clients connect to, the port of the server.
+        targets: by port that clients connect to, the port of the server, or `address:port` elsewhere.
         folder: of the service, for what the proxy logs.
     """
 
-    def __init__(self, targets: Mapping[int, int], folder: Path) -> None:
+    def __init__(self, targets: Mapping[int, int | str], folder: Path) -> None:
         pairs = [f"{port}:{target}" for port, target in targets.items()]
         command = [*PYTHON, str(HERE / "relay.py"), *pairs]
         self._log = folder / "proxy.log"

@@ -1,5 +1,7 @@
 """A TCP proxy in a process of its own: `python relay.py PORT:TARGET ...`, ports of 127.0.0.1.
 
+A TARGET may be `ADDRESS:PORT`, of IPv4.
+
 It reads commands from its input, a line each, and answers `ok` once it has obeyed. They are `cut` (drop
 and refuse connections), `hang` (keep them, move nothing), `mend`, and `slow RATE` (bytes a second in each
 direction; 0: no limit). A file of the standard library alone, so that it starts quickly.
@@ -25,25 +27,25 @@ class Relay:
         self._moving.set()
         self._rate = 0
         self._free = [0.0, 0.0]
-        self._pairs: list[tuple[int, int]] = []
+        self._pairs: list[tuple[int, tuple[str, int]]] = []
         self._holders: list[socket.socket] = []
         self._listeners: list[asyncio.Task[None]] = []
         self._sockets: set[socket.socket] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def serve(self, port: int, target: int) -> None:
+    def serve(self, port: int, target: tuple[str, int]) -> None:
         """Listen on `port` for connections to `target`. The port stays ours while connections are refused."""
         holder = _bound(port)
         self._holders.append(holder)
         self._pairs.append((port, target))
         self._listen(port, target)
 
-    def _listen(self, port: int, target: int) -> None:
+    def _listen(self, port: int, target: tuple[str, int]) -> None:
         listener = _bound(port)
         listener.listen(512)
         self._listeners.append(asyncio.create_task(self._accept(listener, target)))
 
-    async def _accept(self, listener: socket.socket, target: int) -> None:
+    async def _accept(self, listener: socket.socket, target: tuple[str, int]) -> None:
         loop = asyncio.get_running_loop()
         try:
             while True:
@@ -54,7 +56,7 @@ class Relay:
         finally:
             listener.close()
 
-    async def _connect(self, client: socket.socket, target: int) -> None:
+    async def _connect(self, client: socket.socket, target: tuple[str, int]) -> None:
         """Serve one connection until both sides have ended it, or one is lost."""
         server = socket.socket()
         server.settimeout(0)
@@ -64,7 +66,7 @@ class Relay:
             for end in ours:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             await self._moving.wait()
-            await asyncio.get_running_loop().sock_connect(server, ("127.0.0.1", target))
+            await asyncio.get_running_loop().sock_connect(server, target)
             async with (
                 asyncio.TaskGroup() as both
             ):  # one that fails ends the other, before the sockets are closed
@@ -146,8 +148,8 @@ async def main() -> None:
     """Serve the ports, obey until the input ends."""
     relay = Relay()
     for pair in sys.argv[1:]:
-        port, target = map(int, pair.split(":"))
-        relay.serve(port, target)
+        port, *host, target = pair.split(":")
+        relay.serve(int(port), (host[0] if host else "127.0.0.1", int(target)))
     loop = asyncio.get_running_loop()
     commands = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(commands), sys.stdin)
