@@ -23,12 +23,13 @@ PAYLOAD = "ridgeline payload"
 """The column that holds bytes in place of rows; the next column says of how many rows."""
 ROWS = "ridgeline rows"
 _SCHEMA = b"ridgeline schema"
+_CODEC = "lz4"
 _memory: dict[str, dict[str, bytes]] = {}
 _lock = threading.Lock()
 
 
 class Written(NamedTuple):
-    """A segment's size and checksum, and its bytes in base64 if they are in no file."""
+    """A segment's size and checksum, and its bytes as text if they are in no file."""
 
     bytes: int
     crc32: int
@@ -38,8 +39,9 @@ class Written(NamedTuple):
 class Segment(NamedTuple):
     """A segment as the commit names it.
 
-    `name`: of its file, below the staging folder. `crc32`: of its name and bytes. `data`: its bytes in base64
-    if they travel in the commit; then there is no file. `offset`: where it begins in its file.
+    `name`: of its file, below the staging folder. `crc32`: of its name and bytes. `data`: its bytes,
+    compressed and in base64, if they travel in the commit; then there is no file. `offset`: where it begins
+    in its file.
     """
 
     window: int
@@ -89,7 +91,7 @@ class SegmentStore:
             _write(sink, table)
             data = sink.getvalue()
             if data.size <= small:
-                return Written(data.size, _checksum(name, data), base64.b64encode(data).decode())
+                return Written(data.size, _checksum(name, data), _as_text(data))
             if self._files is None:
                 self._kept[name] = data.to_pybytes()
                 return Written(data.size, _checksum(name, data), "")
@@ -111,7 +113,7 @@ class SegmentStore:
         name = f"{folder}/w{window:010d}-{secrets.token_hex(8)}.segment"
         packed, parts, offset = {}, [], 0
         for one in segments:
-            data = base64.b64decode(one.data)
+            data = _of_text(one)
             crc32 = _checksum(name, data)
             packed[one] = one._replace(name=name, crc32=crc32, data="", offset=offset)
             parts.append(data)
@@ -153,7 +155,7 @@ class SegmentStore:
     def _bytes_of(self, segment: Segment) -> Any:
         """A segment's bytes; None if its file is missing. The last file is kept: it may have several."""
         if segment.data:
-            return base64.b64decode(segment.data)
+            return _of_text(segment)
         name, data = self._last
         if name != segment.name:
             if self._files is None:
@@ -191,6 +193,17 @@ class SegmentStore:
         if self._files is None:
             return [name for name in list(self._kept) if name.startswith(f"{folder}/")]
         return [f"{folder}/{name}" for name in self._files.sizes(f"{self._files.root}/{folder}")]
+
+
+def _as_text(data: pa.Buffer) -> str:
+    """Bytes for a commit."""
+    return base64.b64encode(pa.compress(data, codec=_CODEC, asbytes=True)).decode()
+
+
+def _of_text(segment: Segment) -> bytes:
+    """The bytes of a segment that a commit holds."""
+    data = base64.b64decode(segment.data)
+    return bytes(pa.decompress(data, segment.bytes, _CODEC, asbytes=True))
 
 
 def _checksum(name: str, data: Any) -> int:

@@ -23,8 +23,8 @@ from ridgeline.connect.window_output import safe_name, write_failure
 
 _MOST_SEGMENTS = 4096
 """The most segments that may wait: each commit names all of them."""
-_MOST_SMALL = 128 * 2**10
-"""The most bytes of waiting segments, in base64, that a commit holds: beyond they become a file."""
+_MOST_SMALL = 64 * 2**10
+"""The most characters of waiting segments that a commit holds: beyond they become a file."""
 _REMIND_SECONDS = 60.0
 _SAY_SECONDS = 1.0
 """An interruption that is over sooner is not worth a warning."""
