@@ -101,7 +101,7 @@ class KafkaSink(Sink):
             "queue.buffering.max.kbytes": 1_048_576,
             "on_delivery": self._delivered,
         }
-        defaults: dict[str, Any] = {"linger.ms": 5, "retry.backoff.ms": 1, "retry.backoff.max.ms": 250}
+        defaults: dict[str, Any] = {"linger.ms": 0, "retry.backoff.ms": 1, "retry.backoff.max.ms": 250}
         if most is not None:
             defaults["message.max.bytes"] = most
         if self._set.transactional:
