@@ -33,6 +33,12 @@ _OWN = {
     "error_cb": "the operator",
 }
 """Settings of the client that follow from properties of the operators."""
+_ALERTS = ("alert bad certificate", "certificate required", "alert unknown ca", "alert certificate")
+"""The words for a client's certificate that a broker refuses."""
+_TRY_SECONDS, _PAUSE_SECONDS = 1.0, 0.05
+_ANSWER_SECONDS = 10.0
+_REFUSED_TIMES = 2
+"""A refusal counts if it comes again at the next try: a broker that starts may refuse once."""
 _SAID_AGAIN_SECONDS = 30.0
 _log = logging.getLogger("ridgeline.operators.kafka")
 
@@ -96,18 +102,27 @@ class ClientLog:
 
 
 class Trouble:
-    """The last error that the client has reported beside its answers; from its threads."""
+    """The last error that the client has reported beside its answers; from its threads.
+
+    One that says why stays, if the next one only says that no broker answers.
+    """
 
     def __init__(self) -> None:
         self.error: Any = None
 
     def note(self, error: Any) -> None:
-        """Keep an error. The client calls it."""
-        self.error = error
+        """Keep an error. The client calls it while it is polled."""
+        if _is_refused(self.error) and not _is_refused(error):
+            return
+        if self.error is None or code_of(error) not in codes("_ALL_BROKERS_DOWN"):
+            self.error = error
 
     def because(self, otherwise: object) -> str:
         """The last error as text, or the other one."""
-        return text_of(self.error) if self.error is not None else text_of(otherwise)
+        found = text_of(otherwise) if self.error is None else text_of(self.error)
+        if code_of(self.error) in codes("_ALL_BROKERS_DOWN"):
+            found += "; does it run there, and with this `security.protocol`?"
+        return found
 
 
 def settings(
@@ -131,7 +146,7 @@ def settings(
     }
     for name, value in options.items():
         named = isinstance(value, str) and value.startswith(("env:", "file:"))
-        made[name] = secret_value(value, f"options.{name}") if named else value
+        made[name] = secret_value(value, f"{operator}.options.{name}") if named else value
     return {**made, **own}
 
 
@@ -169,21 +184,45 @@ def codes(*names: str) -> frozenset[int]:
 
 def refusal(error: object, operator: str, what: str) -> RidgelineError | None:
     """The error of a user who may not do this, or is not known; None for another one."""
+    found = _refused(error)
+    if found is None:
+        return None
+    reason, remedy = found
+    return RidgelineError(f"`{operator}` cannot {what}: Kafka {reason} ({text_of(error)}); {remedy}")
+
+
+def _is_refused(error: object) -> bool:
+    return error is not None and _refused(error) is not None
+
+
+def _refused(error: object) -> tuple[str, str] | None:
+    """The refusal that an error means, and its remedy; None where waiting may help."""
     code = code_of(error)
     if code in codes("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED"):
-        reason, remedy = "does not accept the user", "correct `sasl.*` in `options`"
-    elif code in codes("_SSL"):
-        reason, remedy = "and the client do not agree on TLS", "correct `ssl.*` in `options`"
-    elif code in codes(
+        return "does not accept the user", "correct `sasl.*` in `options`"
+    if code in codes(
         "TOPIC_AUTHORIZATION_FAILED",
         "GROUP_AUTHORIZATION_FAILED",
         "CLUSTER_AUTHORIZATION_FAILED",
         "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
     ):
-        reason, remedy = "does not allow it", "give the user the right to it"
-    else:
+        return "does not allow it", "give the user the right to it"
+    if code not in codes("_SSL", "_TRANSPORT"):
         return None
-    return RidgelineError(f"`{operator}` cannot {what}: Kafka {reason} ({text_of(error)}); {remedy}")
+    text = text_of(error)
+    if "certificate verify failed" in text:
+        remedy = (
+            "name the file of its authority by `ssl.ca.location` in `options`, or renew it if it has expired"
+        )
+        return "has a certificate that is not trusted", remedy
+    if any(alert in text for alert in _ALERTS):
+        remedy = "give one by `ssl.certificate.location` and `ssl.key.location` in `options`"
+        return "does not accept the certificate of the client", remedy
+    return (
+        ("and the client do not agree on TLS", "correct `ssl.*` in `options`")
+        if code in codes("_SSL")
+        else None
+    )
 
 
 def refuse(errors: Sequence[object], operator: str, what: str) -> None:
@@ -202,3 +241,43 @@ def reason(error: object, trouble: Trouble) -> str:
 def unavailable(error: object, servers: str, trouble: Trouble) -> SourceUnavailableError:
     """The error that makes the application wait for the broker."""
     return SourceUnavailableError(f"Kafka at {servers}: {reason(error, trouble)}")
+
+
+def listed_topics(admin: Any, trouble: Trouble, operator: str, seconds: float) -> Mapping[str, Any]:
+    """The topics of a cluster, by name.
+
+    The client itself tries again and again where a broker refuses it. It says so only while it is polled.
+    Raises RidgelineError for such a refusal, KafkaException if there is no answer within `seconds`.
+    """
+    clock = SystemClock()
+    deadline, refused = clock.monotonic() + seconds, 0
+    while True:
+        try:
+            found: Mapping[str, Any] = admin.list_topics(timeout=min(_TRY_SECONDS, seconds)).topics
+        except library().KafkaException as error:
+            admin.poll(0)
+            refused = refused + 1 if _is_refused(trouble.error) or _is_refused(error) else 0
+            if refused >= _REFUSED_TIMES:
+                refuse((error, trouble.error), operator, "connect")
+            if clock.monotonic() >= deadline:
+                raise
+            clock.wait(_PAUSE_SECONDS)
+        else:
+            admin.poll(0)
+            trouble.error = None
+            return found
+
+
+def refuse_hidden(admin: Any, topic: str, operator: str, what: str) -> None:
+    """Raise RidgelineError if a topic is not listed since the user may not see it."""
+    try:
+        topic_ids(admin, [topic])
+    except library().KafkaException as error:
+        refuse((error,), operator, what)
+
+
+def topic_ids(admin: Any, topics: Sequence[str]) -> dict[str, str]:
+    """The ids of topics, by name: one that is deleted and made again has another. Raises KafkaException."""
+    named = library().TopicCollection(list(topics))
+    found = admin.describe_topics(named, request_timeout=_ANSWER_SECONDS)
+    return {name: str(future.result().topic_id) for name, future in found.items()}

@@ -21,10 +21,12 @@ from ridgeline.operators.kafka._client import (
     code_of,
     codes,
     library,
+    listed_topics,
     made,
     reason,
     refusal,
     refuse,
+    refuse_hidden,
     settings,
     text_of,
 )
@@ -146,14 +148,16 @@ class KafkaSink(Sink):
             ),
             self._context.operator,
         )
-        topics = self._do("list topics", lambda: admin.list_topics(timeout=_SECONDS)).topics
+        operator = self._context.operator
+        topics = self._do("list topics", lambda: listed_topics(admin, self._trouble, operator, _SECONDS))
         topic = self._maker.topic
         found = topics.get(topic)
         if found is not None and found.error is None:
             return self._most_bytes(admin)
-        operator = self._context.operator
         if found is not None and (refused := refusal(found.error, operator, f"write to `{topic}`")):
             raise refused
+        if found is None:
+            refuse_hidden(admin, topic, operator, f"write to `{topic}`")
         if self._set.make_partitions is None:
             msg = f"`{operator}`: there is no topic `{topic}` at {self._set.servers}; make it, or let it be "
             msg += f"made with `topic_partitions`; {nearest(topic, topics)}"
@@ -215,6 +219,9 @@ class KafkaSink(Sink):
 
     def _raise(self, what: str, error: Any) -> NoReturn:
         """Raise what an error of the client means. `what`: it was about to do."""
+        for client in (self._producer, self._reader):
+            with contextlib.suppress(Exception):
+                client.poll(0)  # it says then why
         refuse((error, self._trouble.error), self._context.operator, what)
         msg = f"cannot {what}: {reason(error, self._trouble)}"
         raise SinkUnavailableError(msg) from None

@@ -15,9 +15,10 @@ from ridgeline.operators.kafka._client import (
     code_of,
     codes,
     library,
+    listed_topics,
     made,
     refusal,
-    refuse,
+    refuse_hidden,
     settings,
     text_of,
     unavailable,
@@ -130,6 +131,7 @@ class KafkaSource(Source):
         self._missing = {topic: self._missing.get(topic, 0) + 1 for topic in missing}
         for topic in missing:
             if topic not in self._seen_topics:
+                refuse_hidden(self._admin, topic, self._context.operator, f"read `{topic}`")
                 hint = nearest(topic, known)
                 msg = f"`{self._context.operator}`: there is no topic `{topic}` at {self._set.servers}; "
                 raise RidgelineError(msg + f"make it, or correct `topic`; {hint}")
@@ -145,9 +147,8 @@ class KafkaSource(Source):
     def _known_topics(self) -> dict[str, list[int]]:
         """The topics of the cluster with their partitions. Raises SourceUnavailableError, RidgelineError."""
         try:
-            found = self._admin.list_topics(timeout=_SECONDS).topics
+            found = listed_topics(self._admin, self._trouble, self._context.operator, _SECONDS)
         except library().KafkaException as error:
-            refuse((error, self._trouble.error), self._context.operator, "list topics")
             raise unavailable(error, self._set.servers, self._trouble) from None
         for topic in listed(self._set.topic):
             if topic in found and (
@@ -173,6 +174,7 @@ class KafkaSource(Source):
             self._ends = found
             if now - self._looked >= _LOOK_SECONDS:
                 self._looked = now
+                self._admin.poll(0)  # the client's lines and errors wait for it
                 self._look_for_stalls(found)
                 self._sizes.look(found, self._sampler)
             if new or now - began >= wait:
