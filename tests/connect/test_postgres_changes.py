@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import psycopg
 import pytest
 
-from ridgeline import Application
+from ridgeline import Application, RidgelineError
 from ridgeline.api.clock import SystemClock
 from ridgeline.operators.postgres import PostgresChanges
 from ridgeline.testing import CollectorSink, Faults, run_local
@@ -78,6 +79,7 @@ class Writer:
 
     def __init__(self, dsn: str, seed: int) -> None:
         self.random = Random(seed)
+        self.dsn = dsn
         self.connection = psycopg.connect(dsn)
 
     def write(self, transactions: int, *, most: int = 8) -> None:
@@ -91,6 +93,11 @@ class Writer:
 
     def close(self) -> None:
         self.connection.close()
+
+    def connect(self) -> None:
+        """Connect again, after the server was killed."""
+        self.connection.close()
+        self.connection = psycopg.connect(self.dsn)
 
     def change(self) -> None:
         random, run = self.random, self.connection.execute
@@ -203,9 +210,246 @@ def test_each_change_once_and_in_order(dsn: str, partitions: int, tmp_path: Path
         found += collected(application(dsn, partitions=partitions), tmp_path, windows=10)
     for number in range(5):
         faults = Faults(seed=number, rate=0.3, kinds=("exception", "kill", "repeat", "restart"), quiet=True)
-        app = application(dsn, partitions=partitions, window_records=40)
+        app = application(dsn, partitions=(partitions, 1, 3)[number % 3], window_records=40)
         found += collected(app, tmp_path, windows=10, faults=faults)
         writer.write(60)
     writer.close()
     found += collected(application(dsn, partitions=partitions, window_records=40, until="end"), tmp_path)
     check(dsn, found, live)
+
+
+def direct(postgres: Postgres, dsn: str) -> str:
+    """The same database past the proxy that is cut."""
+    return postgres.direct_dsn.rpartition("/")[0] + "/" + dsn.rpartition("/")[2]
+
+
+def snapshot(dsn: str, checkpoint: Path, **properties: Any) -> list[Any]:
+    """Run until the snapshot is read."""
+    found: list[Any] = []
+    while not found:
+        found += collected(application(dsn, **properties), checkpoint, windows=10)
+    return found
+
+
+def test_server_killed_and_network_cut(dsn: str, postgres: Postgres, tmp_path: Path) -> None:
+    writer, live = begin(direct(postgres, dsn), 7)
+    found = snapshot(dsn, tmp_path)
+    over = threading.Event()
+
+    def read() -> None:
+        while not over.is_set():
+            found.extend(collected(application(dsn, partitions=2), tmp_path, windows=40))
+
+    reading = threading.Thread(target=read)
+    reading.start()
+    for number in range(6):
+        writer.write(30)
+        if number % 2:
+            postgres.kill()
+            postgres.restart()
+            writer.connect()
+        else:
+            postgres.cut(hang=number == 2)
+            writer.write(10)
+            postgres.mend()
+    over.set()
+    reading.join(120)
+    writer.close()
+    found += collected(application(dsn, until="end"), tmp_path)
+    check(dsn, found, live)
+
+
+def test_a_transaction_that_is_larger_than_a_window(dsn: str, tmp_path: Path) -> None:
+    execute(dsn, "insert into customers values (-1, 'first', 1, false)")
+    execute(dsn, "select pg_create_logical_replication_slot('oracle', 'test_decoding')")
+    found = snapshot(dsn, tmp_path)
+    execute(
+        dsn,
+        "insert into customers select n, 'row ' || n, 1, n % 2 = 0 from generate_series(1, 45000) n",
+        "begin; insert into customers select n, 'row', 1, true from generate_series(50001, 60000) n;"
+        "update customers set country = 'changed' where id % 2 = 0; delete from customers where id % 3 = 0;"
+        "insert into customers values (0, 'last', 1, false); commit",
+    )
+    for number in range(6):  # each ends somewhere within a transaction
+        app = application(dsn, window_records=9000)
+        faults = Faults(seed=number, rate=0.2, kinds=("exception", "kill", "restart"), quiet=True)
+        found += collected(app, tmp_path, windows=2, faults=faults)
+    found += collected(application(dsn, window_records=9000, until="end"), tmp_path)
+    check(dsn, found, [-1])
+
+
+def test_a_rewind_reads_the_same_again(dsn: str, tmp_path: Path) -> None:
+    writer, live = begin(dsn, 3)
+    found = snapshot(dsn, tmp_path)
+    writer.write(30)
+    run = run_local(application(dsn), checkpoint=tmp_path, windows=25, clock=SystemClock())
+    found += run.collected("sink")
+    window = run.window_ids[-1]
+    before = fetch(dsn, "select confirmed_flush_lsn from pg_replication_slots where slot_name <> 'oracle'")
+    writer.write(30)
+    writer.close()
+    first = collected(application(dsn, window_records=20), tmp_path, windows=4)
+    after = fetch(dsn, "select confirmed_flush_lsn from pg_replication_slots where slot_name <> 'oracle'")
+    assert first
+    assert before != after
+    again = collected(application(dsn, until="end"), tmp_path, from_window=window)
+    assert again[: len(first)] == first
+    check(dsn, [*found, *again], live)
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("alter table customers drop constraint customers_pkey", {}, "add primary key|replica identity full"),
+    ("alter table customers replica identity nothing", {}, "replica identity default"),
+    ("drop table customers", {}, "the table does not exist; create it, or correct `table`"),
+    ("alter table customers drop column country", {}, "no column `country`"),
+    ("alter table customers alter blocked type text", {}, "`blocked` is text in the table and bool"),
+    ("alter table customers add deleted bool", {}, "a column `deleted` of its own"),
+    (
+        "alter table customers drop constraint customers_pkey, add primary key (id, cents)",
+        {},
+        '`schema` lacks `"cents"`; add them, or run `alter table "customers" replica identity full`',
+    ),
+    ("select 1", {"slot": "taken"}, r"`taken` is there already.*pg_drop_replication_slot\('taken'\)"),
+    ("create publication p for table others", {"publication": "p"}, 'alter publication "p" add table'),
+    (
+        "create publication p for table customers with (publish = 'insert')",
+        {"publication": "p"},
+        "does not publish all kinds of changes; run",
+    ),
+    ("create publication p for table customers where (id > 3)", {"publication": "p"}, "a row filter"),
+    (
+        "create role reader login; create publication p for table customers",
+        {"connection": {"user": "reader"}, "publication": "p"},
+        "alter role ... replication",
+    ),
+    (
+        "create role sent login replication",
+        {"connection": {"user": "sent"}},
+        "let the owner of the table run",
+    ),
+]
+
+
+@pytest.mark.parametrize(("statement", "properties", "what"), REFUSED)
+def test_a_server_that_does_not_fit_is_refused(
+    dsn: str, statement: str, properties: dict[str, Any], what: str, tmp_path: Path
+) -> None:
+    execute(dsn, statement)
+    if properties.get("slot") == "taken":
+        execute(dsn, "select pg_create_logical_replication_slot('taken', 'pgoutput')")
+    try:
+        with pytest.raises(RidgelineError, match=what):
+            run_local(application(dsn, until="end", **properties), checkpoint=tmp_path)
+    finally:
+        execute(dsn, "drop role if exists reader", "drop role if exists sent")
+
+
+@pytest.mark.parametrize(
+    ("statement", "what"),
+    [
+        ("select pg_drop_replication_slot(slot_name) from pg_replication_slots", "is gone, with the changes"),
+        (
+            "select pg_replication_slot_advance(slot_name, pg_current_wal_lsn()) from pg_replication_slots",
+            "the changes between are gone",
+        ),
+    ],
+)
+def test_a_slot_that_has_lost_changes_is_refused(dsn: str, statement: str, what: str, tmp_path: Path) -> None:
+    execute(dsn, "insert into customers values (1, 'CH', 1, false)")
+    snapshot(dsn, tmp_path)
+    execute(dsn, "insert into customers values (2, 'CH', 1, false)", statement)
+    with pytest.raises(RidgelineError, match=what):
+        run_local(application(dsn, until="end"), checkpoint=tmp_path)
+
+
+class Large(NamedTuple):
+    id: int
+    country: str | None
+    cents: float | None
+    deleted: bool
+
+
+def test_large_values_that_an_update_does_not_change(dsn: str, tmp_path: Path) -> None:
+    execute(dsn, "insert into customers values (1, 'x', 1, false)")
+    found = snapshot(dsn, tmp_path, schema=Large)
+    text = "".join(Random(1).choices("abcdefghijklmnop", k=50_000))
+    execute(
+        dsn,
+        f"update customers set country = '{text}'",
+        "update customers set cents = 2",
+        "alter table customers replica identity full",
+        "update customers set cents = 3",
+        "delete from customers",
+    )
+    with pytest.raises(RidgelineError, match=r"`country` was not changed.*replica identity full"):
+        collected(application(dsn, schema=Large, until="end"), tmp_path)
+    app = Application("shop", window="10ms")
+    changes = PostgresChanges("customers", dsn=dsn, schema=Large, until="end")
+    app.read("customers", changes, on_error="SKIP").write("sink", CollectorSink(Large))
+    found += collected(app, tmp_path)
+    wanted = [("x", 1.0), (text, 1.0), (text, 3.0), (text, 3.0)]
+    assert [(one.country, one.cents) for one in found] == wanted
+    assert [one.deleted for one in found] == [False, False, False, True]
+
+
+class Narrow(NamedTuple):
+    id: int
+    blocked: bool
+    deleted: bool
+
+
+def test_columns_that_change(dsn: str, tmp_path: Path) -> None:
+    execute(dsn, "insert into customers values (1, 'CH', 1, false)")
+    found = snapshot(dsn, tmp_path)
+    execute(
+        dsn,
+        "insert into customers values (2, 'CH', 1, false)",
+        "alter table customers add column more text default 'x'",
+        "insert into customers values (3, 'CH', 1, true, 'y')",
+        "alter table customers drop column country",
+        "insert into customers values (4, 1, true, 'z')",
+    )
+    with pytest.raises(RidgelineError, match="no column `country` there"):
+        run_local(application(dsn), checkpoint=tmp_path, clock=SystemClock(), windows=200)
+    rest = collected(application(dsn, schema=Narrow, until="end"), tmp_path)
+    assert [one.id for one in found] == [1]
+    assert [(one.id, one.blocked) for one in rest] == [(4, True)]  # 2 and 3 were processed before
+
+
+def test_a_table_that_is_made_again_is_refused(dsn: str, tmp_path: Path) -> None:
+    execute(dsn, "insert into customers values (1, 'CH', 1, false)")
+    snapshot(dsn, tmp_path)
+
+    def make_again() -> None:
+        execute(dsn, "drop table customers, others", MADE)
+
+    making = threading.Timer(0.5, make_again)
+    making.start()
+    with pytest.raises(RidgelineError, match="was dropped or made again"):
+        run_local(application(dsn), checkpoint=tmp_path, clock=SystemClock(), windows=2000)
+    making.join()
+
+
+def test_an_idle_table_does_not_hold_the_log(dsn: str, tmp_path: Path) -> None:
+    execute(dsn, "insert into customers values (1, 'CH', 1, false)")
+    snapshot(dsn, tmp_path)
+    execute(dsn, "insert into others select n, repeat('x', 1000) from generate_series(1, 25000) n")
+    (end,) = fetch(dsn, "select pg_current_wal_lsn()")[0]
+    assert collected(application(dsn), tmp_path, windows=200) == []
+    behind = fetch(dsn, f"select '{end}'::pg_lsn - confirmed_flush_lsn from pg_replication_slots")[0][0]
+    assert behind < 2**20
+
+
+def test_deletions_reach_a_table_of_a_stream(dsn: str) -> None:
+    execute(dsn, "insert into customers values (1, 'CH', 1, false), (2, 'NO', 1, true)")
+    app = Application("shop", window="10ms")
+    customers = app.read("customers", PostgresChanges("customers", dsn=dsn, schema=Customer, until="end"))
+    changes = customers.filter("known", "id < 9").table("by_id", key="id").changes
+    changes.write("sink", CollectorSink())
+    rows = collected(app)
+    assert [(row["id"], row["country"], row["deleted"]) for row in rows] == [
+        (1, "CH", False),
+        (2, "NO", False),
+    ]
+    assert fetch(dsn, "select * from pg_replication_slots where database = current_database()") == []
+    assert fetch(dsn, "select * from pg_publication") == []

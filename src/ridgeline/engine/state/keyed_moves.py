@@ -102,16 +102,16 @@ class KeyedMove:
         nothing: list[SegmentsChange | None] = [None] * len(into)
         if all(source.empty for source in sources):
             return nothing
-        after = self._after(name)
         declared = operator_type(type(self._operator.operator)).states.get(name)
-        by: Callable[[Any], Any] | None = getattr(declared, "moves_by", None)
-        if by is not None:
-            return self._divide_by(name, sources, into, after, by)
         if getattr(declared, "moves_to", None) is not None:
             held = [dict(self._attached(source).items()) for source in sources]
             for cell, part in zip(into, self.divide_whole(name, held), strict=True):
                 cell.apply((True, _AT_A_BORDER, dict(part), []))
             return nothing
+        after = self._after(name)
+        by: Callable[[Any], Any] | None = getattr(declared, "moves_by", None)
+        if by is not None:
+            return self._divide_by(name, sources, into, after, by)
         try:
             beside = [routed(list(source.values)) for source in sources]
             self._check(name, sources, beside)
@@ -172,9 +172,10 @@ class KeyedMove:
 
     def divide_whole(self, name: str, held: Sequence[Any]) -> Sequence[Any]:
         """The value of each target, of a state that says itself which keys it has. Raises StateError."""
-        declared = operator_type(type(self._operator.operator)).states[name]
-        moves_to: MovesTo = declared.moves_to  # type: ignore[attr-defined]  # asked for before
-        after = self._after(name)
+        kind = operator_type(type(self._operator.operator))
+        moves_to: MovesTo = kind.states[name].moves_to  # type: ignore[attr-defined]  # asked for before
+        # no key divides an operator without input ports
+        after = self._after(name) if kind.inputs else [None] * len(self._targets)
         try:
             parts = moves_to(held, [partial(_belong, keys) for keys in after])
         except Exception as error:
