@@ -3,8 +3,10 @@
 import pytest
 
 from ridgeline.testing import services
-from ridgeline.testing.services.fixtures import ready
+from ridgeline.testing.services.fixtures import kafka, ready, registry
 from support.kafka.driver import kafka_driver
+
+__all__ = ["kafka", "registry"]
 
 
 @pytest.fixture(scope="module")

@@ -277,7 +277,16 @@ def refuse_hidden(admin: Any, topic: str, operator: str, what: str) -> None:
 
 
 def topic_ids(admin: Any, topics: Sequence[str]) -> dict[str, str]:
-    """The ids of topics, by name: one that is deleted and made again has another. Raises KafkaException."""
+    """The ids of the topics that are there, by name: one that is made again has another.
+
+    Raises KafkaException.
+    """
     named = library().TopicCollection(list(topics))
-    found = admin.describe_topics(named, request_timeout=_ANSWER_SECONDS)
-    return {name: str(future.result().topic_id) for name, future in found.items()}
+    found = {}
+    for name, future in admin.describe_topics(named, request_timeout=_ANSWER_SECONDS).items():
+        try:
+            found[name] = str(future.result().topic_id)
+        except library().KafkaException as error:
+            if code_of(error) not in codes("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID"):
+                raise
+    return found

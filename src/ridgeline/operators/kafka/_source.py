@@ -21,6 +21,7 @@ from ridgeline.operators.kafka._client import (
     refuse_hidden,
     settings,
     text_of,
+    topic_ids,
     unavailable,
 )
 from ridgeline.operators.kafka._names import chosen, listed, nearest, partition_name, parts_of
@@ -41,6 +42,9 @@ _LOOK_SECONDS = 1.0
 _STALL_SECONDS = 10.0
 """A transaction that is open for so long is worth a warning."""
 _REMIND_SECONDS = 60.0
+_QUIET_SECONDS = 0.1
+_SETTLE_SECONDS = 2.0
+"""After so long no window is under way that reads a topic which was made again."""
 _CONTINUE = "begin anew with a fresh `--checkpoint`, or leave out what is lost with `when_lost='skip'`"
 
 
@@ -95,6 +99,9 @@ class KafkaSource(Source):
         """Since when an end is below the one before."""
         self._missing: dict[str, int] = {}
         self._seen_topics: set[str] = set()
+        self._ids: dict[str, str] = {}
+        self._made_again: dict[str, float] = {}
+        """Since when topics are known to have another id."""
         self._stalls: dict[str, _Stall] = {}
         self._looked = self._said_positions = 0.0
         self._changed = 0.0
@@ -127,6 +134,11 @@ class KafkaSource(Source):
     def partitions(self) -> Iterable[str]:
         """All partitions of the topics. Raises RidgelineError for a topic that is not there, or is gone."""
         known = self._known_topics()
+        if not self._names:  # it is connected anew, and positions are set back
+            self._ids = {
+                topic: number for topic, number in self._ids.items() if topic not in self._made_again
+            }
+            self._made_again.clear()
         topics, missing = chosen(listed(self._set.topic), known)
         self._missing = {topic: self._missing.get(topic, 0) + 1 for topic in missing}
         for topic in missing:
@@ -166,20 +178,64 @@ class KafkaSource(Source):
         """
         began = self._clock.monotonic()
         while True:
-            found = self._asked_ends()
-            now = self._clock.monotonic()
+            found, now = self._asked_ends(), self._clock.monotonic()
+            if looks := now - self._looked >= _LOOK_SECONDS:
+                self._looked = now
+                self._admin.poll(0)  # the client's lines and errors wait for it
+            if looks or self._is_doubtful(found, now):
+                self._look_at_ids(now)
+            found = self._held(found)
             if found != self._ends:
                 self._changed = now
             new = any(self._ends.get(name) != end for name, end in found.items())
             self._ends = found
-            if now - self._looked >= _LOOK_SECONDS:
-                self._looked = now
-                self._admin.poll(0)  # the client's lines and errors wait for it
+            if looks:
                 self._look_for_stalls(found)
                 self._sizes.look(found, self._sampler)
             if new or now - began >= wait:
                 return dict(found)
             self._clock.wait(_BUSY_PAUSE if now - self._changed < _BUSY_SECONDS else _IDLE_PAUSE)
+
+    def _is_doubtful(self, found: Mapping[str, int], now: float) -> bool:
+        """Whether these may be the ends of topics that were made again: nothing came for a while before."""
+        before = self._ends
+        return found != before and (
+            now - self._changed >= _QUIET_SECONDS
+            or any(name not in before or end < before[name] for name, end in found.items())
+        )
+
+    def _look_at_ids(self, now: float) -> None:
+        """Find out which topics were deleted and made again. Raises RidgelineError unless that may be."""
+        if not self._seen_topics:
+            return
+        try:
+            found = topic_ids(self._admin, sorted(self._seen_topics))
+        except library().KafkaException:
+            return  # others ask too, and say it
+        for topic, number in found.items():
+            if self._ids.setdefault(topic, number) != number:
+                self._made_again.setdefault(topic, now)
+        if self._made_again and self._set.when_lost == "fail":
+            topic = min(self._made_again)
+            msg = (
+                f"`{self._context.operator}`: topic `{topic}` was deleted and made again while it was read, "
+            )
+            msg += f"and records of it may be lost; {_CONTINUE}"
+            raise RidgelineError(msg)
+
+    def _held(self, ends: dict[str, int]) -> dict[str, int]:
+        """The ends; where a topic was made again, those of before, until its positions are set back.
+
+        Raises SourceUnavailableError once that may be done, in `resume`.
+        """
+        if not self._made_again:
+            return ends
+        if self._clock.monotonic() - min(self._made_again.values()) >= _SETTLE_SECONDS:
+            msg = f"topic {', '.join(sorted(self._made_again))} was deleted and made again"
+            raise SourceUnavailableError(msg)
+        held = {name for name in ends if parts_of(name)[0] in self._made_again}
+        known = {name: self._ends[name] for name in held if name in self._ends}
+        return {name: end for name, end in ends.items() if name not in held} | known
 
     def _asked_ends(self) -> dict[str, int]:
         """The ends, but for those that are below the ones before: these may be of a broker that starts."""
@@ -220,14 +276,19 @@ class KafkaSource(Source):
         known = self._known_topics()
         names = [name for name in positions if parts_of(name)[1] in known.get(parts_of(name)[0], ())]
         self._seen_topics |= {parts_of(name)[0] for name in positions}
+        self._look_at_ids(self._clock.monotonic())
         firsts = self._whole(names, lambda spec: spec.earliest())
         ends = self._whole(names, lambda spec: spec.latest())
         found = dict(positions)
         for name in names:
             first, end, position = firsts[name], ends[name], positions[name]
-            if first <= position <= end:
+            again = parts_of(name)[0] in self._made_again
+            if first <= position <= end and not again:
                 continue
-            if position < first:
+            if again:
+                what = f"partition {name} is of a topic that was made again; records of the one before that "
+                what += f"were not read by {position} are lost"
+            elif position < first:
                 what = f"records {position} to {first - 1} of partition {name} are gone (retention)"
             else:
                 what = f"partition {name} ends at {end}, and was read up to {position}: "
@@ -354,6 +415,15 @@ class KafkaSource(Source):
                     "Kafka aborts it after its `transaction.timeout.ms`; `kafka-transactions.sh abort` "
                     "does at once"
                 )
+
+    @property
+    def problem(self) -> str:
+        """The transaction for whose end all records wait that are there."""
+        stalls = [(name, one) for name, one in list(self._stalls.items()) if one.said is not None]
+        if not stalls or self._clock.monotonic() - self._changed < _STALL_SECONDS:
+            return ""
+        name, stall = min(stalls)
+        return f"records of partition {name} from offset {stall.offset} on wait for the end of a transaction"
 
     def _sampler(self) -> Any:
         """A consumer that looks at the sizes of records."""
