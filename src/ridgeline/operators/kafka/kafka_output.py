@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
 from pydantic import Field
 
+from ridgeline.api.clock import SystemClock
 from ridgeline.api.columns.schema import Schema
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.errors import RidgelineError
+from ridgeline.api.support.masking import mask_text
 from ridgeline.connect import PartitionedOutput
 from ridgeline.operators._divided import Columns, DividedOperator, columns_of
 from ridgeline.operators.kafka._client import client_faults, found_servers
@@ -18,7 +21,11 @@ from ridgeline.operators.kafka._messages import MessageMaker
 from ridgeline.operators.kafka._rows import RegistrySettings
 from ridgeline.operators.kafka._scratch import KafkaScratch, ScratchTopics
 from ridgeline.operators.kafka._sink import KafkaSink, Settings
-from ridgeline.operators.payloads import PayloadFormat
+from ridgeline.operators.payloads import PayloadFormat, UnavailableError
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
+"""Seconds between two questions to a registry that is away."""
+_log = logging.getLogger("ridgeline.operators.kafka")
 
 
 class _Encoders:
@@ -33,8 +40,19 @@ class _Encoders:
         if self._made is None or not self._made[0].equals(columns):
             declared = schema if schema.arrow.names == columns.names else Schema(columns)
             self._maker.check(columns, self._operator)
-            self._made = columns, self._maker.made(declared)
+            self._made = columns, self._waited_for(declared)
         return self._made[1]
+
+    def _waited_for(self, columns: Schema) -> Any:
+        """The encoder, once the registry answers."""
+        clock, pause = SystemClock(), _FIRST_PAUSE
+        while True:
+            try:
+                return self._maker.made(columns)
+            except UnavailableError as error:
+                _log.warning("`%s` waits: %s", self._operator, mask_text(str(error)))
+                clock.wait(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 class KafkaOutput(DividedOperator, PartitionedOutput):

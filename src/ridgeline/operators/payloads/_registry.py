@@ -17,6 +17,13 @@ from ridgeline.api.errors import RidgelineError
 _SECONDS = 10.0
 _GONE = (429, 500, 502, 503, 504)
 """Answers of HTTP after which asking again may help."""
+_REMEDIES = {
+    401: "give a user in the URL of `registry`, and `registry_password`",
+    403: "give the user of `registry` the right to it",
+    409: "it is not compatible with the schemas before: correct the schema, or the rule of its subject",
+    422: "correct the schema",
+}
+"""Remedies, by the status of an HTTP answer."""
 _FRAMED = 5
 """Bytes of the framing: a zero, and the schema's id."""
 
@@ -107,7 +114,8 @@ class Registry:
             msg = f"the registry {self.url} answered {error.code} to {method} {path}: {said}"
             if error.code in _GONE:
                 raise UnavailableError(msg) from None
-            raise RegistryRefusedError(msg) from None
+            remedy = _REMEDIES.get(error.code)
+            raise RegistryRefusedError(msg if remedy is None else f"{msg}; {remedy}") from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
             msg = f"the registry {self.url} does not answer: {reason}"
