@@ -5,6 +5,7 @@ import pytest
 from ridgeline.testing import services
 from ridgeline.testing.services.fixtures import kafka, ready, registry
 from support.kafka.driver import kafka_driver
+from support.kafka.reading import Reading
 
 __all__ = ["kafka", "registry"]
 
@@ -27,3 +28,17 @@ def start(tmp_path):
     yield begin
     for driver in drivers:
         driver.clean()
+
+
+@pytest.fixture
+def reading():
+    """`reading(kafka, topic)`: a `Reading`, closed at the end."""
+    made = []
+
+    def make(*arguments, **properties):
+        made.append(Reading(*arguments, **properties))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.enumerator.close()

@@ -150,3 +150,18 @@ def test_a_user_without_rights(secure, tmp_path):
     app.read("source", ListInput(Number, [(1,)])).write("out", output)
     with pytest.raises(RidgelineError, match=rf"`out` cannot write to `{topic}`: Kafka {denied}"):
         run_local(app, checkpoint=tmp_path / "out")
+
+
+def test_a_broker_that_starts_again_is_no_refusal(secure, reading):
+    topic = secure.topic()
+    fill(secure, topic, numbers(3))
+    listener, options = ways(secure)["a user of SCRAM over TLS"]
+    one = reading(secure, topic, servers=secure.address(listener), options=options)
+    one.until(lambda at: at == {f"{topic}-0": 3}, "all messages")
+    for end in (secure.kill, secure.stop):
+        end()
+        one.until(lambda _: one.enumerator.problem, "that it is away")
+        secure.start()
+        fill(secure, topic, numbers(3))
+        one.until(lambda _: not one.enumerator.problem, "that it answers")
+    one.until(lambda at: at == {f"{topic}-0": 9}, "what came since")
