@@ -428,7 +428,7 @@ def test_a_table_that_is_removed_meanwhile_ends_the_run(tmp_path: Path) -> None:
     class RemovedOutput(DeltaOutput):
         def sink(self) -> DeltaSink:
             made: Any = super().sink()
-            return Removed(made._store, made._target)
+            return Removed(made._store, made.target)
 
     rows = [one for number in range(5) for one in ((f"s{number}", 1.0), END_WINDOW)]
     with pytest.raises(RidgelineError, match="cannot write to Delta table") as raised:

@@ -1,6 +1,7 @@
-"""Tables of a data lake: Delta."""
+"""Tables of a data lake: Delta and Iceberg."""
 
 from ridgeline.operators.lake.delta_input import DeltaInput
 from ridgeline.operators.lake.delta_output import DeltaOutput
+from ridgeline.operators.lake.iceberg_output import IcebergOutput
 
-__all__ = ["DeltaInput", "DeltaOutput"]
+__all__ = ["DeltaInput", "DeltaOutput", "IcebergOutput"]

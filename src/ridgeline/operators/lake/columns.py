@@ -23,6 +23,16 @@ def delta_type(kind: pa.DataType) -> pa.DataType:
     return _common_type(kind, delta_type)
 
 
+def iceberg_type(kind: pa.DataType) -> pa.DataType:
+    """The type that an Iceberg table has for an Arrow type. Raises ValueError if it has none."""
+    is_ = pa.types
+    if is_.is_time(kind):
+        return pa.time64("us")
+    if is_.is_int8(kind) or is_.is_int16(kind) or is_.is_uint8(kind):
+        return pa.int32()
+    return _common_type(kind, iceberg_type)
+
+
 def _common_type(kind: pa.DataType, convert: Convert) -> pa.DataType:  # noqa: PLR0911, C901, PLR0912  a case each
     """The type that both kinds of tables have. `convert`: for the parts of nested types."""
     is_ = pa.types
@@ -84,11 +94,31 @@ def _cast(column: pa.Array, name: str, convert: Convert) -> pa.Array:
             return _cast(column.storage, name, convert)
         if pa.types.is_duration(kind):
             column = column.cast(pa.duration("us"), safe=kind.unit != "ns")
-        safe = not (pa.types.is_nested(kind) or (pa.types.is_timestamp(kind) and kind.unit == "ns"))
+        fine = (pa.types.is_timestamp(kind) and kind.unit == "ns") or kind == pa.time64("ns")
+        safe = not (pa.types.is_nested(kind) or fine)
         return column.cast(target, safe=safe)  # nanoseconds are cut to microseconds
     except (ValueError, NotImplementedError) as error:
         msg = f"column `{name}` ({kind}) has a value that the table cannot hold: {error}; convert it upstream"
         raise ValueError(msg) from error
+
+
+def refuse_null_lists(batch: pa.RecordBatch) -> None:
+    """Raise ValueError for a list of structs that is null: pyiceberg would write an empty one."""
+    for name, column in zip(batch.schema.names, batch, strict=True):
+        if _has_null_list(column):
+            msg = f"column `{name}` has a list of structs that is null, which pyiceberg writes as an empty "
+            msg += "one; fill it upstream"
+            raise ValueError(msg)
+
+
+def _has_null_list(column: pa.Array) -> bool:
+    """Whether a list of structs is null, at any depth."""
+    is_, kind = pa.types, column.type
+    if is_.is_list(kind):
+        return bool(is_.is_struct(kind.value_type) and column.null_count) or _has_null_list(column.flatten())
+    if is_.is_struct(kind):
+        return any(map(_has_null_list, column.flatten()))
+    return is_.is_map(kind) and (_has_null_list(column.keys) or _has_null_list(column.items))
 
 
 def fits(kind: pa.DataType, column: pa.DataType) -> bool:  # noqa: PLR0911  a case each

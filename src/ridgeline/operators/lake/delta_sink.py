@@ -5,36 +5,33 @@ from __future__ import annotations
 import datetime as dt
 import tempfile
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from ridgeline.api.errors import capped
-from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, UnwritableError
+from ridgeline.connect.sink import Batch, Mark, SinkContext
 from ridgeline.operators._table_rows import DELETED
-from ridgeline.operators.lake.columns import as_table, delta_type, last_of_each, last_parts
-from ridgeline.operators.lake.storage import Store, deltalake, explaining, place
-from ridgeline.operators.lake.target import Check, Columns, Target
+from ridgeline.operators.lake.columns import delta_type, last_of_each, last_parts
+from ridgeline.operators.lake.lake_sink import NUMBER, LakeSink
+from ridgeline.operators.lake.storage import Store, deltalake, explaining, is_conflict, place
+from ridgeline.operators.lake.target import Columns, Target
 
 _UNFIT = set(" ,;{}()\n\t=")
 """The characters that no column's name has: Delta's readers refuse them."""
 _REFUSED = "Invalid data found"
 _CONSTRAINTS = "delta.constraints."
-_NUMBER = "ridgeline_batch"
-_DELETED_FIELD = pa.field(DELETED, pa.bool_())
 
 
-class DeltaSink(Sink):
+class DeltaSink(LakeSink):
     """Writes each version on the one whose mark was read: if that changes meanwhile, the commit fails."""
 
     def __init__(self, store: Store, target: Target) -> None:
-        self._store, self._target = store, target
-        self.appends = not (target.key or target.overwrite)
+        super().__init__(target, delta_type)
+        self._store = store
         self._table: Any = None
-        self._columns = Columns((), (), ())
         self._version = -1
         """The version whose columns were compared last."""
 
@@ -44,16 +41,15 @@ class DeltaSink(Sink):
 
     def open(self, context: SinkContext) -> None:
         """Make the table if it is missing, compare the columns. Raises RidgelineError."""
-        self._context = context
-        self._check = Check(context.operator, self.place(), self._target, delta_type)
-        with explaining(context.operator, self.place()):
+        super().open(context)
+        with self.explaining():
             self._table = self._found(context.schema)
             if self._table is None:
                 return
             self._version = -1
             self._look()
             if context.schema is not None:
-                self._check.table(self._fields(context.schema), self._columns)
+                self.check.table(self.fields(context.schema), self.columns)
 
     def _found(self, schema: pa.Schema | None) -> Any:
         """The table, which is made if it is missing; None if no columns are known yet."""
@@ -62,26 +58,26 @@ class DeltaSink(Sink):
         except deltalake().exceptions.TableNotFoundError:
             return None if schema is None else self._make(schema)
 
-    def _fields(self, schema: pa.Schema) -> list[pa.Field]:
+    def fields(self, schema: pa.Schema) -> list[pa.Field]:
         """The columns of the stream as the table has them. Raises RidgelineError."""
-        fields = self._check.stream(schema)
+        fields = super().fields(schema)
         for field in fields:
             if not field.name or set(field.name) & _UNFIT:
                 what = f"`{field.name}` is no name of a column in Delta"
-                raise self._check.fault(what, "give it another name upstream")
+                raise self.check.fault(what, "give it another name upstream")
         return fields
 
     def _make(self, schema: pa.Schema) -> Any:
         """Make the table for a stream."""
         library = deltalake()
-        fields = self._fields(schema)
-        if not self._target.create:
-            raise self._check.missing()
+        fields = self.fields(schema)
+        if not self.target.create:
+            raise self.check.missing()
         return library.DeltaTable.create(
             self._store.uri,
             schema=library.Schema.from_arrow(pa.schema(fields)),
             mode="error",
-            partition_by=list(self._target.partition_by),
+            partition_by=list(self.target.partition_by),
             storage_options=self._store.options(),
         )
 
@@ -93,7 +89,7 @@ class DeltaSink(Sink):
         fields = tuple(pa.field(field.name, delta_type(field.type)) for field in schema)
         needed = tuple(field.name for field in schema if not field.nullable)
         partition_by = tuple(self._table.metadata().partition_columns)
-        self._columns = Columns(fields, partition_by, needed)
+        self.columns = Columns(fields, partition_by, needed)
         self._version = self._table.version()
 
     # The mark -----------------------------------------------------------------------------------------------
@@ -102,7 +98,7 @@ class DeltaSink(Sink):
         """The transaction identifiers of this run, as of the version that was read last."""
         if self._table is None:
             return None
-        name = self._context.mark_name
+        name = self.context.mark_name
         window, epoch = map(self._table.transaction_version, (name, f"{name}/epoch"))
         if window is None or epoch is None:
             return None
@@ -110,7 +106,7 @@ class DeltaSink(Sink):
 
     def _properties(self, mark: Mark) -> Any:
         """Of a commit that sets the mark, and fails if another has set it since the table was read."""
-        library, name = deltalake(), self._context.mark_name
+        library, name = deltalake(), self.context.mark_name
         names = ((name, mark.window), (f"{name}/epoch", mark.epoch))
         return library.CommitProperties(
             app_transactions=[library.Transaction(one, number) for one, number in names]
@@ -118,36 +114,33 @@ class DeltaSink(Sink):
 
     # Writing ------------------------------------------------------------------------------------------------
 
-    def write(self, batches: Sequence[Batch], mark: Mark) -> None:
-        """Write the rows and the mark as one version. Raises RidgelineError for rows that it refuses."""
-        with explaining(self._context.operator, self.place()):
-            if self._table is None:
-                self._table = self._make(batches[0].schema)
-            self._table.update_incremental()
-            self._look()
-            unwritten = self._context.unwritten(batches, self.mark())
-            if unwritten:
-                self._write(unwritten, mark)
+    def explaining(self) -> AbstractContextManager[None]:
+        """As deltalake has errors."""
+        return explaining(self.context.operator, self.place())
+
+    def is_conflict(self, error: Exception) -> bool:
+        """Whether the table has changed since it was read."""
+        return is_conflict(error)
+
+    def attempt(self, batches: Sequence[Batch], mark: Mark) -> None:
+        """Read the newest version, compare its mark, and write the next one."""
+        if self._table is None:
+            self._table = self._make(batches[0].schema)
+        self._table.update_incremental()
+        self._look()
+        unwritten = self.context.unwritten(batches, self.mark())
+        if unwritten:
+            self._write(unwritten, mark)
 
     def _write(self, batches: Sequence[Batch], mark: Mark) -> None:
         """Write batches that are not in the table yet."""
-        rows = self._with_values(batches, self._united(batches))
+        rows = self.with_values(batches, self.united(batches))
         try:
             self._commit(batches, rows, mark)
         except Exception as error:
             if _REFUSED not in str(error):
                 raise
             self._commit(batches, self._sifted(batches, rows), mark)
-
-    def _united(self, batches: Sequence[Batch]) -> pa.Table:
-        """The rows of batches with the table's columns, and the number of each row's batch."""
-        tables = []
-        for number, batch in enumerate(batches):
-            self._check.table(self._fields(batch.schema), self._columns)
-            fields = [*self._columns.fields, *([_DELETED_FIELD] if self._target.delete else [])]
-            rows = as_table(batch.data, fields)
-            tables.append(rows.append_column(_NUMBER, pa.array(np.full(len(rows), number))))
-        return pa.concat_tables(tables)
 
     def _commit(self, batches: Sequence[Batch], rows: pa.Table, mark: Mark) -> None:
         """Write one version of the table."""
@@ -157,27 +150,26 @@ class DeltaSink(Sink):
                 [],
                 mode="append",
                 schema=self._table.schema(),
-                partition_by=list(self._columns.partition_by),
+                partition_by=list(self.columns.partition_by),
                 commit_properties=properties,
             )
-        elif self._target.key:
-            self._merge(last_of_each(rows, self._target.key).drop_columns([_NUMBER]), properties)
+        elif self.target.key:
+            self._merge(last_of_each(rows, self.target.key).drop_columns([NUMBER]), properties)
         else:
             more: dict[str, Any] = {"mode": "append"}
-            if self._target.overwrite:
-                windows = np.array([batch.window for batch in batches])
-                own = windows[rows.column(_NUMBER).to_numpy()]
-                rows, parts = last_parts(rows, own, self._target.partition_by)
-                kinds = [rows.schema.field(name).type for name in self._target.partition_by]
-                more = {"mode": "overwrite", "predicate": predicate(self._target.partition_by, kinds, parts)}
-            rows = rows.drop_columns([_NUMBER])
+            if self.target.overwrite:
+                own = self.windows_of(batches, rows)
+                rows, parts = last_parts(rows, own, self.target.partition_by)
+                kinds = [rows.schema.field(name).type for name in self.target.partition_by]
+                more = {"mode": "overwrite", "predicate": predicate(self.target.partition_by, kinds, parts)}
+            rows = rows.drop_columns([NUMBER])
             deltalake().write_deltalake(self._table, rows, commit_properties=properties, **more)
 
     def _merge(self, rows: pa.Table, properties: Any) -> None:
         """Replace, insert and delete rows by key."""
-        names = [field.name for field in self._columns.fields]
+        names = [field.name for field in self.columns.fields]
         values = {_quoted(name): f"stream.{_quoted(name)}" for name in names}
-        same = (f"kept.{_quoted(name)} = stream.{_quoted(name)}" for name in self._target.key)
+        same = (f"kept.{_quoted(name)} = stream.{_quoted(name)}" for name in self.target.key)
         merger = self._table.merge(
             rows,
             predicate=" and ".join(same),
@@ -187,29 +179,18 @@ class DeltaSink(Sink):
             commit_properties=properties,
         )
         stays = None
-        if self._target.delete is not None:
+        if self.target.delete is not None:
             merger = merger.when_matched_delete(f"stream.{DELETED}")
             stays = f"not stream.{DELETED}"
         merger.when_matched_update(values, stays).when_not_matched_insert(values, stays).execute()
 
     # Rows that the table refuses ----------------------------------------------------------------------------
 
-    def _with_values(self, batches: Sequence[Batch], rows: pa.Table) -> pa.Table:
-        """The rows without those that lack a value which the table needs."""
-        for name in self._columns.needed:
-            null = rows.column(name).is_null()
-            if self._target.delete is not None:
-                null = pc.and_(null, pc.invert(rows.column(DELETED)))
-            if pc.any(null).as_py():
-                self._refuse(batches, rows.filter(null), f"column `{name}` must have a value, and is null")
-                rows = rows.filter(pc.invert(null))
-        return rows
-
     def _sifted(self, batches: Sequence[Batch], rows: pa.Table) -> pa.Table:
         """The rows without those that a constraint refuses, which a table beside shows that has the same."""
         library = deltalake()
         deletes = [False] * len(rows)
-        if self._target.delete is not None:
+        if self.target.delete is not None:
             deletes = rows.column(DELETED).to_pylist()
         with tempfile.TemporaryDirectory() as folder:
             beside = library.DeltaTable.create(folder, schema=self._table.schema())
@@ -222,7 +203,7 @@ class DeltaSink(Sink):
                 part = parts.pop()
                 try:
                     checked = rows.take(pa.array([number for number in part if not deletes[number]]))
-                    checked = checked.select([field.name for field in self._columns.fields])
+                    checked = checked.select([field.name for field in self.columns.fields])
                     library.write_deltalake(beside, checked, mode="append")
                     kept.append(part)
                 except library.exceptions.DeltaError as error:
@@ -230,21 +211,11 @@ class DeltaSink(Sink):
                         raise
                     if len(part) == 1:
                         names = ", ".join(f"{name} ({text})" for name, text in known if "constraint" in name)
-                        self._refuse(batches, rows.take(pa.array(part)), f"a constraint refuses it: {names}")
+                        self.refuse(batches, rows.take(pa.array(part)), f"a constraint refuses it: {names}")
                         continue
                     half = len(part) // 2
                     parts += [part[half:], part[:half]]
         return rows.take(pa.array(np.sort(np.concatenate([np.empty(0, np.int64), *kept]))))
-
-    def _refuse(self, batches: Sequence[Batch], rows: pa.Table, reason: str) -> None:
-        """Leave rows out with `on_error=SKIP`. Raises UnwritableError without."""
-        for row in rows.to_pylist():
-            batch = batches[row.pop(_NUMBER)]
-            text = capped(str(row), 300)
-            if not self._context.skips:
-                remedy = "mend it upstream or in the table, or set `on_error` to `SKIP`"
-                raise UnwritableError(self._context.operator, batch.window, text, reason, remedy)
-            self._context.refused(batch, text, reason)
 
     def close(self) -> None:
         """Let go of the table."""
