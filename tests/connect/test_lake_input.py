@@ -82,6 +82,16 @@ def test_each_row_once_with_kills(tmp_path: Path, partitions: int, by: list[str]
         assert sorted(found, key=lambda row: row.id) == every
 
 
+def test_versions_are_read_in_their_order(tmp_path: Path) -> None:
+    for number in range(25):
+        write(tmp_path, rows(number * 3, 3), mode="append")
+    for begin in ("earliest", {"version": 0}):
+        for records in (1, 2000, 10**6):
+            found, _ = collect(DeltaInput(tmp_path, Row, until="end", begin=begin, window_records=records))
+            read = [row.id for row in found]
+            assert (read if begin != "earliest" else sorted(read)) == list(range(75)), (begin, records)
+
+
 def test_it_continues_where_it_stopped(tmp_path: Path) -> None:
     table, checkpoint = tmp_path / "table", tmp_path / "checkpoint"
     every: list[Row] = []

@@ -12,6 +12,8 @@ _MOST_OPEN = 256
 """The most files that are given to windows and not read to their end."""
 _MOST_QUEUED = 1024
 _LEAST_ROWS = 1024
+_KEPT = 1000
+"""Versions that are remembered after all their files were read."""
 Place = list[Any]
 """A position: rows passed, rows in all, bytes in all, the values of partition columns."""
 
@@ -29,14 +31,19 @@ class Point(NamedTuple):
     """How far a table is read, in the order of versions and files.
 
     `whole`: all rows that were in the table as of the version are read, not only those that it added. `last`:
-    the number of the last file that is read, with all before; None: all of the version. `closed`: names,
-    without paths, of later files that are read.
+    the number of the last file that is read, with all before; None: all of the version. `closed`: short names
+    of later files that are read. `ordinal`: how many versions were followed before this one.
     """
 
     version: Any
     whole: bool
     last: int | None
     closed: list[str]
+    ordinal: int = 0
+
+    def short(self, number: int) -> str:
+        """The short name of a file: in the order of versions and files."""
+        return f"{self.ordinal:09}-{number:07}"
 
 
 class Log(Protocol):
@@ -76,6 +83,8 @@ class LakeSource(Source):
         self._order: list[str] = []
         """The files that are listed, by their short names; without the first, which are read."""
         self._done: set[str] = set()
+        self._versions: dict[int, Any] = {}
+        """The versions that were listed, by their ordinals."""
         self._given: dict[str, LakeFile] = {}
         self._queue: dict[str, LakeFile] = {}
 
@@ -105,10 +114,11 @@ class LakeSource(Source):
     def _list(self, version: Any, point: Point) -> None:
         """Queue the files of a version that are not read."""
         files = self._log.all_files(version) if point.whole else self._log.added(version)
+        self._versions[point.ordinal] = version
         closed = set(point.closed)
         last = -1 if point.last is None else point.last
         for number, file in enumerate(files):
-            short = f"{version}-{number}"
+            short = point.short(number)
             if number > last:
                 self._order.append(short)
                 if short not in closed:
@@ -132,7 +142,7 @@ class LakeSource(Source):
             version = self._log.following(point.version)
             if version is None:
                 break
-            point = Point(version, whole=False, last=None, closed=self._first.closed)
+            point = Point(version, False, None, self._first.closed, point.ordinal + 1)  # noqa: FBT003  as the fields
             self._list(version, point)
             self._point = point
             self._whole_end = self._until is not None and version == self._end
@@ -184,17 +194,16 @@ class LakeSource(Source):
         """How far the table is read, with files that are closed now."""
         point = self._first if memory is None else Point(*memory)
         read = {*point.closed, *(name.partition(":")[0] for name in closed)}
-        last = f"{point.version}-{point.last}"
+        last = "" if point.last is None else point.short(point.last)
         order = list(self._order)  # the thread of the source changes it
         for short in order[order.index(last) + 1 if last in order else 0 :]:
             if short not in read:
                 break
             read.remove(short)
-            version, _, number = short.rpartition("-")
-            kind = type(self._first.version)
-            whole = point.whole and kind(version) == point.version
-            point = Point(kind(version), whole, int(number), [])
-        return [*point[:3], sorted(read)]
+            ordinal, number = map(int, short.split("-"))
+            whole = point.whole and ordinal == point.ordinal
+            point = Point(self._versions[ordinal], whole, number, [], ordinal)
+        return [*point[:3], sorted(read), point.ordinal]
 
     def forget(self, closed: Sequence[str]) -> None:
         """These files are read for good."""
@@ -203,6 +212,9 @@ class LakeSource(Source):
             self._done.add(name.partition(":")[0])
         while self._order and self._order[0] in self._done:
             self._done.remove(self._order.pop(0))
+        first = int(self._order[0].partition("-")[0]) if self._order else 0
+        for ordinal in [one for one in self._versions if one < first - _KEPT]:
+            del self._versions[ordinal]
 
     def close(self) -> None:
         """Nothing is held open."""
