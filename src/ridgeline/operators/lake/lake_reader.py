@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
-import pyarrow.fs
 import pyarrow.parquet as pq
 
 from ridgeline.api.columns.casting import cast_exactly
@@ -22,10 +21,17 @@ _CHUNK_ROWS = 65_536
 _MOST_OPEN = 16
 
 
+class Files(Protocol):
+    """Opens files for random access, as a file system of pyarrow does."""
+
+    def open_input_file(self, path: str) -> Any:
+        """Open a file. Raises FileNotFoundError if it is gone, OSError if the store is."""
+
+
 class _File(NamedTuple):
     """A file of a table, as `ParquetReader` opens it."""
 
-    system: pyarrow.fs.FileSystem
+    system: Files
     path: str
     bytes: int
 
@@ -52,7 +58,7 @@ class _Open(NamedTuple):
 class LakeReader(SourceReader):
     """Reads files, which stay open from window to window."""
 
-    def __init__(self, files: Callable[[], pyarrow.fs.FileSystem]) -> None:
+    def __init__(self, files: Callable[[], Files]) -> None:
         self._files = files
         self._open: dict[str, _Open] = {}
 

@@ -33,6 +33,7 @@ _AWAY = (
     "Generic MicrosoftAzure error",
     "Generic HTTP error",
     "error sending request",
+    "AWS Error NETWORK_CONNECTION",
 )
 _PAINT = re.compile(r"\x1b\[[\d;]*m")
 _CONFLICTS = ("concurrent", "already exists", "conflict", "commit attempts")
