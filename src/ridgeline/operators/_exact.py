@@ -38,6 +38,18 @@ _LEAST_PRODUCT, _GREATEST_PRODUCT = 2.0**-900, 2.0**990
 
 def added(one: Sum, other: Sum) -> Sum:
     """The sum of two sums of the same kind."""
+    kinds = {type(one), type(other)}
+    if kinds == {int}:
+        return one + other
+    if kinds == {tuple}:
+        return _added_pairs(*one, *other)
+    if isinstance(one, (float, tuple)) or isinstance(other, (float, tuple)):
+        return _added_floats(one, other)
+    return EXACT.add(one, other) if Decimal in kinds else one + other
+
+
+def _added_floats(one: Sum, other: Sum) -> Sum:
+    """The sum of a float and another float, or a pair."""
     if type(one) is float and type(other) is float:
         total = one + other
         if math.isfinite(total):
@@ -46,17 +58,20 @@ def added(one: Sum, other: Sum) -> Sum:
                 return total
         elif not (math.isfinite(one) and math.isfinite(other)):
             return total
-    elif isinstance(one, Decimal) or isinstance(other, Decimal):
-        return EXACT.add(one, other)
-    elif not isinstance(one, (float, tuple)) and not isinstance(other, (float, tuple)):
-        return one + other
     for some in (one, other):
         if isinstance(some, float) and not math.isfinite(some):
             return some
-    (mantissa, exponent), (second, least) = _pair(one), _pair(other)
+    return _added_pairs(*_pair(one), *_pair(other))
+
+
+def _added_pairs(mantissa: int, exponent: int, second: int, least: int) -> Sum:
+    """The sum of two pairs."""
     if exponent < least:
         mantissa, exponent, second, least = second, least, mantissa, exponent
-    return _least((mantissa << (exponent - least)) + second, least)
+    total = (mantissa << (exponent - least)) + second
+    if total & 1 and total.bit_length() > _BITS:
+        return total, least
+    return _least(total, least)
 
 
 def rounded(total: Sum) -> Any:

@@ -303,10 +303,7 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
 
     def _found(self, keys: Sequence[Any]) -> list[Any]:
         """The values of many keys, `MISSING` where there is none."""
-        data = self._data
-        values = (
-            data.find_all(keys) if isinstance(data, Overlay) else list(map(data.get, keys, repeat(MISSING)))
-        )
+        values = self.peek_many(keys, MISSING)
         if not IMMUTABLE.issuperset(map(type, values)):
             for key, value in zip(keys, values, strict=True):
                 # a tuple of plain values, as most are, takes no call
@@ -353,6 +350,17 @@ class KeyedCell(StateCell, MutableMapping[K, V]):
         values = self._found(keys)
         there = [value is not MISSING for value in values]
         return list(compress(keys, there)), list(compress(values, there))
+
+    def peek_many(self, keys: Sequence[Any], default: object = None) -> list[Any]:
+        """The values of many keys, `default` where there is none, to be read only.
+
+        For operators of the library: a change in place of such a value would be lost.
+        """
+        data = self._data
+        if not isinstance(data, Overlay):
+            return list(map(data.get, keys, repeat(default)))
+        found = data.find_all(keys)
+        return [default if value is MISSING else value for value in found]
 
     # The engine's side --------------------------------------------------------------------------------------
 

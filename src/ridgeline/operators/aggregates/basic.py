@@ -30,6 +30,9 @@ class _OfWindow(Rules, kinds=("window_start", "window_end", "is_final")):
     def merge(self, one: Part, other: Part) -> Part:
         return None
 
+    def merged_all(self, ones: Sequence[Part], others: Sequence[Part]) -> list[Part]:
+        return list(ones)
+
 
 class _Count(Rules, kinds=("count",)):
     ordered = False

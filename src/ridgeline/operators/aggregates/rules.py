@@ -69,6 +69,12 @@ class Rules:
             return other if one is None else one
         return self.merge(one, other)
 
+    def merged_all(self, ones: Sequence[Part], others: Sequence[Part]) -> list[Part]:
+        """As `merged`, of many."""
+        if None in ones or None in others:
+            return list(map(self.merged, ones, others))
+        return list(map(self.merge, ones, others))
+
     def result(self, part: Part) -> Any:
         """The aggregate of a part that is whole, and not None."""
         return part

@@ -18,6 +18,8 @@ from ridgeline.operators.aggregates.rules import rules_of
 from ridgeline.operators.aggregates.value import Aggregate, Rows
 
 _LEAST_SUM = -(2**63)
+_LARGE = 1 << 62
+_LARGE_EXPONENT = 1_000
 RECORDS = Aggregate("count")
 
 
@@ -61,6 +63,20 @@ class Columns:
                 for rules, before, after in zip(self.rules, one, other, strict=True)
             ]
         )
+
+    def merged_all(self, ones: Sequence[Parts], others: Sequence[Parts]) -> list[Parts]:
+        """As `merged`, of many."""
+        columns = zip(self.rules, zip(*ones, strict=True), zip(*others, strict=True), strict=True)
+        return list(zip(*[rules.merged_all(first, second) for rules, first, second in columns], strict=True))
+
+    def check_all(self, parts: Sequence[Parts], names: Sequence[tuple[Any, ...]]) -> None:
+        """As `checked`, of many; only sums that are large are looked at one by one.
+
+        `names`: those of windows, a start and a key each.
+        """
+        if not all(_is_small([one[number] for one in parts]) for number in self.sums):
+            for one, name in zip(parts, names, strict=True):
+                self.checked(one, name[1:])
 
     def checked(self, parts: Parts, key: tuple[Any, ...]) -> Parts:
         """Parts whose sums could be emitted now; else raises, before their records are committed."""
@@ -109,3 +125,18 @@ class Columns:
             else:
                 columns.append(self.rules[number].results(list(map(itemgetter(number), parts))))
         return [vectors.as_column(values, field.type) for values, field in zip(columns, schema, strict=True)]
+
+
+def _is_small(sums: list[Any]) -> bool:
+    """True if all sums of numbers fit their types, as is seen at a glance."""
+    for kind in set(map(type, sums)):
+        if kind is int:
+            own = [one for one in sums if type(one) is int]
+            if min(own) < -_LARGE or max(own) > _LARGE:
+                return False
+        elif kind is tuple:
+            if not all(one[0].bit_length() + one[1] < _LARGE_EXPONENT for one in sums if type(one) is tuple):
+                return False
+        elif kind not in (float, type(None)):
+            return False
+    return True

@@ -15,6 +15,8 @@ from ridgeline.operators.aggregates.value import Rows
 from ridgeline.operators.windows.columns import Columns, Result
 from ridgeline.operators.windows.kind import NEVER, Holder, Key, WindowKind, new_records
 
+_PIECE = 512
+
 
 class FixedWindows(WindowKind):
     """Windows of one size."""
@@ -44,7 +46,7 @@ class FixedWindows(WindowKind):
         over: Index,
     ) -> None:
         """Add records to all their windows that are not over."""
-        windows, state, columns = self.windows, self.operator.open, self.columns
+        windows, columns = self.windows, self.columns
         # by time, as `first` and `last` take the order of rows within a group
         rows = by_time(times) if columns.ordered else None
         copies = windows.size // windows.slide
@@ -74,13 +76,23 @@ class FixedWindows(WindowKind):
             (begins[owner], *keys[code])
             for owner, code in zip(owners, (found % len(keys)).tolist(), strict=True)
         ]
-        new = columns.parts(Rows(batch, rows, times, groups, len(names)))
-        for name, parts in zip(names, new, strict=True):
-            before = state.get(name)
-            state[name] = columns.checked(
-                parts if before is None else columns.merged(before, parts), name[1:]
-            )
+        parts = columns.parts(Rows(batch, rows, times, groups, len(names)))
+        # in pieces: of many new objects at once Python would look for garbage among all
+        for begin in range(0, len(names), _PIECE):
+            self._merge(names[begin : begin + _PIECE], parts[begin : begin + _PIECE])
         self.operator.due = min(self.operator.due, int(ends[owners[0]]))
+
+    def _merge(self, names: list[Key], parts: list[Parts]) -> None:
+        """Add the parts of windows to those that are held."""
+        state, columns = self.operator.open, self.columns
+        held = state.peek_many(names)
+        there = [place for place, before in enumerate(held) if before is not None]
+        if there:
+            merged = columns.merged_all([held[place] for place in there], [parts[place] for place in there])
+            for place, both in zip(there, merged, strict=True):
+                parts[place] = both
+        columns.check_all(parts, names)
+        state.put_many(names, parts)
 
     def close(self, closed: int) -> list[Result]:
         """By the ends of windows."""
