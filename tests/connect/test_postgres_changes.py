@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import math
 import re
 import threading
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from ridgeline import Application, RidgelineError
 from ridgeline.api.clock import SystemClock
 from ridgeline.operators.postgres import PostgresChanges
-from ridgeline.testing import CollectorSink, Faults, run_local
+from ridgeline.testing import CollectorSink, Faults, run_local, services
 from ridgeline.testing.services import Postgres
 
 pytestmark = pytest.mark.slow
+AT, DAY = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC), dt.timedelta(days=1, microseconds=7)
 MADE = """create table customers (id int primary key, country text, cents numeric, blocked bool not null);
 create table others (id int primary key, text text)"""
 
@@ -453,3 +458,115 @@ def test_deletions_reach_a_table_of_a_stream(dsn: str) -> None:
     ]
     assert fetch(dsn, "select * from pg_replication_slots where database = current_database()") == []
     assert fetch(dsn, "select * from pg_publication") == []
+
+
+class Everything(NamedTuple):
+    id: int
+    small: float | None
+    text: str | None
+    yes: bool | None
+    data: bytes | None
+    price: Decimal | None
+    day: dt.date | None
+    at: dt.datetime | None
+    took: dt.timedelta | None
+    clock: dt.time | None
+    parts: list[int | None] | None
+    about: dict[str, int] | None
+    number: str | None
+    deleted: bool
+
+
+HOSTILE: list[tuple[Any, ...]] = [
+    (
+        1.5,
+        "plain",
+        True,
+        b"\x00\xff",
+        Decimal("1.25"),
+        dt.date(2026, 1, 1),
+        None,
+        None,
+        None,
+        [1, None],
+        None,
+    ),
+    (math.inf, 'a "b", \\N \\. ;\n\r\t', False, b"", Decimal(0), None, AT, None, None, [], {"a": 1}),
+    (-math.inf, "", None, None, None, None, AT, -DAY, dt.time(23, 59, 59, 1), None, {}),
+    (5e-324, "Zürich 🌊 \x01", None, None, Decimal("-0.00001"), None, None, None, None, None, None),
+    (None, "\\.", None, None, None, dt.date(1, 1, 1), None, 3 * DAY, dt.time(0), [2**31 - 1], {"é": -1}),
+    (None,) * 11,
+]
+
+
+def test_values_are_those_of_the_table(dsn: str, tmp_path: Path) -> None:
+    execute(
+        dsn,
+        """create table every (id int primary key, small float8, text text, yes bool, data bytea,
+        price numeric, day date, at timestamptz, took interval, clock time, parts int[], about jsonb,
+        number numeric)""",
+    )
+
+    def write(first: int) -> None:
+        with psycopg.connect(dsn) as connection:
+            for number, row in enumerate(HOSTILE):
+                values = [
+                    Jsonb(value) if isinstance(value, dict) else value for value in (first + number, *row)
+                ]
+                holders = ", ".join(["%s"] * len(values))
+                connection.execute(f"insert into every values ({holders}, 'NaN')", values)
+
+    def read(**options: Any) -> list[Any]:
+        app = Application("shop", window="10ms")
+        changes = PostgresChanges("every", dsn=dsn, schema=Everything, **options)
+        app.read("every", changes).write("sink", CollectorSink(Everything))
+        return collected(app, tmp_path, **({} if options else {"windows": 10}))
+
+    write(0)
+    found: list[Any] = []
+    while not found:
+        found += read()
+    write(10)
+    execute(dsn, "delete from every where id = 10")
+    found += read(until="end")
+    assert [row[1:12] for row in found] == [*HOSTILE, *HOSTILE, (None,) * 11]
+    assert [row.number for row in found] == ["NaN"] * 2 * len(HOSTILE) + [None]
+    assert found[-1].deleted
+
+
+def test_a_slot_that_another_run_reads_is_waited_for(dsn: str, tmp_path: Path) -> None:
+    execute(dsn, "insert into customers values (1, 'CH', 1, false)")
+    snapshot(dsn, tmp_path)
+    texts: list[str] = []
+    with psycopg.connect(dsn, autocommit=True, replication="database") as other:
+        (slot,) = fetch(dsn, "select slot_name from pg_replication_slots")[0]
+        publication = fetch(dsn, "select pubname from pg_publication")[0][0]
+        options = f"(proto_version '1', publication_names '{publication}')"
+        other.execute(f'START_REPLICATION SLOT "{slot}" LOGICAL 0/0 {options}')  # type: ignore[call-overload,unused-ignore]
+        run = run_local(application(dsn), checkpoint=tmp_path, windows=100, clock=SystemClock())
+        texts += [event.text for event in run.events if hasattr(event, "text")]
+        other.pgconn.finish()
+    assert any("is used by another run" in text and "PID" in text for text in texts), texts
+    execute(dsn, "insert into customers values (2, 'CH', 1, false)")
+    assert [one.id for one in collected(application(dsn, until="end"), tmp_path)] == [2]
+
+
+def test_a_server_without_logical_replication_is_refused() -> None:
+    with services.postgres(settings={"wal_level": "replica"}) as server:
+        server.execute("create table customers (id int primary key)")
+        with pytest.raises(RidgelineError, match="has `wal_level = replica`; set `wal_level = logical`"):
+            run_local(application(server.dsn, until="end"))
+
+
+def test_a_slot_that_the_server_gave_up_says_what_to_do(tmp_path: Path) -> None:
+    with services.postgres(settings={"max_slot_wal_keep_size": "1MB"}) as server:
+        server.execute(MADE)
+        server.execute("insert into customers values (1, 'CH', 1, false)")
+        snapshot(server.dsn, tmp_path)
+        for _ in range(3):
+            server.execute("insert into others select n, repeat('x', 900) from generate_series(1, 20000) n")
+            server.execute("truncate others")
+            server.execute("select pg_switch_wal()")
+        server.execute("checkpoint")
+        with pytest.raises(RidgelineError, match=r"is lost: .*pg_drop_replication_slot"):
+            run_local(application(server.dsn, until="end"), checkpoint=tmp_path)

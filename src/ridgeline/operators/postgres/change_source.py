@@ -223,12 +223,14 @@ class ChangeSource(Source):
         self._target = self._target or here.catalog.end()
         replication = Replication(self._set.watched.server, here.context.operator, here.catalog.trouble)
         try:
-            oid = here.found.relation.oid
+            oid, found = here.found.relation.oid, here.catalog.slot()
             replication.start(here.slot, here.publication, staged.index.end, oid)
         except BaseException:
             replication.close()
             raise
         self._replication = replication
+        if found is not None:  # after a rewind it is ahead, and must not go back
+            replication.confirmed = found.confirmed
         replication.confirm(staged.committed.lsn)
         return replication
 

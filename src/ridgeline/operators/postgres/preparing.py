@@ -113,7 +113,8 @@ class Preparing:
         """Copy the table as it was when the slot was made, segment by segment."""
         sql, catalog = psycopg().sql, self._here.catalog
         columns = sql.SQL(", ").join(map(sql.Identifier, self._set.columns))
-        statement = sql.SQL("copy (select {} from {}) to stdout (format csv)")
+        source = "{}" if self._here.found.is_divided else "only {}"  # tables that inherit have own changes
+        statement = sql.SQL("copy (select {} from " + source + ") to stdout (format csv)")  # noqa: S608  no values
         time, due = catalog.clock(), self._clock.monotonic() + _SAID_EVERY
         with (
             catalog.trouble,

@@ -32,11 +32,15 @@ class Watched(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A table at the server. `keys`: its primary key. `large`: columns whose values may be in TOAST."""
+    """A table at the server. `keys`: its primary key. `large`: columns whose values may be in TOAST.
+
+    `is_divided`: its rows are in partitions.
+    """
 
     relation: Relation
     keys: tuple[str, ...]
     large: tuple[str, ...]
+    is_divided: bool
 
 
 class SlotState(NamedTuple):
@@ -123,16 +127,20 @@ class Catalog:
         """The table. Raises RidgelineError if there is none."""
         name = self.identifier().as_string(self._connection)
         row = self._one(
-            """select c.oid::bigint, n.nspname || '.' || c.relname, c.relreplident::text, c.relkind::text
+            """select c.oid::bigint, n.nspname || '.' || c.relname, c.relreplident::text, c.relkind::text,
+                row_security_active(c.oid)
             from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = to_regclass(%s)""",
             name,
         )
         if row is None:
             remedy = "create it, or correct `table`; give the schema too if it is not in `search_path`"
             self._refuse("the table does not exist", remedy)
-        oid, full, identity, kind = row
+        oid, full, identity, kind, is_hidden = row
         if kind not in "rp":
             self._refuse("it is no table", "views and foreign tables have no changes of their own")
+        if is_hidden:
+            what = "row security would hide rows of the snapshot"
+            self._refuse(what, "run `alter role ... bypassrls`, or use the owner's role")
         with self.trouble:
             columns = self._connection.execute(
                 """select a.attname, a.atttypid::bigint, a.attnum,
@@ -150,14 +158,15 @@ class Catalog:
         chosen = next((set(key) for _, is_identity, key in indexes if is_identity), set())
         within = {"d": primary, "i": chosen}.get(identity, set())
         found = tuple(
-            Column(name, kind, identity == "f" or number in within)
-            for name, kind, number, _, generated in columns
+            Column(name, of, identity == "f" or number in within)
+            for name, of, number, _, generated in columns
             if not generated
         )
         return Found(
             Relation(oid, full, identity, found),
             tuple(name for name, _, number, *_ in columns if number in primary),
             tuple(name for name, _, _, large, _ in columns if large),
+            kind == "p",
         )
 
     def check_identity(self, found: Found, schema: pa.Schema) -> None:

@@ -82,10 +82,14 @@ class Staged:
         self._recent: deque[int] = deque()
         """The numbers that the last windows were committed at: a rewind may begin at one of them."""
 
+        self._older: list[Segment] = []
+        """Those that drivers before have left."""
+
     def load(self) -> None:
         """Find the segments that follow the place."""
         for segment in self.files.following(self.begin):
             self.index.add(segment)
+        self._older = self.files.segments()
 
     def add(self, part: Part) -> None:
         """Write changes. Raises OSError."""
@@ -121,7 +125,11 @@ class Staged:
         while len(self._recent) > self._kept + 1:
             self._recent.popleft()
         if len(self._recent) > self._kept:
-            self.files.delete(self.index.drop(self._recent[0]))
+            number = self._recent[0]
+            self.files.delete(self.index.drop(number))
+            if self._older:
+                self.files.delete([one for one in self._older if one.end <= number])
+                self._older = [one for one in self._older if one.end > number]
 
     @property
     def bytes_ahead(self) -> int:
