@@ -570,3 +570,44 @@ def test_a_slot_that_the_server_gave_up_says_what_to_do(tmp_path: Path) -> None:
         server.execute("checkpoint")
         with pytest.raises(RidgelineError, match=r"is lost: .*pg_drop_replication_slot"):
             run_local(application(server.dsn, until="end"), checkpoint=tmp_path)
+
+
+def test_changes_without_a_snapshot(dsn: str, tmp_path: Path) -> None:
+    execute(
+        dsn,
+        "insert into customers select n, 'CH', 1, false from generate_series(1, 5) n",
+        "create publication mine for all tables",
+        "select pg_create_logical_replication_slot('mine', 'pgoutput')",
+        "update customers set country = 'NO' where id = 2",
+    )
+    properties: dict[str, Any] = {"begin": "latest", "slot": "mine", "publication": "mine"}
+    found = snapshot(dsn, tmp_path, **properties)
+    execute(dsn, "delete from customers where id = 3", "truncate customers")
+    found += collected(application(dsn, until="end", **properties), tmp_path)
+    assert [(one.op, one.id) for one in found] == [("update", 2), ("delete", 3), ("delete", 2)]
+
+
+def test_partitions_are_read_as_one_table_and_inheriting_tables_are_not(dsn: str, tmp_path: Path) -> None:
+    execute(
+        dsn,
+        "drop table customers",
+        "create table customers (id int primary key, country text, blocked bool) partition by range (id)",
+        "create table low partition of customers for values from (0) to (10)",
+        "create table high partition of customers for values from (10) to (20)",
+        "insert into customers values (1, 'CH', true), (11, 'NO', true)",
+    )
+    found = snapshot(dsn, tmp_path)
+    execute(dsn, "update customers set id = 12 where id = 1", "delete from customers where id = 11")
+    found += collected(application(dsn, until="end"), tmp_path)
+    wanted = [("snapshot", 1), ("snapshot", 11), ("delete", 1), ("insert", 12), ("delete", 11)]
+    assert [(one.op, one.id) for one in found] == wanted
+    execute(
+        dsn,
+        "drop table customers",
+        "create table customers (id int primary key, country text, blocked bool)",
+        "create table heirs (primary key (id)) inherits (customers)",
+        "insert into customers values (1, 'CH', true)",
+        "insert into heirs values (2, 'NO', true)",
+    )
+    changes = collected(application(dsn, until="end"))
+    assert [one.id for one in changes] == [1]

@@ -36,7 +36,8 @@ Keys = MutableMapping[Any, bool]
 class Layout(NamedTuple):
     """How rows are made. `columns`: those of the table. `metadata`: what other columns hold.
 
-    `deleted`: the column that says that a row is gone. `truncate`: what becomes of a TRUNCATE.
+    `deleted`: the column that says that a row is gone. `truncate`: what becomes of a TRUNCATE. `in_part`:
+    there was no snapshot, so that rows may be updated which were never inserted.
     """
 
     table: str
@@ -44,6 +45,7 @@ class Layout(NamedTuple):
     metadata: Mapping[str, str]
     deleted: str | None
     truncate: str
+    in_part: bool
 
 
 class _Rows:
@@ -186,7 +188,7 @@ class _Maker:
             elif new is not None:
                 found.add(new, _INSERT if kind == pgoutput.INSERT else _UPDATE, place)
             if tracks:
-                net.change(before, after, inserts=kind == pgoutput.INSERT)
+                net.change(before, after, inserts=self._layout.in_part or kind == pgoutput.INSERT)
         if found.values:
             yield self._made(found, rows, number)
 

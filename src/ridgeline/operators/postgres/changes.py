@@ -182,7 +182,8 @@ class PostgresChanges(PartitionedInput[T]):
 
     def reader(self) -> ChangeReader:
         """The container's half."""
-        layout = Layout(self.table, self._columns, self.metadata, self.deleted, self.truncate)
+        in_part = self.begin == "latest"
+        layout = Layout(self.table, self._columns, self.metadata, self.deleted, self.truncate, in_part)
         return ChangeReader(layout, lambda: self.keys)
 
     def progress(self) -> tuple[float, float | None] | None:
