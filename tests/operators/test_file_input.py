@@ -628,3 +628,25 @@ def test_progress_in_bytes(tmp_path: Path) -> None:
     [source] = run.watch.progress()["sources"]
     assert source["unit"] == "bytes"
     assert 0 < source["backlog"]["value"] < size
+
+
+def test_arrow_streams_that_follow_each_other_are_read_to_the_end(tmp_path):
+    path = tmp_path / "a.arrows"
+    for numbers in ([1, 2], [3], []):
+        table = pa.table({"n": pa.array(numbers, pa.int64())})
+        with path.open("ab") as file, pa.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table)
+
+    class N(NamedTuple):
+        n: int
+
+    def found():
+        app = Application("numbers")
+        app.read("in", FileInput(path, N, until="end", settle=0.0)).write("out", CollectorSink(N))
+        return run_local(app).collected("out")
+
+    assert found() == [(1,), (2,), (3,)]
+    with path.open("ab") as file:
+        file.write(b"more")
+    with pytest.raises(RidgelineError, match=r"a\.arrows` is no Arrow IPC file or corrupt, after row 3"):
+        found()

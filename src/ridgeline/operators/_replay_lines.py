@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError, shorten
+from ridgeline.operators._quoted_rows import row_ends
 from ridgeline.operators._replay_files import ReplayFile, Sifted, sift
 
 BLOCK_BYTES = 2**18
@@ -28,6 +29,10 @@ class LineParser(Protocol):
 
     has_header: bool
     blank_lines_are_rows: bool
+    quoting: bytes
+    """The delimiter, if values may be in quotes, with line ends in them; else nothing."""
+    fields: int
+    """Of a row; 0 if that is not known."""
 
     def read_header(self, file: str, line: bytes) -> None:
         """Read the first line of a file. Raises RidgelineError if it does not fit the schema."""
@@ -140,6 +145,7 @@ class LineReader:
             if len(self._ends):  # an empty file has no rows, whatever they are
                 self.parser.read_header(self.file.path, self._data[self._starts[0] : self._ends[0]])
                 self.skip(1)
+                self._index(self.place - self._base)  # now that the number of fields is known
 
     def _seek(self, place: int) -> None:
         if not self._compressed:
@@ -187,6 +193,11 @@ class LineReader:
         if self._ended and self._tail < len(data):
             ends = np.append(ends, len(data))
             self._tail = len(data)
+        if self.parser.quoting:
+            whole = self._ended and not self.file.grows
+            quoting, fields = self.parser.quoting, self.parser.fields
+            ends, begun = row_ends(self._data, start, ends, quoting, fields, whole=whole)
+            self._tail = self._tail if begun is None else begun
         starts = np.empty_like(ends)
         starts[:1] = start
         starts[1:] = ends[:-1] + 1

@@ -18,6 +18,7 @@ from ridgeline.api.columns.schema import Schema
 from ridgeline.api.columns.value_arrays import maker
 from ridgeline.api.errors import RidgelineError, did_you_mean, shorten
 from ridgeline.operators._json import Doubled, arrow_reads, parse_line, read_type, value_of
+from ridgeline.operators._quoted_rows import scan
 from ridgeline.operators._texts import convert, float_of, holds_odd_floats, odd_floats
 
 _NO_OBJECT = "not one object a line"
@@ -28,6 +29,8 @@ class TextParser:
 
     has_header = False
     blank_lines_are_rows = True
+    quoting = b""
+    fields = 0
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -61,13 +64,14 @@ class CsvParser:
     def __init__(self, schema: Schema, delimiter: str, null_values: Sequence[str]) -> None:
         self._schema = schema
         self._delimiter = delimiter
-        self._parse_options = pyarrow.csv.ParseOptions(delimiter=delimiter)
+        self.quoting = delimiter.encode()
         self._null_values = list(null_values)
         optional = optional_columns(schema)
         self._texts = [
             field.name for field in schema.arrow if field.name not in optional and _is_text(field.type)
         ]
         self._names: list[str] = []
+        self._over_lines = False
 
     def read_header(self, file: str, line: bytes) -> None:
         """Read the columns' names. Raises RidgelineError if a column of the schema is missing or doubled."""
@@ -94,6 +98,11 @@ class CsvParser:
                 )
                 raise RidgelineError(message)
 
+    @property
+    def fields(self) -> int:
+        """The number of columns; 0 before the header was read."""
+        return len(self._names)
+
     def look_at(self, file: str, lines: bytes) -> None:
         """Do nothing: the header has been checked."""
 
@@ -105,9 +114,7 @@ class CsvParser:
         """Return the rows, with the columns of the schema."""
         if not count:
             return self._schema.encode([])
-        if b'"' in lines and any(line.count(b'"') % 2 and self._is_open(line) for line in lines.split(b"\n")):
-            message = "a quoted value goes over the end of the line, which is not supported"
-            raise ValueError(message)
+        self._over_lines = self._goes_over_lines(lines)
         table = self._read(lines, self._schema.arrow.names, nulls=True)
         if table.num_rows != count:
             message = f"{count} lines are {table.num_rows} rows; write one row a line"
@@ -159,18 +166,23 @@ class CsvParser:
             strings_can_be_null=nulls,
             quoted_strings_can_be_null=False,
         )
+        parse = pyarrow.csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=self._over_lines)
         try:
-            return pyarrow.csv.read_csv(pa.BufferReader(text), options, self._parse_options, convert)
+            return pyarrow.csv.read_csv(pa.BufferReader(text), options, parse, convert)
         except pa.ArrowInvalid as error:
             raise ValueError(self._named(str(error))) from error
 
-    def _is_open(self, line: bytes) -> bool:
-        """True if a quote is not closed on its line."""
-        try:
-            list(csv.reader([line.decode(errors="replace")], delimiter=self._delimiter, strict=True))
-        except csv.Error as error:
-            return "unexpected end of data" in str(error)
-        return False
+    def _goes_over_lines(self, lines: bytes) -> bool:
+        """Whether values have line ends in them. Raises ValueError if the last quote is not closed."""
+        over, quoted = False, False
+        for line in lines.split(b"\n") if b'"' in lines else ():
+            if quoted or line.count(b'"') % 2:
+                quoted = scan(line, self.quoting, quoted=quoted).open
+                over = over or quoted
+        if quoted:
+            message = "a quote is not closed"
+            raise ValueError(message)
+        return over
 
     def _named(self, error: str) -> str:
         """Replace the column's number in an error's text by its name."""
@@ -186,6 +198,8 @@ class JsonParser:
 
     has_header = False
     blank_lines_are_rows = False
+    quoting = b""
+    fields = 0
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema

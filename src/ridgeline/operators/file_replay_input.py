@@ -76,7 +76,7 @@ class FileReplayInput(InputOperator, Emits[T]):
       and `.lz4` are decompressed, also with the next two formats;
     - `csv`: with a header. Columns are found by name, others are ignored. `delimiter` separates values.
       Unquoted `null_values` are null, except in text columns that are not optional: there they stay text. A
-      quoted value must end on its line;
+      quoted value may have line ends in it. A line with a quote that is not closed cannot be read;
     - `jsonl`: one JSON object a line, types as `FileOutput` writes them; an optional field that is missing is
       null;
     - `parquet`: columns by name, cast where every value stays equal.

@@ -88,6 +88,9 @@ class _BatchReader:
                 msg = f"file `{self.file.path}` has no column `{name}`; {did_you_mean(name, names)} "
                 msg += "Name the columns of `schema` so"
                 raise RidgelineError(msg)
+            if names.count(name) > 1:
+                msg = f"file `{self.file.path}` has the column `{name}` twice; write it once"
+                raise RidgelineError(msg)
 
     def _corrupt(self, error: Exception) -> RidgelineError:
         msg = f"file `{self.file.path}` is no {self.what} file or corrupt, after row {self.place}: {error}; "
@@ -109,10 +112,23 @@ class ArrowReader(_BatchReader):
                 reader = pa.ipc.open_file(self._raw)
                 self._check(reader.schema.names)
                 return map(reader.get_batch, range(reader.num_record_batches))
-            return iter(pa.ipc.open_stream(decompressed(self._raw, self.file.path)))
+            return _streams(decompressed(self._raw, self.file.path))
         except (OSError, pa.ArrowException) as error:
             self.place = 0
             raise self._corrupt(error) from error
+
+
+def _streams(source: Any) -> Iterator[pa.RecordBatch]:
+    """The batches of an Arrow stream, and of those that follow it. Raises Arrow exceptions, OSError."""
+    yield from pa.ipc.open_stream(source)
+    while True:
+        try:
+            following = pa.ipc.open_stream(source)
+        except pa.ArrowInvalid as error:
+            if "null or length 0" in str(error) and not source.read(1):
+                return
+            raise
+        yield from following
 
 
 class AvroReader(_BatchReader):
@@ -138,4 +154,18 @@ class AvroReader(_BatchReader):
         names = self._schema.arrow.names
         while rows := list(islice(records, _BATCH_ROWS)):
             self._check(list(rows[0]))
-            yield pa.RecordBatch.from_pydict({name: [row[name] for row in rows] for name in names})
+            columns = {name: [row[name] for row in rows] for name in names}
+            yield pa.RecordBatch.from_pydict(
+                {name: self._column(name, values) for name, values in columns.items()}
+            )
+
+    def _column(self, name: str, values: list[Any]) -> pa.Array:
+        """Values as a column of their own type; Arrow takes dicts for structs if it does not know better."""
+        kind = self._schema.arrow.field(name).type
+        return pa.array(values, kind if _has_maps(kind) else None)
+
+
+def _has_maps(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind):
+        return True
+    return pa.types.is_nested(kind) and any(_has_maps(kind.field(i).type) for i in range(kind.num_fields))

@@ -104,7 +104,9 @@ class FileReader(SourceReader):
             limit = passed if passed == size else _last_line(file, place, passed)
             if limit <= place:
                 return None
-            return self._opener.open(_Tailed(file, Tails.path_of(name), limit), place, lines)
+            return self._opener.open(
+                _Tailed(file, Tails.path_of(name), limit, grows=passed != size), place, lines
+            )
         known, opened = self._open.get(name, (None, -1))
         if known is not None and opened == size and known.place == place:
             return known
@@ -140,6 +142,8 @@ class FileReader(SourceReader):
 class _Sized:
     """A file of which only the bytes count that it had when it was listed."""
 
+    grows = False
+
     def __init__(self, entry: str, path: str, size: int) -> None:
         self.path, self.bytes = path, size
         self._entry = entry
@@ -166,8 +170,8 @@ class _Sized:
 class _Tailed:
     """A file that grows, up to the end of a line."""
 
-    def __init__(self, file: IO[bytes], path: str, limit: int) -> None:
-        self.path, self.bytes = path, limit
+    def __init__(self, file: IO[bytes], path: str, limit: int, *, grows: bool) -> None:
+        self.path, self.bytes, self.grows = path, limit, grows
         self._file = file
 
     def open(self) -> Any:
