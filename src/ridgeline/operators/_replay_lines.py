@@ -31,8 +31,10 @@ class LineParser(Protocol):
     blank_lines_are_rows: bool
     quoting: bytes
     """The delimiter, if values may be in quotes, with line ends in them; else nothing."""
-    fields: int
-    """Of a row; 0 if that is not known."""
+
+    @property
+    def fields(self) -> int:
+        """The number of fields of a row; 0 if that is not known."""
 
     def read_header(self, file: str, line: bytes) -> None:
         """Read the first line of a file. Raises RidgelineError if it does not fit the schema."""

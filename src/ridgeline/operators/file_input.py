@@ -1,4 +1,4 @@
-"""Read files as they come: text, CSV, JSON lines, Parquet, Arrow, Avro."""
+"""Read files as they come: text, CSV, JSON lines, Parquet, Arrow, Avro, Excel, XML."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ class FileInput(PartitionedInput[T]):
     `until` it waits for more, for ever; `until="end"` ends once all files are read that are there when it
     starts.
 
-    `schema` is the rows' type. `format` is `text`, `csv`, `jsonl`, `parquet`, `arrow` (IPC file or stream) or
-    `avro`. Without it the name of each file says it, such as `.jsonl.gz`. `FileReplayInput` has the same
-    readers, and says what each format may hold. Files ending in `.gz`, `.bz2`, `.zst` and `.lz4` are
+    `schema` is the rows' type. `format` is `text`, `csv`, `jsonl`, `parquet`, `arrow` (IPC file or stream),
+    `avro`, `xlsx` or `xml`. Of an Excel file the first sheet is read, or `sheet`. Of an XML file `record`
+    names the elements that are rows.
+    Without it the name of each file says it, such as `.jsonl.gz`. `FileReplayInput` has the first four
+    formats, and says what each may hold. Files ending in `.gz`, `.bz2`, `.zst` and `.lz4` are
     decompressed. A gzip file may have several members.
 
     - Names that begin with `.` or `_`, or end with `.tmp`, `.part` or another ending of temporary files, are
@@ -84,6 +86,8 @@ class FileInput(PartitionedInput[T]):
     settle: float | str = Field(default=1.0, kw_only=True)
     delimiter: str = Field(default=",", min_length=1, max_length=1, kw_only=True)
     null_values: list[str] = Field(default=["", "NA"], kw_only=True)
+    sheet: str | None = Field(default=None, kw_only=True)
+    record: str | None = Field(default=None, kw_only=True)
     discover_every: float | str = Field(default=1.0, kw_only=True)
     window_bytes: int = Field(default=64 * 2**20, gt=0, kw_only=True)
 
@@ -117,12 +121,14 @@ class FileInput(PartitionedInput[T]):
             and (pa.types.is_string(fields[0].type) or pa.types.is_large_string(fields[0].type))
         ):
             faults.append(("schema", schema.describe(), "must have one column, a `str`, for `format` text"))
-        if "csv" in formats:
+        if "xml" in formats and not self.record:
+            faults.append(("record", self.record, "must name the elements that are rows, for `format` xml"))
+        if formats & {"csv", "xlsx", "xml"}:
             faults += [
                 (
                     "schema",
                     f"{field.name}: {field.type}",
-                    "is a column that CSV cannot hold; use another `format`",
+                    "is a column that CSV or a sheet cannot hold; use another `format`",
                 )
                 for field in fields
                 if not csv_reads(field.type)
@@ -151,7 +157,15 @@ class FileInput(PartitionedInput[T]):
 
     def reader(self) -> FileReader:
         """The half that reads files."""
-        return FileReader(self._entries(), self.format, self.delimiter, self.null_values, tail=self.tail)
+        return FileReader(
+            self._entries(),
+            self.format,
+            self.delimiter,
+            self.null_values,
+            self.sheet,
+            self.record,
+            tail=self.tail,
+        )
 
     def progress(self) -> tuple[float, float | None] | None:
         """Bytes of the files, this partition's share of them."""

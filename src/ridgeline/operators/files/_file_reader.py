@@ -36,12 +36,14 @@ class FileReader(SourceReader):
         form: Format | None,
         delimiter: str,
         null_values: Sequence[str],
+        sheet: str | None,
+        record: str | None,
         *,
         tail: bool,
     ) -> None:
         self._entries = entries
         self._format = form
-        self._options = delimiter, null_values
+        self._options = delimiter, null_values, sheet, record
         self._tail = tail
         self._open: dict[str, tuple[Reader, int]] = {}
         """The readers that are open, and the size for which they were opened."""

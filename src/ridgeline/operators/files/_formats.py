@@ -12,8 +12,10 @@ from ridgeline.operators._replay_lines import LineParser, LineReader, compressio
 from ridgeline.operators._replay_parquet import ParquetReader
 from ridgeline.operators._replay_parsers import CsvParser, JsonParser, TextParser
 from ridgeline.operators.files._batch_readers import ArrowReader, AvroReader
+from ridgeline.operators.files._sheets import SheetFile
+from ridgeline.operators.files._xml import XmlFile
 
-Format = Literal["text", "csv", "jsonl", "parquet", "arrow", "avro"]
+Format = Literal["text", "csv", "jsonl", "parquet", "arrow", "avro", "xlsx", "xml"]
 LINES = ("text", "csv", "jsonl")
 _ENDINGS: dict[str, Format] = {
     "txt": "text",
@@ -29,6 +31,9 @@ _ENDINGS: dict[str, Format] = {
     "feather": "arrow",
     "ipc": "arrow",
     "avro": "avro",
+    "xlsx": "xlsx",
+    "xlsm": "xlsx",
+    "xml": "xml",
 }
 UNKNOWN = "the name of a file does not say its format; give `format`"
 
@@ -44,10 +49,17 @@ class Opener:
     """Opens files of a format, in the schema of the rows."""
 
     def __init__(
-        self, format: Format | None, schema: Schema, delimiter: str, null_values: Sequence[str]
+        self,
+        format: Format | None,
+        schema: Schema,
+        delimiter: str,
+        null_values: Sequence[str],
+        sheet: str | None,
+        record: str | None,
     ) -> None:
         self._format, self._schema = format, schema
-        self._delimiter, self._null_values = delimiter, null_values
+        self._delimiter, self._null_values, self._sheet = delimiter, null_values, sheet
+        self._record = record
 
     def open(self, file: ReplayFile | Any, place: int, lines: int) -> Reader:
         """Open a file at a place. `lines`: how many lines are before it.
@@ -65,6 +77,14 @@ class Opener:
         if form == "avro":
             return AvroReader(file, self._schema, place)
         parser: LineParser
+        if form == "xlsx":
+            parser = CsvParser(self._schema, ",", self._null_values)
+            made: Any = SheetFile(file, self._sheet)
+            return LineReader(made, parser, place, lines)
+        if form == "xml":
+            parser = CsvParser(self._schema, ",", [""])
+            made = XmlFile(file, self._schema, self._record or "")
+            return LineReader(made, parser, place, lines)
         if form == "csv":
             parser = CsvParser(self._schema, self._delimiter, self._null_values)
         else:
