@@ -37,7 +37,7 @@ def application(dsn: str, partitions: int = 1, **properties: Any) -> Application
     app = Application("orders")
     orders = app.add_operator(
         "orders",
-        PostgresInput(dsn=dsn, table="public.orders", schema=Order, lag=0.0, **properties),
+        PostgresInput(**{"dsn": dsn, "table": "public.orders", "schema": Order, "lag": 0.0, **properties}),
         partitions=partitions,
     )
     sink = app.add_operator("sink", CollectorSink(Order))
@@ -108,6 +108,27 @@ def test_a_server_that_is_killed_is_waited_for(dsn: str, postgres: Postgres, tmp
     postgres.restart()
     reading.join(60)
     assert found == wanted
+
+
+@pytest.mark.parametrize(("partitions", "shards"), [(1, 3), (3, 2), (5, 5)])
+def test_each_row_is_read_once_in_shards(dsn: str, partitions: int, shards: int, tmp_path: Path) -> None:
+    with psycopg.connect(dsn) as connection:
+        insert(connection, 10_000)
+        connection.execute("insert into orders overriding system value values (-7, 'below zero', 1)")
+    faults = Faults(seed=partitions, rate=0.3, kinds=("exception", "kill", "repeat", "restart"), quiet=True)
+    app = application(dsn, partitions, until="end", window_records=3000, shards=shards)
+    assert sorted(run_local(app, checkpoint=tmp_path, faults=faults).collected("sink")) == rows(dsn)
+    with pytest.raises(RidgelineError, match="leave `table`, `query` and `shards` as they were"):
+        run_local(application(dsn, until="end", shards=shards + 1), checkpoint=tmp_path)
+
+
+def test_a_query_is_read_as_a_table_is(dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        insert(connection, 1000)
+    query = "select id, text || '{}%s' as text, cents * 2 as cents from orders where text like '%7'"
+    app = application(dsn, table=None, query=query, until="end", window_records=20, shards=2)
+    wanted = [(one, f"{text}{{}}%s", cents * 2) for one, text, cents in rows(dsn) if text.endswith("7")]
+    assert sorted(run_local(app).collected("sink")) == wanted
 
 
 @pytest.mark.parametrize(

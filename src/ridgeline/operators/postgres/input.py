@@ -40,19 +40,34 @@ _POLLS, _POLL_SECONDS = 100, 0.05
 
 
 class Appended(NamedTuple):
-    """A table, and the column that grows."""
+    """A table, or a query in its place, the column that grows, and the number of source partitions."""
 
     server: Server
-    table: str
+    table: str | None
+    query: str | None
     column: str
+    shards: int
     lag: float
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"table {self.table}" if self.table else "the query"
+
+    @property
+    def partitions(self) -> list[str]:
+        """The names of the source partitions."""
+        name = self.table or "query"
+        return [name] if self.shards == 1 else [f"{name} {one}/{self.shards}" for one in range(self.shards)]
 
 
 class PostgresInput(PartitionedInput[T]):
     """Emit the rows of a table that is appended to, each exactly once, in the order of an increasing column.
 
-    `table`: its name. `column`: a column of integers that grows with each row, such as an identity. `schema`:
-    the type of the tuples; its fields are columns of the table. An index on `column` is needed.
+    `table`: its name; or `query`, a SELECT in its place. `column`: a column of integers that grows with each
+    row, such as an identity. An index on it is needed. `schema`: the type of the tuples; its fields are
+    columns. `shards`: the number of source partitions, each with the rows of one remainder of `column`. As
+    many partitions of the operator read at once.
 
     A transaction that took its numbers first may be committed last. A row is read once no transaction runs
     any more that ran when its number was first seen, and `lag` later. So nothing is passed over, and a long
@@ -60,7 +75,7 @@ class PostgresInput(PartitionedInput[T]):
     are missed. Rows that are changed or deleted are not seen again.
 
     `dsn`, `password` and `connection` are those of `PostgresOutput`; all hosts connect. `begin` may be
-    "earliest" or "latest". The source partition is the table, so one partition reads.
+    "earliest" or "latest". `table`, `query` and `shards` stay as they are while a checkpoint is continued.
 
     Example:
         Without a server nothing is read, but the application can be validated.
@@ -83,23 +98,27 @@ class PostgresInput(PartitionedInput[T]):
 
     output = OutputPort[T](Any)
 
-    table: str = Field(min_length=1)
+    table: str | None = Field(default=None, min_length=1)
     dsn: Secret = Field(default=FROM_ENVIRONMENT, kw_only=True)
     schema: SchemaType[T] = Field(kw_only=True)
     column: str = Field(default="id", kw_only=True)
     lag: float | str = Field(default="200ms", kw_only=True)
+    query: str | None = Field(default=None, kw_only=True)
+    shards: int = Field(default=1, ge=1, kw_only=True)
     password: Secret | None = Field(default=None, kw_only=True)
     connection: dict[str, str] = Field(default={}, kw_only=True)
 
     def __post_init__(self) -> None:
         """Give the output port its schema."""
-        if "table" in vars(self):
+        if "schema" in vars(self):
             declared: Any = self.schema
             self.declare_schema("output", declared)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a `lag` that is no time, and a schema without columns, and a host without psycopg."""
+        """Refuse a `lag` that is no time, `table` and `query`, a schema without columns, no psycopg."""
         faults = [*super().property_faults(), *duration_faults(self, "lag"), *library_faults(self.dsn)]
+        if (self.table is None) == (self.query is None):
+            faults.append(("table", self.table, "either `table` or `query` says what is read"))
         if Schema(self.schema).pickled:
             faults.append(("schema", "object", "must have columns: a NamedTuple or a dataclass"))
         return faults
@@ -115,7 +134,7 @@ class PostgresInput(PartitionedInput[T]):
     @property
     def _appended(self) -> Appended:
         server = Server(self.dsn, self.password, dict(self.connection))
-        return Appended(server, self.table, self.column, parse_duration(self.lag))
+        return Appended(server, self.table, self.query, self.column, self.shards, parse_duration(self.lag))
 
 
 class _Seen(NamedTuple):
@@ -142,13 +161,22 @@ class AppendedSource(Source):
         weakref.finalize(self, self._connection.close)
 
     def partitions(self) -> Iterable[str]:
-        """The table."""
-        return [self._appended.table]
+        """The table, or its shards."""
+        return self._appended.partitions
+
+    def resume(self, positions: Mapping[str, Position]) -> Mapping[str, Position]:
+        """Continue after these numbers. Raises RidgelineError if `table` or `shards` was changed."""
+        names = self._appended.partitions
+        if set(positions) != set(names):
+            msg = f"`{self._context.operator}` has read {', '.join(sorted(positions))}, and would read "
+            msg += f"{', '.join(names)}; leave `table`, `query` and `shards` as they were, or begin on "
+            raise RidgelineError(msg + "another checkpoint")
+        return positions
 
     def ends(self, wait: float) -> Mapping[str, Position]:
         """The greatest number up to which no row is to come any more."""
         number = self._look()
-        return {} if number is None else {self._appended.table: number}
+        return {} if number is None else dict.fromkeys(self._appended.partitions, number)
 
     def start(self, partitions: Sequence[str], begin: Begin) -> Mapping[str, Position]:
         """Before the least number, or after the greatest. Raises RidgelineError for a time."""
@@ -174,7 +202,7 @@ class AppendedSource(Source):
             if self._ask(f"select {_OLDEST}")[0] >= following:
                 return
             pause.wait(_POLL_SECONDS)
-        msg = f"a transaction runs for long in the database of table {self._appended.table}, which may have "
+        msg = f"a transaction runs for long in the database of {self._appended.name}, which may have "
         raise SourceUnavailableError(msg + "written its first row")
 
     def _look(self) -> int | None:
@@ -216,13 +244,21 @@ class AppendedReader(SourceReader):
         """Rows in the order of their numbers. Raises RidgelineError for values that the schema lacks."""
         schema, library = self._context.schema.arrow, psycopg()
         names = library.sql.SQL(", ").join(map(library.sql.Identifier, schema.names))
-        query = "select {names} from {table} where {column} > %s and {column} <= %s order by {column}"
+        literal = library.sql.Literal
+        query = "select {names} from {table} where {column} > {start} and {column} <= {end}{which}"
+        query += " order by {column}"
+        which, shards = library.sql.SQL(""), self._appended.shards
+        if shards > 1:  # a remainder has the sign of the number
+            text = " and mod(mod({column}, {shards}) + {shards}, {shards}) = {shard}"
+            shard = self._appended.partitions.index(part.partition)
+            which = _sql(text, self._appended, shards=literal(shards), shard=literal(shard))
+        given = {"start": literal(part.start), "end": literal(part.end), "which": which}
         with (
             _explained(self._appended, self._context.operator.name),
             self._connection.transaction(),
             self._connection.cursor(name="ridgeline") as cursor,
         ):
-            cursor.execute(_sql(query, self._appended, names=names), (part.start, part.end))
+            cursor.execute(_sql(query, self._appended, names=names, **given))
             while rows := cursor.fetchmany(_CHUNK_ROWS):
                 columns = zip(*rows, strict=True)
                 arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
@@ -245,7 +281,7 @@ class _explained:  # noqa: N801  used as a function
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         library = psycopg()
-        place = f"table {self._appended.table} of {self._appended.server.place}"
+        place = f"{self._appended.name} of {self._appended.server.place}"
         if isinstance(error, (library.OperationalError, library.InterfaceError)):
             msg = f"{place} is unavailable: {first_line(error)}"
             raise SourceUnavailableError(msg) from error
@@ -261,5 +297,7 @@ def _connected(appended: Appended, operator: str) -> Any:
 
 def _sql(query: str, appended: Appended, **parts: Any) -> Any:
     sql = psycopg().sql
-    table = sql.Identifier(*appended.table.split("."))
+    table = sql.Identifier(*(appended.table or "").split("."))
+    if appended.query is not None:
+        table = sql.SQL(f"({appended.query}) as ridgeline_query")
     return sql.SQL(query).format(table=table, column=sql.Identifier(appended.column), **parts)
