@@ -1,0 +1,68 @@
+"""Kill the driver and slots at random: each row is in the tables of a lake once."""
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+
+import polars as pl
+import pytest
+from pyiceberg.catalog import load_catalog
+
+from support.crash.processes import committed, slots_of
+from support.paths import SUPPORT
+
+pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
+
+KILLS = 8
+WINDOWS, A_WINDOW, KEYS = 300, 50, 16
+ROWS = WINDOWS * A_WINDOW
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_driver_and_slots_killed(start, wait_until, tmp_path, partitions):
+    seed = random.SystemRandom().randrange(2**32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    folder = tmp_path / "lake"
+    folder.mkdir()
+
+    def begin():
+        return start(
+            SUPPORT / "crash" / "to_lake.py",
+            *("--folder", str(folder), "--partitions", str(partitions), "-D", f"rows.windows={WINDOWS}"),
+            *("--checkpoint", tmp_path / "checkpoint", "--master", "local[2]", "--quiet"),
+        )
+
+    driver = begin()
+    wait_until(lambda: committed(tmp_path / "checkpoint") >= 0, "the first window")
+    killed = Counter()
+    for kill in range(KILLS):
+        before = committed(tmp_path / "checkpoint")
+        wait_until(
+            lambda driver=driver, before=before: (
+                committed(tmp_path / "checkpoint") > before + 2 or driver.exit_code is not None
+            ),
+            "windows",
+        )
+        if driver.exit_code is not None:
+            break
+        moment = time.monotonic() + chance.uniform(0.0, 0.3)
+        wait_until(lambda moment=moment: time.monotonic() > moment, "the moment", every=0.001)
+        if kill % 2 and (slots := slots_of(driver)):
+            os.kill(chance.choice(slots), signal.SIGKILL)
+        else:
+            driver.kill()
+            driver = begin()
+        killed["slot" if kill % 2 else "driver"] += 1
+    print(f"killed: {killed}")
+    assert driver.wait() == 0, driver.text
+    expected = Counter((number % KEYS, number // KEYS) for number in range(ROWS))
+    assert Counter(pl.read_delta(str(folder / "every")).select("key", "number").rows()) == expected
+    ice = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}"}
+    with load_catalog("shop", **ice) as catalog:
+        iced = catalog.load_table("shop.every").scan().to_arrow()
+    assert Counter(pl.DataFrame(iced).select("key", "number").rows()) == expected
+    last = dict(pl.read_delta(str(folder / "last")).select("key", "number").rows())
+    assert last == {number % KEYS: number // KEYS for number in range(ROWS)}
