@@ -16,6 +16,7 @@ from pyiceberg.types import LongType
 from ridgeline import Application, RidgelineError
 from ridgeline.operators.lake import IcebergInput, IcebergOutput
 from ridgeline.testing import CollectorSink, Faults, ListInput, LocalRun, run_local
+from ridgeline.testing.services import Moto
 
 UTC = dt.UTC
 
@@ -201,3 +202,29 @@ def test_a_table_that_is_not_there_is_waited_for(lake: Lake) -> None:
     found, run = collect(lake.input(), windows=2)
     assert not found
     assert any("there is no table yet" in str(event) for event in run.events)
+
+
+def test_tables_in_s3(moto: Moto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "hunter2-very-secret"
+    monkeypatch.setenv("LAKE_SECRET", secret)
+    properties: dict[str, Any] = {
+        "type": "sql",
+        "uri": f"sqlite:///{tmp_path}/catalog.db",
+        "warehouse": f"s3://{moto.bucket()}/lake",
+        "s3.endpoint": moto.endpoint,
+        "s3.access-key-id": "ridgeline",
+        "s3.secret-access-key": "env:LAKE_SECRET",
+        "s3.region": "us-east-1",
+    }
+    every = rows(0, 60)
+    app = Application("writes")
+    source = app.add_operator("source", ListInput(Row, every))
+    made = IcebergOutput("shop.rows", catalog="shop", properties=properties, partition_by="part")
+    out = app.add_operator("out", made, partitions=2)
+    app.add_stream("rows", source.output, out.input)
+    written = run_local(app)
+    read = IcebergInput("shop.rows", Row, catalog="shop", properties=properties, until="end")
+    found, run = collect(read, partitions=2)
+    assert sorted(found, key=lambda row: row.id) == every
+    for text in (repr(written.events), str(written.plan), repr(run.events), str(run.plan)):
+        assert secret not in text
