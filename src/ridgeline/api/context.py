@@ -160,6 +160,11 @@ class OperatorContext:
         """In `handle_idle_time`: seconds until the window's width is over."""
         self.watermark_delay = 0
         """Microseconds by which records that the operator emits may be older than its watermark."""
+        self.oldest_held: Callable[[], int] | None = None
+        """Returns the time of the oldest record that it holds, in microseconds since 1970.
+
+        The watermark that it passes on stops there, so that records are not late once they are emitted.
+        """
         self.engine = EngineSide()
 
     @property

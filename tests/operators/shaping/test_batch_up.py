@@ -111,6 +111,22 @@ def test_batches_have_the_time_of_their_newest_tuple() -> None:
     assert [row["n"] for row in run_local(app).collected("sink")] == [3, 3, 3]
 
 
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_batches_that_waited_by_the_clock_are_late_for_no_window_after_them(partitions: int) -> None:
+    """A key with few tuples waits for longer than the lateness of the input."""
+    windows = [["rare", "a"] if number % 30 == 0 else ["a", "b"] for number in range(80)]
+    app = Application("batches", window="1s")
+    items = [item for window in events(windows) for item in (*window, END_WINDOW)]
+    source = app.read("source", ListInput(Event, items, "time", lateness="5s"))
+    batches = source.batch_up("batches", 10, after="20s", key="key", partitions=partitions)
+    counts = batches.explode("rows", "rows").group_by("key").window(tumbling("3s"))
+    counts.aggregate("counts", n=agg.count()).write("sink", CollectorSink())
+    found = Counter[str]()
+    for row in run_local(app).collected("sink"):
+        found[row["key"]] += row["n"]
+    assert found == Counter(key for window in windows for key in window)
+
+
 @pytest.mark.parametrize(
     ("operator", "what"),
     [

@@ -95,10 +95,20 @@ class Watermark(TurnPart):
         if ends or not gathers:
             entered = max(entered, time)
         if ends:
-            delayed = entered if entered == LATEST else entered - context.watermark_delay
-            left = max(left, delayed)
+            left = max(left, self._delayed(entered))
         self._keep(entered, left, idle=idle)
         context.engine.watermark = entered
+
+    def _delayed(self, entered: int) -> int:
+        """How far records go that the operator may still emit. All are emitted once the input has ended."""
+        context = self.instance.context
+        if entered == LATEST:
+            return entered
+        delayed = entered - context.watermark_delay
+        if context.oldest_held is None:
+            return delayed
+        oldest: int = self.instance.call("oldest held record", context.oldest_held)
+        return min(delayed, oldest)
 
     def _has_finished(self, operator: Operator) -> bool:
         """True if an operator that makes a watermark emits nothing more after this window."""

@@ -16,7 +16,7 @@ from ridgeline.api.cells.cell import Declaration
 from ridgeline.api.columns.schema import holds_pickles
 from ridgeline.api.context import OperatorContext
 from ridgeline.api.support.duration import parse_duration, positive_duration_faults
-from ridgeline.api.times import Times, no_times
+from ridgeline.api.times import LATEST, NO_TIME, Times, no_times
 from ridgeline.operators._divided import (
     Columns,
     DividedOperator,
@@ -34,7 +34,8 @@ class BatchUp(DividedOperator):
     """Collect tuples into tuples with a list of them: `BatchUp(100, after="5s")`.
 
     Input: any stream with columns. Output: the columns of the key, and `column`: a list of so many tuples as
-    structs, in the order in which they came. A batch has the time of its newest tuple.
+    structs, in the order in which they came. A batch has the time of its newest tuple. With `after` the
+    watermark of the output waits for tuples that are held.
 
     A batch is emitted once it has `size` tuples. With `after` one with fewer is emitted, too, once its oldest
     tuple has waited for so long. That is seen at the end of each window, by the time at which it began. At
@@ -110,6 +111,8 @@ class BatchUp(DividedOperator):
         """Read the key and the duration."""
         self.names = columns_of(self.key)
         self.wait = None if self.after is None else round(parse_duration(self.after) * 1_000_000)
+        if self.wait is not None:  # a batch that is full has the time of a tuple that has just come
+            context.oldest_held = self._oldest_held
 
     @input.process_batch
     def take(self, batch: pa.RecordBatch) -> None:
@@ -127,6 +130,11 @@ class BatchUp(DividedOperator):
         self.held.append(held.append_column(_SINCE, pa.array(np.full(len(batch), now))))
         if self.wait is not None:
             self.due = min(self.due, now + self.wait)
+
+    def _oldest_held(self) -> int:
+        """The time of the oldest tuple that waits."""
+        times = [batch.column(batch.num_columns - 2).to_numpy() for batch in self.held]
+        return min((int(one[one != NO_TIME].min(initial=LATEST)) for one in times), default=LATEST)
 
     def end_window(self) -> None:
         """Emit the batches that are full, and those that have waited for long enough."""
