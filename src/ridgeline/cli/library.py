@@ -160,11 +160,19 @@ def _described(one: Entry) -> dict[str, Any]:
         found["properties"] = {
             name: _default(default) for name, default in declared.properties.items() if name != "context"
         }
+        found["inherited"] = _inherited(one.thing, list(found["properties"]))
     else:
         signature = inspect.signature(one.thing)
         shown = str(signature.replace(return_annotation=inspect.Signature.empty))
         found["call"] = one.name + re.sub(r": '([^']*)'", r": \1", shown)
     return {**found, "example": textwrap.dedent(example).strip()}
+
+
+def _inherited(thing: type, properties: list[str]) -> str:
+    """The paragraphs about these properties in the documentation of the connector that a class is one of."""
+    base = next((one for one in thing.__mro__[1:] if one.__module__.startswith("ridgeline.connect.")), None)
+    paragraphs = (inspect.getdoc(base) or "").partition("\n\nExample:\n")[0].split("\n\n")
+    return "\n\n".join(text for text in paragraphs if any(f"`{name}" in text for name in properties))
 
 
 def _default(default: Any) -> str | None:
@@ -193,6 +201,8 @@ def _text(described: dict[str, Any]) -> str:
             f"  {name}: {'required' if default is None else f'default {default}'}"
             for name, default in described["properties"].items()
         ]
+    if described.get("inherited"):
+        lines += ["", "properties of all such connectors:", "", described["inherited"]]
     if described["example"]:
         lines += ["", "example:", *textwrap.indent(described["example"], "  ").splitlines()]
     return "\n".join(lines)
