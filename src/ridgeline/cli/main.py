@@ -181,7 +181,8 @@ def plan(
 ) -> None:
     """Print an application's logical, physical and execution plan.
 
-    In the logical plan a module is one operator; in the others it is what it is made of.
+    In the logical plan a module is one operator; in the others it is what it is made of. Properties that have
+    their default are left out: `dump-config` has all.
 
     Nothing is started: neither Spark nor an operator.
 

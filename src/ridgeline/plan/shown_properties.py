@@ -9,8 +9,10 @@ import math
 from collections.abc import Mapping
 from pathlib import PurePath
 
+from pydantic.fields import FieldInfo
+
 from ridgeline.api.errors import shorten
-from ridgeline.api.operator import operator_type
+from ridgeline.api.operator import REQUIRED, operator_type
 from ridgeline.api.support.masking import MASK, mask
 from ridgeline.plan.logical import LogicalPlan
 from ridgeline.plan.overrides import key_splitter
@@ -27,6 +29,22 @@ def shown_properties(component: object) -> dict[str, object]:
         for name in sorted(names)
         if name in values and name != "context"
     }
+
+
+def chosen_properties(component: object) -> dict[str, object]:
+    """Those of `shown_properties` that are not the default of their class."""
+    declared = operator_type(type(component)).properties
+    shown = shown_properties(component)
+    return {
+        name: value for name, value in shown.items() if not _is_default(vars(component)[name], declared[name])
+    }
+
+
+def _is_default(value: object, default: object) -> bool:
+    if isinstance(default, FieldInfo):
+        default = REQUIRED if default.is_required() else default.get_default(call_default_factory=True)
+    # by their texts: a value may be an array, which does not compare
+    return type(value) is type(default) and repr(value) == repr(default)
 
 
 def plain(value: object) -> object:

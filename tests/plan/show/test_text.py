@@ -14,10 +14,10 @@ application small, window 0.2 s, plan version 0, windows_kept=9
 
 logical plan: 4 operators, 3 streams
   operator  class     attributes                                 properties
-  source    Source    partitions=1                               accounts=[1, 2] count=10
+  source    Source    partitions=1                               count=20
   check     Check     partitions=2 processing_mode=EXACTLY_ONCE
   balances  Balances  partitions=3
-  store     Store     partitions=1                               path=store
+  store     Store     partitions=1
 
   stream    from, to                           locality    schema
   payments  source.payments -> check.payments              {PAYMENT}
@@ -55,7 +55,7 @@ the order of a key's tuples is not kept from here on"""
 
 def small() -> Application:
     app = Application("small", window="200ms", windows_kept=9)
-    source = app.add_operator("source", Source())
+    source = app.add_operator("source", Source(count=20))
     check = app.add_operator("check", Check(), partitions=2, processing_mode="EXACTLY_ONCE")
     balances = app.add_operator("balances", Balances(), partitions=3)
     store = app.add_operator("store", Store())

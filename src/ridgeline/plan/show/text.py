@@ -18,7 +18,7 @@ from ridgeline.plan.show.to_json import (
     set_port_attributes,
     set_unifier_attributes,
 )
-from ridgeline.plan.shown_properties import shown_properties
+from ridgeline.plan.shown_properties import chosen_properties
 
 _SHOWN = 4
 
@@ -145,7 +145,7 @@ def _row(logical: LogicalPlan, operator: LogicalOperator | LogicalModule) -> tup
     attributes |= set_attributes(operator.attributes, OPERATOR_ATTRIBUTES)
     attributes |= _by_port("port", set_port_attributes(operator))
     attributes |= _by_port("unifier", set_unifier_attributes(operator))
-    properties = _settings(shown_properties(operator.operator))
+    properties = _settings(chosen_properties(operator.operator))
     return operator.name, type(operator.operator).__name__, _settings(attributes), properties
 
 
