@@ -72,6 +72,7 @@ class TableJoin(DividedOperator):
 
     State: the latest row of each key, the metric `held_rows` says how many. With `versions` the rows before,
     until the watermark is `versions` past the time at which another took their place.
+    Without `versions` and `broadcast`, up to a million rows are in memory a second time, as columns.
 
     Partitions: by `on`, the same on both sides. Round robin is refused with RidgelineError, unless
     `broadcast`: a tuple would not meet its row.
