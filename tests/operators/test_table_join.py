@@ -291,23 +291,46 @@ class Item(NamedTuple):
     gone: bool
 
 
-@pytest.mark.parametrize("spread", [1, 10**12], ids=["near", "far"])
+class TextSale(NamedTuple):
+    item: str
+    number: int
+
+
+class TextItem(NamedTuple):
+    key: str
+    name: str | None
+    since: datetime
+    tags: list[str]
+    gone: bool
+
+
+KINDS: dict[str, Any] = {
+    "near": (Sale, Item, int),
+    "far": (Sale, Item, lambda number: number * 10**12),
+    "text": (TextSale, TextItem, str),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("partitions", [1, 2])
-def test_whole_numbers_as_keys_meet_the_row_that_is_the_latest(spread: int, partitions: int) -> None:
-    """Keys near each other are found in a list of all; rows change and go, and windows run again."""
-    draw = random.Random(spread)
+def test_keys_meet_the_row_that_is_the_latest(kind: str, partitions: int) -> None:
+    """Keys that have not changed for a while are listed; rows change and go, and windows run again."""
+    sale_of, item_of, key_of = KINDS[kind]
+    draw = random.Random(kind)
     names = [f"n{number}" for number in range(9)] + [None]
     numbers = {window: 300 if window in (0, 5, 11) else 1 if window == 8 else 0 for window in range(14)}
-    items, sales, table, wanted = list[Any](), list[Any](), dict[int, Item](), list[Any]()
+    items, sales, table, wanted = list[Any](), list[Any](), dict[Any, Any](), list[Any]()
     for window in range(14):
         for _ in range(numbers[window]):
-            key = spread * draw.randrange(-40, 60)
+            key = key_of(draw.randrange(-40, 60))
             tags = draw.choices(["a", "b"], k=draw.randrange(3))
-            item = Item(key, draw.choice(names), START + timedelta(seconds=window), tags, draw.random() < 0.3)
+            item = item_of(
+                key, draw.choice(names), START + timedelta(seconds=window), tags, draw.random() < 0.3
+            )
             items.append(item)
             table[key] = item
         for _ in range(50):
-            sale = Sale(spread * draw.choice([*range(-45, 65), 10**5, -(10**5)]), len(wanted))
+            sale = sale_of(key_of(draw.choice([*range(-45, 65), 10**5, -(10**5)])), len(wanted))
             sales.append(sale)
             found = table.get(sale.item)
             row = None if found is None or found.gone else found
@@ -315,8 +338,8 @@ def test_whole_numbers_as_keys_meet_the_row_that_is_the_latest(spread: int, part
         items.append(END_WINDOW)
         sales.append(END_WINDOW)
     app = Application("shop", window="1s")
-    source = app.add_operator("sales", ListInput(Sale, sales))
-    changed = app.add_operator("items", ListInput(Item, items))
+    source = app.add_operator("sales", ListInput(sale_of, sales))
+    changed = app.add_operator("items", ListInput(item_of, items))
     join = TableJoin({"item": "key"}, "left", deleted="gone")
     app.add_operator("join", join, partitions=partitions)
     sink = app.add_operator("sink", CollectorSink())

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import repeat
-from typing import Any
+from itertools import chain, repeat
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ridgeline.api.cells.keyed_state import KeyedCell
 from ridgeline.api.columns.nan import one
@@ -22,6 +23,31 @@ _SPARSE = 4
 """A list of all whole numbers between the least and the greatest key has at most so many for each key."""
 _STEADY = 2
 """Joins since the table has changed, after which a list of the keys is worth its time."""
+_BATCHES = 8
+"""A table of so many batches is better asked key by key than compared with each of them."""
+
+
+class _Near(NamedTuple):
+    """Places by whole numbers as keys, from the least key on, and one more at the end: -1, for no key."""
+
+    least: int
+    places: Index
+
+    def find(self, column: pa.Array) -> Index:
+        wanted = column.to_numpy().astype(np.int64, copy=False) - self.least
+        # what lies outside, before it too, finds the last one
+        return self.places[np.minimum(wanted.view(np.uint64), np.uint64(len(self.places) - 1))]
+
+
+class _Listed(NamedTuple):
+    """All keys, and their places, and one more at the end: -1, for no key."""
+
+    keys: pa.Array
+    places: Index
+
+    def find(self, column: pa.Array) -> Index:
+        found = pc.index_in(column.cast(self.keys.type), value_set=self.keys).fill_null(-1)
+        return self.places[found.to_numpy()]
 
 
 class TableIndex:
@@ -36,7 +62,7 @@ class TableIndex:
         self._places: dict[Any, int] = {}
         self._parts: list[Sequence[pa.Array]] = []
         self._rows = 0
-        self._numbers: tuple[int, Index] | None = None
+        self._quick: _Near | _Listed | None = None
         self._joins = 0
         self._bytes = 0
 
@@ -47,7 +73,7 @@ class TableIndex:
     def holds(self, state: KeyedCell[Any, Any], fields: Sequence[pa.Field]) -> bool:
         """Read the state, unless that was done; False if there is too much to hold. `fields`: its columns."""
         if len(state) > _MOST_ROWS or self._bytes > _MOST_BYTES:
-            self._stamp, self._places, self._parts, self._numbers = None, {}, [], None
+            self._stamp, self._places, self._parts, self._quick = None, {}, [], None
             return False
         if not self.is_of(state):
             self._read(state, fields)
@@ -85,7 +111,7 @@ class TableIndex:
         self._changed()
 
     def _changed(self) -> None:
-        self._numbers, self._joins = None, 0
+        self._quick, self._joins = None, 0
         self._bytes = sum(column.nbytes for part in self._parts for column in part)
 
     def columns(self) -> Sequence[pa.Array]:
@@ -98,31 +124,31 @@ class TableIndex:
         """For each row of a batch where the row of its key is, -1 if there is none."""
         column = batch.column(names[0])
         self._joins += 1
-        if (
-            len(names) == 1
-            and pa.types.is_signed_integer(column.type)
-            and not column.null_count
-            and self._joins > _STEADY
-            and (numbers := self._by_number()) is not None
-        ):
-            least, places = numbers
-            wanted = column.to_numpy().astype(np.int64, copy=False) - least
-            # what lies outside, before it too, finds the last one, which is -1
-            return places[np.minimum(wanted.view(np.uint64), np.uint64(len(places) - 1))]
+        if self._joins == _STEADY and len(names) == 1:
+            self._quick = self._listed(column.type)
+        quick = self._quick
+        if isinstance(quick, _Near) and not column.null_count:
+            return quick.find(column)
+        if isinstance(quick, _Listed) and _BATCHES * len(column) >= len(self._places):
+            return quick.find(column)
         codes, keys = row_keys(batch, names)
         found = np.fromiter(map(self._places.get, keys, repeat(-1)), np.int64, len(keys))
         return found[codes]
 
-    def _by_number(self) -> tuple[int, Index] | None:
-        """The least key and the places from it on, one more at the end; None if keys are no such numbers."""
-        if self._numbers is None:
-            if set(map(type, self._places)) != {int}:
-                return None
-            least, most = min(self._places), max(self._places)
-            if most - least > _SPARSE * len(self._places) + 1_000 or least < -(2**62) or most >= 2**62:
-                return None
-            places = np.full(most - least + 2, -1, np.int64)
-            keys = np.fromiter(self._places, np.int64, len(self._places))
-            places[keys - least] = np.fromiter(self._places.values(), np.int64, len(self._places))
-            self._numbers = least, places
-        return self._numbers
+    def _listed(self, kind: pa.DataType) -> _Near | _Listed | None:
+        """The keys in arrays for columns of a type; None if they are neither whole numbers nor texts."""
+        kinds = set(map(type, self._places))
+        places = np.fromiter(chain(self._places.values(), (-1,)), np.int64, len(self._places) + 1)
+        if kinds == {str} and (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            return _Listed(pa.array(list(self._places), kind), places)
+        if kinds != {int} or not pa.types.is_signed_integer(kind):
+            return None
+        least, most = min(self._places), max(self._places)
+        if least < -(2**62) or most >= 2**62:
+            return None
+        keys = np.fromiter(self._places, np.int64, len(self._places))
+        if most - least > _SPARSE * len(keys) + 1_000:
+            return _Listed(pa.array(keys), places)
+        near = np.full(most - least + 2, -1, np.int64)
+        near[keys - least] = places[:-1]
+        return _Near(least, near)
