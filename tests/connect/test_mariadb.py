@@ -33,6 +33,8 @@ from ridgeline.testing import (
 )
 from ridgeline.testing.services import MariaDB
 
+pytestmark = pytest.mark.slow
+
 UTC = dt.UTC
 
 
@@ -99,7 +101,6 @@ class Table(ConnectorTarget):
         self.mariadb.restart()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("key", [None, "key"])
 def test_it_is_exactly_once(mariadb: MariaDB, key: str | None) -> None:
     report = connector_checks(lambda: Table(mariadb, key))
@@ -472,7 +473,6 @@ class Hasty(MariaDbOutput):
         return HastySink(made._server, made._target)
 
 
-@pytest.mark.slow
 def test_a_full_disk_is_waited_for() -> None:
     rows: list[Any] = []
     for number in range(30):

@@ -21,6 +21,8 @@ from ridgeline.operators.mariadb import MariaDbInput
 from ridgeline.testing import CollectorSink, Faults, run_local
 from ridgeline.testing.services import MariaDB
 
+pytestmark = pytest.mark.slow
+
 
 class Order(NamedTuple):
     id: int

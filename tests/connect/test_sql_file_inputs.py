@@ -59,6 +59,7 @@ def make(kind: Any, path: Path, count: int) -> None:
     execute(kind, path, "create table orders (id bigint, text text, cents double)", rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("partitions", "shards"), [(1, 1), (2, 3), (5, 2)])
 def test_each_row_is_read_once(tmp_path: Path, kind: Any, partitions: int, shards: int) -> None:
@@ -72,6 +73,7 @@ def test_each_row_is_read_once(tmp_path: Path, kind: Any, partitions: int, shard
     assert shards > 1 or found == sorted(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_that_come_while_it_runs_are_read(tmp_path: Path, kind: Any) -> None:
     path = tmp_path / "a.db"
