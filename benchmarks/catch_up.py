@@ -250,8 +250,8 @@ def ages(of_round: Round, *, backlog: int) -> Figures:
     return {P50: [float(p50)], P99: [float(p99)]}
 
 
-_WHOLE = 2**44
-"""A sixteenth of it, as the first windows have, is more than all that waits."""
+_WHOLE = 2**46
+"""A 64th of it, as the first windows have, is more than all that waits."""
 BENCHMARKS = (
     Benchmark(
         name="catch-up",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ridgeline.api.clock import Clock
 
-_FIRST, _LEAST = 1 / 16, 1 / 1024
-_QUICK_SECONDS = 0.5
-"""Full windows that are committed in less time are followed by larger ones."""
+_FIRST, _LEAST = 1 / 64, 1 / 4096
+_QUICK_SECONDS, _VERY_QUICK_SECONDS = 0.5, 0.1
+"""Full windows that are committed in less time are followed by larger ones: twice, or four times as large."""
 _SLOW_SECONDS = 2.0
 
 
@@ -39,7 +39,8 @@ class Budget:
         if begun:
             taken = (now - max(self._last, min(begun))) / len(begun)
             if taken < _QUICK_SECONDS:
-                self.share = min(1.0, 2 * self.share)
+                factor = 4 if taken < _VERY_QUICK_SECONDS else 2
+                self.share = min(1.0, factor * self.share)
             elif taken > _SLOW_SECONDS:
                 self.share = max(_LEAST, self.share / 2)
         self._last = now

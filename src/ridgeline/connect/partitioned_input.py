@@ -126,7 +126,7 @@ class PartitionedInput(PushInput, Emits[T]):
     lateness: float | str | None = Field(default=None, kw_only=True)
     idle_after: float | str | None = Field(default=None, kw_only=True)
     discover_every: float | str = Field(default=10.0, kw_only=True)
-    window_records: int = Field(default=1_000_000, gt=0, kw_only=True)
+    window_records: int = Field(default=4_000_000, gt=0, kw_only=True)
     window_bytes: int = Field(default=256 * 2**20, gt=0, kw_only=True)
     history: PartitionedInput | None = Field(default=None, kw_only=True)
 

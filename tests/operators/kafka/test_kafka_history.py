@@ -66,7 +66,9 @@ def test_each_record_is_there_once_in_order(kafka, tmp_path):
         driver, end = begin(), FIRST
         for _ in range(KILLS):
             goal = committed(checkpoint) + chance.choice([1, 3, 10, 40])
-            wait_until(lambda: committed(checkpoint) >= goal or driver.exit_code is not None, f"window {goal}")
+            wait_until(
+                lambda: committed(checkpoint) >= goal or driver.exit_code is not None, f"window {goal}"
+            )
             assert driver.exit_code is None, driver.text
             fill(kafka, source, messages(end, end + MORE))
             end += MORE
