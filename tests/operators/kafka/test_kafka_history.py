@@ -55,6 +55,10 @@ def test_each_record_is_there_once_in_order(kafka, tmp_path):
         drivers.append(Driver([APPLICATION, *words], tmp_path / "run.log"))
         return drivers[-1]
 
+    def more_windows(driver, count):
+        goal = committed(checkpoint) + count
+        wait_until(lambda: committed(checkpoint) >= goal or driver.exit_code is not None, f"window {goal}")
+
     def numbers():
         found = {}
         for part in seen(kafka, target).values():
@@ -65,10 +69,7 @@ def test_each_record_is_there_once_in_order(kafka, tmp_path):
     try:
         driver, end = begin(), FIRST
         for _ in range(KILLS):
-            goal = committed(checkpoint) + chance.choice([1, 3, 10, 40])
-            wait_until(
-                lambda: committed(checkpoint) >= goal or driver.exit_code is not None, f"window {goal}"
-            )
+            more_windows(driver, chance.choice([1, 3, 10, 40]))
             assert driver.exit_code is None, driver.text
             fill(kafka, source, messages(end, end + MORE))
             end += MORE
