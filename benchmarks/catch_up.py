@@ -88,7 +88,8 @@ class MemoryReader(SourceReader):
         """In batches."""
         _, since, backlog = part.partition.split(":")
         for start in range(part.start, part.end, _AT_ONCE):
-            yield rows_of(start, min(part.end, start + _AT_ONCE), float(since), int(backlog))
+            end = min(part.end, start + _AT_ONCE)
+            yield rows_of(start, end, float(since), int(backlog) + _FIRST)
 
 
 class MemoryInput(PartitionedInput[Any]):
