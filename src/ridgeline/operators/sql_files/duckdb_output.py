@@ -226,7 +226,7 @@ class DuckDbSink(Sink):
             self._connection = None
 
     def is_unavailable(self, error: Exception) -> bool:
-        """Whether the file is open elsewhere, or its disk is full or gone."""
+        """Whether the file is open elsewhere or by another thread, or its disk is full or gone."""
         library = duckdb()
-        kinds = (library.IOException, library.TransactionException, library.ResourceInUseException, OSError)
-        return isinstance(error, kinds)
+        by_thread = (library.ResourceInUseException, library.ConnectionException)
+        return isinstance(error, (library.IOException, library.TransactionException, *by_thread, OSError))
