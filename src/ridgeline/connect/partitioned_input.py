@@ -118,6 +118,8 @@ class PartitionedInput(PushInput, Emits[T]):
     """Whether `Records` of the reader have times: then `lateness` needs no `timestamp`."""
     waits_for_unread: ClassVar[bool] = True
     """Whether a source partition of which no record was read yet holds the watermark back."""
+    needs_until: ClassVar[bool] = False
+    """Whether `finished` of the source is true with `until` only."""
     output = OutputPort[T](Any)
 
     begin: str | datetime | dict[str, Any] | None = Field(default=None, kw_only=True)

@@ -78,6 +78,7 @@ class FileInput(PartitionedInput[T]):
 
     progress_unit = "bytes"
     waits_for_unread: ClassVar[bool] = False
+    needs_until: ClassVar[bool] = True
 
     path: str | Path | list[str | Path]
     schema: SchemaType[T]

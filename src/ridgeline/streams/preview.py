@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ridgeline.api import Application, InputPoint, InputProxy, OutputPoint
+from ridgeline.api.columns.schema import Schema
 from ridgeline.api.errors import RidgelineError
 from ridgeline.streams.connecting import Source, connect, owner_of
 from ridgeline.streams.schemas import Unread, new_name, resolved
@@ -76,19 +77,33 @@ def preview(app: Application, source: Source, count: int, windows: int) -> Previ
     Raises ValidationError with the faults of these operators, OperatorError if one of them fails, and
     RidgelineError for a port within a module.
     """
-    if isinstance(source, InputProxy):
-        msg = "a stream within a module has no tuples yet; preview one of the application"
-        raise RidgelineError(msg)
-    testing = importlib.import_module("ridgeline.testing")  # by name: it stands above this room
-    part = leading_to(app, source)
-    schema, _ = resolved(part, source)
-    sink = testing.CollectorSink() if schema is None else testing.CollectorSink(schema.type)
-    part.add_operator(new_name(part, "preview"), sink)
-    connect(part, source, sink.input)
-    name = part.operators[-1].name
-    run = testing.run_local(part, windows=windows)
+    part = part_of(app, source)
+    run, name, schema = run_part(part, source, "preview", windows)
     rows = run.collected(name)[:count]
     return Preview(rows, None if schema is None or schema.pickled else schema.arrow)
+
+
+def part_of(app: Application, source: Source) -> Application:
+    """The part that leads to a port. Raises RidgelineError for a port within a module."""
+    if isinstance(source, InputProxy):
+        msg = "a stream within a module has no tuples yet; take one of the application"
+        raise RidgelineError(msg)
+    return leading_to(app, source)
+
+
+def run_part(
+    part: Application, source: Source, name: str, windows: int | None
+) -> tuple[Any, str, Schema | None]:
+    """Run a part in this process with a sink at the port: the run, the sink's name, and its schema.
+
+    Raises ValidationError, OperatorError.
+    """
+    testing = importlib.import_module("ridgeline.testing")  # by name: it stands above this room
+    schema, _ = resolved(part, source)
+    sink = testing.CollectorSink() if schema is None else testing.CollectorSink(schema.type)
+    part.add_operator(new_name(part, name), sink)
+    connect(part, source, sink.input)
+    return testing.run_local(part, windows=windows), part.operators[-1].name, schema
 
 
 def leading_to(app: Application, source: Source) -> Application:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Unpack, overload
 
 from typing_extensions import TypeVar
 
@@ -16,6 +16,7 @@ from ridgeline.api.points import InputPoint, OutputPoint
 from ridgeline.api.support.results import returned
 from ridgeline.operators import AsyncMap, ConsoleOutput, FlatMap, LimitRate, Map, Sampler, Union, WithTimes
 from ridgeline.streams.aggregating import aggregates_all
+from ridgeline.streams.collected import as_pandas, as_polars, collect, collect_table
 from ridgeline.streams.connecting import (
     Decoupling,
     Sink,
@@ -38,6 +39,7 @@ from ridgeline.streams.shaping import ShapingSteps
 from ridgeline.streams.tables import KeyedSteps
 
 if TYPE_CHECKING:
+    import polars as pl
     import pyarrow as pa
 
     from ridgeline.operators import Windows
@@ -46,6 +48,11 @@ if TYPE_CHECKING:
 T_co = TypeVar("T_co", covariant=True, default=Any)
 Made = TypeVar("Made", default=Any)
 Out = TypeVar("Out", bound=Operator | Module)
+_FRAMES: dict[str, Callable[[Any], Any]] = {
+    "polars": as_polars,
+    "arrow": lambda table: table,
+    "pandas": as_pandas,
+}
 _SCHEMA = "annotate the function's return type, or give the step `schema=...`"
 _UNREAD = 'let a step read the stream, or write it: `.write("name")`'
 
@@ -118,6 +125,37 @@ class Stream(ExpressionSteps[T_co], KeyedSteps[T_co], ShapingSteps[T_co], ModelS
         Raises ValidationError, and OperatorError if a step fails.
         """
         return preview(self.app, self.source, count, windows)
+
+    def collect(self, *, windows: int | None = None) -> list[T_co]:
+        """Run all steps that lead here in this process until their inputs end; return all tuples.
+
+        Nothing else of the application runs, and outputs write nothing. Tuples come in the order of windows,
+        within a window in that of partitions. They are all in memory: it is for tests and notebooks.
+        `windows`: the most windows to run, for inputs that never end.
+
+        Raises RidgelineError for an input that never ends, ValidationError, and OperatorError if a step
+        fails. Ctrl-C ends it with KeyboardInterrupt.
+        """
+        return collect(self.app, self.source, windows)
+
+    @overload
+    def to_frame(self, kind: Literal["polars"] = "polars", *, windows: int | None = None) -> pl.DataFrame: ...
+    @overload
+    def to_frame(self, kind: Literal["arrow"], *, windows: int | None = None) -> pa.Table: ...
+    @overload
+    def to_frame(self, kind: Literal["pandas"], *, windows: int | None = None) -> Any: ...
+    def to_frame(
+        self, kind: Literal["polars", "arrow", "pandas"] = "polars", *, windows: int | None = None
+    ) -> Any:
+        """Run as `collect`; return all tuples as a frame of polars or pandas, or as an Arrow table.
+
+        Raises as `collect`, and RidgelineError for a stream of `object`, for another `kind`, or where polars
+        or pandas is not installed.
+        """
+        if kind not in _FRAMES:
+            msg = f"`to_frame` makes frames of {', '.join(map(repr, _FRAMES))}; got {kind!r}"
+            raise RidgelineError(msg)
+        return _FRAMES[kind](collect_table(self.app, self.source, windows))
 
     def _repr_html_(self) -> str:
         return stream_html(self.name, self.schema)

@@ -2,6 +2,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import polars as pl
+import pyarrow as pa
 
 from ridgeline import Application, InputPort, Operator, OutputPort, Stream
 from ridgeline.operators import aggregate as agg
@@ -54,6 +55,9 @@ records: Stream[dict[str, Any]] = rest.with_columns("more", double="length * 2",
 sizes: list[Any] = (
     records.select("sizes", "double").drop("none", "double").cast("cast", {"a": int}).preview().rows
 )
+all_words: list[Word] = words.collect()
+lengths: pl.DataFrame = words.to_frame()
+table: pa.Table = words.to_frame("arrow", windows=3)
 by_size = words.branch("by_size", long="length > 5", short=lambda word: word.length < 3)
 by_size.long.write("long_words")
 

@@ -65,6 +65,7 @@ class DeltaInput(PartitionedInput[T]):
     """
 
     waits_for_unread: ClassVar[bool] = False
+    needs_until: ClassVar[bool] = True
 
     path: str | Path
     schema: SchemaType[T]
