@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 from datetime import UTC, datetime
 from pathlib import Path
@@ -161,3 +162,36 @@ def test_a_window_that_failed_prints_nothing() -> None:
     text = io.StringIO()
     run_local(app, console=Console(file=text))
     assert text.getvalue() == "A\nB\n"
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 5])
+def test_json_lines_are_all_tuples_as_they_are(partitions: int) -> None:
+    rows = [
+        Quote(f"\x1b[31m {'x' * 300}\n\u2028{n}", n / 4, n, MORNING if n % 2 else None) for n in range(100)
+    ]
+    app = Application("test", window="100ms")
+    quotes = app.read("source", ListInput(Quote, [one for row in rows for one in (row, END_WINDOW)]))
+    quotes.write("console", ConsoleOutput(format="jsonl", limit=3), partitions=partitions)
+    text = io.StringIO()
+    run_local(app, console=Console(file=text, quiet=True, width=40))
+    found = [json.loads(line) for line in text.getvalue().split("\n")[:-1]]
+    assert [(one["symbol"], one["price"], one["volume"]) for one in found] == [row[:3] for row in rows]
+    assert {one["time"] for one in found} == {None, "2026-01-02T09:30:00.000000Z"}
+
+
+def test_json_lines_of_a_window_that_failed_are_not_printed() -> None:
+    rows = [("A", 1.0, 1, MORNING), END_WINDOW, ("B", 2.0, 2, MORNING), ABORT, END_WINDOW]
+    app = Application("test", window="100ms")
+    app.read("source", ListInput(Quote, rows)).write("console", ConsoleOutput(format="jsonl"))
+    text = io.StringIO()
+    run_local(app, console=Console(file=text))
+    assert [json.loads(line)["symbol"] for line in text.getvalue().splitlines()] == ["A", "B"]
+
+
+def test_what_cannot_be_json_is_said() -> None:
+    app = Application("test")
+    app.read("source", ListInput(object, ["text"])).write("console", ConsoleOutput(format="jsonl"))
+    with pytest.raises(OperatorError, match="`console` cannot print a stream of `object` as JSON"):
+        run_local(app)
+    [(name, _, rule)] = check_properties(ConsoleOutput(format="jsonl", string_format="{a}"))[1]
+    assert (name, rule) == ("string_format", 'is the form of a line of `format="text"`')

@@ -7,7 +7,7 @@ import string
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 from pydantic import Field
@@ -19,6 +19,7 @@ from ridgeline.api.operator import Operator
 from ridgeline.api.ports import InputPort
 from ridgeline.api.publisher import Publisher, PublisherContext
 from ridgeline.api.support.masking import printable
+from ridgeline.operators._json import json_lines
 
 _WIDEST = 28
 """Values longer than this many characters do not widen their column."""
@@ -32,6 +33,9 @@ class ConsoleOutput(Operator):
     its fields: `"QUOTE: {}"`, `"{symbol} costs {price:.2f}"`. Without it, the operator's name stands in
     front. At most `limit` tuples a window and partition are printed, followed by the number of those left
     out.
+
+    `format="jsonl"` prints each tuple as a JSON object on a line of its own, all of them: `ridgeline run
+    app.py --quiet | jq .cents` reads these alone. Types are written as `FileOutput` writes them.
 
     Tuples of a failed window are never printed, and none is printed twice. After a crash between the commit
     and the printing, the window's tuples are not printed later.
@@ -59,9 +63,12 @@ class ConsoleOutput(Operator):
 
     string_format: str = "{}"
     limit: int = Field(default=20, ge=0)
+    format: Literal["text", "jsonl"] = Field(default="text", kw_only=True)
 
     def property_faults(self) -> list[tuple[str, object, str]]:
-        """Refuse a `string_format` that cannot be parsed."""
+        """Refuse a `string_format` that cannot be parsed, or beside JSON."""
+        if self.format == "jsonl" and self.string_format != "{}":
+            return [("string_format", self.string_format, 'is the form of a line of `format="text"`')]
         try:
             list(string.Formatter().parse(_braces(self.string_format)))
         except ValueError as error:
@@ -78,8 +85,11 @@ class ConsoleOutput(Operator):
     def take(self, batch: pa.RecordBatch) -> None:
         """Format the first tuples as lines, count the others.
 
-        Raises RidgelineError for a tuple that `string_format` cannot show.
+        Raises RidgelineError for a tuple that `string_format` cannot show, or that JSON cannot have.
         """
+        if self.format == "jsonl":
+            self._take_json(batch)
+            return
         shown: int = vars(self).get("_shown", 0)
         first = batch.slice(0, max(0, self.limit - shown))
         self._shown = shown + len(first)
@@ -91,8 +101,18 @@ class ConsoleOutput(Operator):
             Lines([self._line(value, fields) for value, fields in rows], len(batch) - len(first))
         )
 
-    def publisher(self) -> ConsolePublisher:
+    def _take_json(self, batch: pa.RecordBatch) -> None:
+        """Hand over the lines of all tuples."""
+        if holds_pickles(batch):
+            msg = f"`{self.context.name}` cannot print a stream of `object` as JSON: it has no columns; give "
+            msg += "the output port upstream a schema (a NamedTuple, a dataclass or a `pyarrow.Schema`)"
+            raise RidgelineError(msg)
+        self.context.hand_over(json_lines(pa.table(batch)).decode())
+
+    def publisher(self) -> Publisher:
         """The driver's half."""
+        if self.format == "jsonl":
+            return JsonLinesPublisher()
         return ConsolePublisher(_braces(self.string_format))
 
     def _line(self, value: object, fields: Mapping[str, object] | None) -> Line:
@@ -220,6 +240,39 @@ class ConsolePublisher(Publisher):
             last = number == len(line.values) - 1
             text.append(value.rjust(width) if is_number else value if last else value.ljust(width))
         return text.append(after)
+
+
+class JsonLinesPublisher(Publisher):
+    """Write the lines of all partitions to the console's file after the commit, as they are."""
+
+    groups_windows = True
+    lasting = False
+
+    def __init__(self) -> None:
+        self._staged: dict[int, Sequence[str]] = {}
+
+    def open(self, context: PublisherContext, state: object) -> None:
+        """Keep the context: its console's file is written to, also if the console is quiet."""
+        self._context = context
+
+    def stage(self, window_id: int, values: Sequence[Any]) -> None:
+        """Keep the lines until `publish`; nothing of them is checkpointed."""
+        self._staged[window_id] = values
+
+    def publish(self, window_id: int) -> None:
+        """Write the lines of the staged windows. If their reader has gone away, the run ends in order."""
+        console = self._context.console
+        lines = "".join(text for staged in sorted(self._staged) for text in self._staged.pop(staged))
+        try:
+            console.file.write(lines)
+            console.file.flush()
+        except BrokenPipeError:
+            console.on_broken_pipe()
+
+    def rewind(self, window_id: int, state: object, at: int) -> None:
+        """Say that what was printed after the window does not count."""
+        what = f"what `{self._context.operator}` has printed after window {window_id} does not count"
+        self._context.warn(f"rewound: {what}")
 
 
 def readable(value: object) -> str:
