@@ -78,8 +78,9 @@ class ScratchTopics:
 
     def _groups(self) -> list[str]:
         """The groups with marks of scratch topics."""
-        future = self.client("AdminClient", {}).list_consumer_groups(request_timeout=_SECONDS)
-        names = [one.group_id for one in future.result(_SECONDS).valid]
+        admin = self.client("AdminClient", {})  # lives until the answer is there
+        found = admin.list_consumer_groups(request_timeout=_SECONDS).result(_SECONDS)
+        names = [one.group_id for one in found.valid]
         return [name for name in names if name.startswith(f"ridgeline.{SCRATCH}")]
 
     def remove(self, names: Sequence[str]) -> None:
