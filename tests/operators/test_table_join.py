@@ -350,3 +350,33 @@ def test_keys_meet_the_row_that_is_the_latest(kind: str, partitions: int) -> Non
     for faults in (None, Faults(1), Faults(2)):
         run = run_local(app, faults=faults, changes=None if faults else changes)
         assert sorted(rows(run), key=lambda row: row[1]) == wanted
+
+
+class Losing(TableJoin):
+    """Fails once it has noted the rows of a window."""
+
+    def end_window(self) -> None:
+        super().end_window()
+        if self.context.window_id == 4:
+            msg = "lost"
+            raise ValueError(msg)
+
+
+@pytest.mark.parametrize("key", [1, 10**12])
+def test_rows_of_a_window_that_was_lost_are_not_joined(key: int) -> None:
+    items, sales, now = list[Any](), list[Any](), START
+    for window in range(9):
+        items += [Item(key, f"n{window}", now, [], False)] if window in {0, 4} else []
+        items.append(END_WINDOW)
+        sales += [Sale(key, window), END_WINDOW]
+    app = Application("shop", window="1s")
+    source = app.add_operator("sales", ListInput(Sale, sales))
+    changed = app.add_operator("items", ListInput(Item, items))
+    lossy: Any = {"processing_mode": "AT_MOST_ONCE"}
+    join = app.add_operator("join", Losing({"item": "key"}, "left"), **lossy)
+    sink = app.add_operator("sink", CollectorSink(), **lossy)
+    app.add_stream("sales", source.output, join.input)
+    app.add_stream("items", changed.output, join.table)
+    app.add_stream("joined", join.output, sink.input)
+    found = [(row[1], row[2]) for row in rows(run_local(app))]
+    assert found == [(window, "n0") for window in range(9) if window != 4]

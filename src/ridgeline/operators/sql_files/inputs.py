@@ -75,6 +75,7 @@ class FileInput(IncreasingInput[T]):
 
     def settle_properties(self) -> None:
         """Make a relative path absolute."""
+        super().settle_properties()
         self.path = local_path(str(self.path))
 
     def source(self) -> Source:
