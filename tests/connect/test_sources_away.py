@@ -45,7 +45,7 @@ class Away(Source):
 @pytest.fixture(params=[False, True], ids=["refuses", "hangs"])
 def away(request: pytest.FixtureRequest) -> Iterator[tuple[Away, PartitionedEnumerator, list[str]]]:
     source, texts = Away(hangs=request.param), []
-    enumerator = PartitionedEnumerator(source, Settings("earliest", None, None, 60.0, 100.0, 1e6))
+    enumerator = PartitionedEnumerator(source, Settings("earliest", None, None, 60.0, 1e6, 1e9))
     enumerator.open(
         EnumeratorContext(
             application="app",

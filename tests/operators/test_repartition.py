@@ -592,11 +592,12 @@ def test_partitions_change_at_a_restart(name: str, tmp_path: Path) -> None:
 
 
 class Backwards(Partitioner):
-    """Divides by key, but the first partition has what the last one has by default."""
+    """By key, but the first partition has what the last one has by default; without keys round robin."""
 
     def define_partitions(self, count: int, ports: Sequence[PortInfo]) -> list[Partition]:
         names = [port.name for port in ports if port.keyed and port.connected]
-        return [Partition(dict.fromkeys(names, keys)) for keys in reversed(assign_keys(count))]
+        rest = frozenset() if names else frozenset(port.name for port in ports if port.connected)
+        return [Partition(dict.fromkeys(names, keys), rest) for keys in reversed(assign_keys(count))]
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name != "broadcast_join"])

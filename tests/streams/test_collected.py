@@ -85,5 +85,9 @@ def test_ctrl_c_ends_it() -> None:
         return number
 
     stream = numbers(Application("numbers")).map("interrupt", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        stream.collect()
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests before may have set another
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            stream.collect()
+    finally:
+        signal.signal(signal.SIGINT, handler)

@@ -15,7 +15,13 @@ SCRATCH = "ridgeline_scratch_"
 
 
 class Server(NamedTuple):
-    """The server that an output talks to, if a relay can stand in between: host and port."""
+    """The server that an output talks to, if a relay can stand in between: host and port.
+
+    Example:
+        >>> from ridgeline.connect import Server
+        >>> Server("127.0.0.1", 5432).port
+        5432
+    """
 
     host: str
     port: int

@@ -104,6 +104,13 @@ def test_equals_a_loop(windows: Any, within: int) -> None:
     assert same(run(given, Interpolate(COLUMNS, within=within), 3), filled(every, keyed=False, within=within))
 
 
+def test_a_value_is_known_as_long_as_records_wait_for_another_column() -> None:
+    windows = [[(None, None, None, 0)], [(None, None, 0.0, 3)], [(None, None, 0.0, 2), ("a", 0.0, None, 3)]]
+    given = rows_of([*windows, [], [], [], [], [], [(None, None, None, 0)]])
+    every = [row for window in given for row in window]
+    assert same(run(given, Interpolate(COLUMNS, within=4)), filled(every, keyed=False, within=4))
+
+
 @settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(st.lists(st.tuples(st.sampled_from(["a", "b"]), VALUES), max_size=3), max_size=10))
 def test_equals_polars(windows: Any) -> None:

@@ -273,11 +273,14 @@ class Interpolate(DividedOperator):
         """Keep the last value of each key before its first record that waits; forget what is too old."""
         for code, key in enumerate(keys):
             kept = list(before[code])
-            if (stop := int(stops[code])) > firsts[code]:
+            stop = int(stops[code])
+            if stop > firsts[code]:
                 for place, (column, last) in enumerate(lasts):
                     if (row := int(last[stop - 1])) >= 0:
                         kept[place] = int(rows.times[row]), column[row].as_py()
-            found = tuple(None if one is None or watermark - one[0] > self.longest else one for one in kept)
+            # what comes is no older than the watermark, or than the first record that waits
+            next_ = int(rows.times[stop]) if stop < firsts[code + 1] else watermark
+            found = tuple(None if one is None or next_ - one[0] > self.longest else one for one in kept)
             if all(one is other for one, other in zip(found, before[code], strict=True)):  # 0.0 equals -0.0
                 continue
             if any(one is not None for one in found):
