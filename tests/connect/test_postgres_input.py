@@ -16,6 +16,8 @@ from ridgeline.operators.postgres import PostgresInput
 from ridgeline.testing import CollectorSink, Faults, run_local
 from ridgeline.testing.services import Postgres
 
+pytestmark = pytest.mark.slow
+
 
 class Order(NamedTuple):
     id: int

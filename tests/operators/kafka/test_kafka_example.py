@@ -2,9 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from kafka_totals import application
 from ridgeline.testing import run_local
 from support.operators.kafka_topics import fill, values
+
+pytestmark = pytest.mark.slow
 
 
 def test_totals_by_country_and_minute(kafka, tmp_path):

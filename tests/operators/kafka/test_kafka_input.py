@@ -16,6 +16,8 @@ from ridgeline.operators.kafka import KafkaInput, KafkaRecord
 from ridgeline.testing import CollectorSink, run_local
 from support.operators.kafka_topics import SECONDS, _reader, fill, numbers, producer
 
+pytestmark = pytest.mark.slow
+
 
 class Number(NamedTuple):
     number: int

@@ -12,6 +12,8 @@ from ridgeline.operators.kafka import KafkaInput, KafkaOutput
 from ridgeline.testing import END_WINDOW, CollectorSink, Faults, ListInput, run_local
 from support.operators.kafka_topics import fill, numbers, seen, values
 
+pytestmark = pytest.mark.slow
+
 
 class Total(NamedTuple):
     key: str
