@@ -449,10 +449,10 @@ def test_a_lock_that_is_held_for_long_and_a_deadlock_are_waited_for(url: str) ->
         waits = "select count(*) from information_schema.innodb_trx where trx_state = 'LOCK WAIT'"
         pause = threading.Event()
         while fetch(url, waits) != [(1,)]:
-            pause.wait(0.01)
+            pause.wait(0.2)  # InnoDB says something new only if it was not asked for 0.1 s
         pause.wait(1.5)  # longer than it waits for a lock
         while fetch(url, waits) != [(1,)]:
-            pause.wait(0.01)
+            pause.wait(0.2)  # InnoDB says something new only if it was not asked for 0.1 s
         cursor.execute("insert into prices values ('SAP', 8) on duplicate key update price = 8")  # a deadlock
         other.commit()
     run.join(60)

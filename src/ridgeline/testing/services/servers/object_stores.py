@@ -130,7 +130,7 @@ class SeaweedFS(ObjectStore):
             "master.telemetry": "false",
             "master.electionTimeout": "1s",  # a master that starts again waits for it
             "master.volumeSizeLimitMB": "64",
-            "volume.max": "50",
+            "volume.max": "2000",  # a bucket takes seven
             "volume.preStopSeconds": "0",
             **self._settings,
         }
