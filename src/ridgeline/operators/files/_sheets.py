@@ -10,18 +10,13 @@ from decimal import Decimal
 from typing import Any
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.connect.extras import library
 from ridgeline.operators.files._as_lines import AsLines
 
 
 def openpyxl() -> Any:
     """The library. Raises RidgelineError if it is not installed."""
-    try:
-        import openpyxl as library
-    except ImportError as error:
-        msg = f"Excel files need openpyxl, which cannot be imported ({error}); "
-        msg += "install it: pip install 'ridgeline[excel]'"
-        raise RidgelineError(msg) from error
-    return library
+    return library("openpyxl", "Excel files need openpyxl, which cannot be imported", "excel")
 
 
 class SheetFile(AsLines):

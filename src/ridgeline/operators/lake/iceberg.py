@@ -9,6 +9,7 @@ from typing import Any
 
 from ridgeline.api.errors import RidgelineError, capped
 from ridgeline.api.support.masking import mask_text
+from ridgeline.connect.extras import library
 from ridgeline.connect.secrets import Secret, secret_value
 from ridgeline.connect.sink import SinkUnavailableError
 
@@ -28,15 +29,11 @@ _NO_MATCH = "Delete operation did not match any records"
 
 def pyiceberg() -> Any:
     """The library. Raises RidgelineError if it is not installed."""
-    try:
-        import pyiceberg.catalog
-        import pyiceberg.exceptions
-    except ImportError as error:
-        msg = f"Iceberg tables need pyiceberg, which cannot be imported ({error}); "
-        msg += "install it: pip install 'ridgeline[lake]'"
-        raise RidgelineError(msg) from error
+    what = "Iceberg tables need pyiceberg, which cannot be imported"
+    for module in ("pyiceberg.catalog", "pyiceberg.exceptions"):
+        library(module, what, "lake")
     warnings.filterwarnings("ignore", message=_NO_MATCH)  # keys that are new are the rule
-    return pyiceberg
+    return library("pyiceberg", what, "lake")
 
 
 def iceberg_faults(table: str) -> list[tuple[str, object, str]]:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from ridgeline.api.errors import RidgelineError, capped
 from ridgeline.api.support.files import is_local, local_path
 from ridgeline.api.support.masking import mask_text
+from ridgeline.connect.extras import library
 from ridgeline.connect.secrets import Secret, secret_value
 from ridgeline.connect.sink import SinkUnavailableError
 
@@ -41,13 +42,7 @@ _CONFLICTS = ("concurrent", "already exists", "conflict", "commit attempts")
 
 def deltalake() -> Any:
     """The library. Raises RidgelineError if it is not installed."""
-    try:
-        import deltalake as library
-    except ImportError as error:
-        msg = f"Delta tables need deltalake, which cannot be imported ({error}); "
-        msg += "install it: pip install 'ridgeline[lake]'"
-        raise RidgelineError(msg) from error
-    return library
+    return library("deltalake", "Delta tables need deltalake, which cannot be imported", "lake")
 
 
 def table_uri(path: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from ridgeline.api.errors import RidgelineError, did_you_mean
+from ridgeline.connect.extras import library
 from ridgeline.connect.secrets import Secret, secret_value
 
 FROM_ENVIRONMENT = "env:MARIADB_URL"
@@ -92,13 +93,7 @@ ROW_ERRORS = frozenset(
 
 def pymysql() -> Any:
     """The library. Raises RidgelineError if it is not installed."""
-    try:
-        import pymysql as library
-    except ImportError as error:
-        msg = f"MariaDB needs PyMySQL, which cannot be imported ({error}); "
-        msg += "install it: pip install 'ridgeline[mariadb]'"
-        raise RidgelineError(msg) from error
-    return library
+    return library("pymysql", "MariaDB needs PyMySQL, which cannot be imported", "mariadb")
 
 
 def library_faults(url: object) -> list[tuple[str, object, str]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.connect.extras import library
 from ridgeline.connect.secrets import Secret, secret_value
 
 _SETTINGS = {
@@ -33,13 +34,7 @@ def library_faults(dsn: object) -> list[tuple[str, object, str]]:
 
 def psycopg() -> Any:
     """The library. Raises RidgelineError if it is not installed."""
-    try:
-        import psycopg as library
-    except ImportError as error:
-        msg = f"PostgreSQL needs psycopg, which cannot be imported ({error}); "
-        msg += "install it: pip install 'ridgeline[postgres]'"
-        raise RidgelineError(msg) from error
-    return library
+    return library("psycopg", "PostgreSQL needs psycopg, which cannot be imported", "postgres")
 
 
 class Server(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from ridgeline.api.errors import RidgelineError
+from ridgeline.connect.extras import library
 from ridgeline.connect.sink import Batch, Mark, Sink, SinkContext, SinkUnavailableError
 from ridgeline.operators._table_rows import DELETED
 from ridgeline.operators.sql_files.scratch import ScratchFile
@@ -23,12 +24,7 @@ _WHOLE = {*_SIGNED, *(f"U{name}" for name in _SIGNED), "BOOLEAN"}
 
 def duckdb() -> Any:
     """The library. Raises RidgelineError if it is not installed."""
-    try:
-        import duckdb as library
-    except ImportError as error:
-        msg = f"DuckDB cannot be imported ({error}); install it: pip install 'ridgeline[query]'"
-        raise RidgelineError(msg) from error
-    return library
+    return library("duckdb", "DuckDB cannot be imported", "query")
 
 
 def _is_cut(kind: pa.DataType, column: str) -> bool:
