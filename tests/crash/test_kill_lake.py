@@ -1,16 +1,13 @@
 """Kill the driver and slots at random: each row is in the tables of a lake once."""
 
-import os
 import random
-import signal
-import time
 from collections import Counter
 
 import polars as pl
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from support.crash.processes import committed, slots_of
+from support.crash.killing import kill_in_turn
 from support.paths import SUPPORT
 
 pytestmark = [pytest.mark.crash, pytest.mark.spark, pytest.mark.slow]
@@ -21,7 +18,7 @@ ROWS = WINDOWS * A_WINDOW
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_driver_and_slots_killed(start, wait_until, tmp_path, partitions):
+def test_driver_and_slots_killed(start, tmp_path, partitions):
     seed = random.SystemRandom().randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -35,28 +32,8 @@ def test_driver_and_slots_killed(start, wait_until, tmp_path, partitions):
             *("--checkpoint", tmp_path / "checkpoint", "--master", "local[2]", "--quiet"),
         )
 
-    driver = begin()
-    wait_until(lambda: committed(tmp_path / "checkpoint") >= 0, "the first window")
-    killed = Counter()
-    for kill in range(KILLS):
-        before = committed(tmp_path / "checkpoint")
-        wait_until(
-            lambda driver=driver, before=before: (
-                committed(tmp_path / "checkpoint") > before + 2 or driver.exit_code is not None
-            ),
-            "windows",
-        )
-        if driver.exit_code is not None:
-            break
-        moment = time.monotonic() + chance.uniform(0.0, 0.3)
-        wait_until(lambda moment=moment: time.monotonic() > moment, "the moment", every=0.001)
-        if kill % 2 and (slots := slots_of(driver)):
-            os.kill(chance.choice(slots), signal.SIGKILL)
-        else:
-            driver.kill()
-            driver = begin()
-        killed["slot" if kill % 2 else "driver"] += 1
-    print(f"killed: {killed}")
+    ways = {"driver": None, "slot": None}
+    driver, _ = kill_in_turn(begin, tmp_path / "checkpoint", chance, KILLS, ways)
     assert driver.wait() == 0, driver.text
     expected = Counter((number % KEYS, number // KEYS) for number in range(ROWS))
     assert Counter(pl.read_delta(str(folder / "every")).select("key", "number").rows()) == expected

@@ -1,16 +1,13 @@
 """Kill the driver, slots and the PostgreSQL server at random: each row is in the table once."""
 
-import os
 import random
-import signal
-import time
 from collections import Counter
 
 import psycopg
 import pytest
 
 from ridgeline.testing.services.fixtures import postgres
-from support.crash.processes import committed, slots_of
+from support.crash.killing import kill_in_turn
 from support.paths import SUPPORT
 
 __all__ = ["postgres"]
@@ -37,32 +34,12 @@ def test_driver_slots_and_server_killed(start, wait_until, tmp_path, postgres, p
             *("--checkpoint", tmp_path / "checkpoint", "--master", "local[2]", "--quiet"),
         )
 
-    driver = begin()
-    wait_until(lambda: committed(tmp_path / "checkpoint") >= 0, "the first window")
-    killed = Counter()
-    for kill in range(KILLS):
-        before = committed(tmp_path / "checkpoint")
-        wait_until(
-            lambda driver=driver, before=before: (
-                committed(tmp_path / "checkpoint") > before + 2 or driver.exit_code is not None
-            ),
-            "windows",
-        )
-        if driver.exit_code is not None:
-            break
-        moment = time.monotonic() + chance.uniform(0.0, 0.3)
-        wait_until(lambda moment=moment: time.monotonic() > moment, "the moment", every=0.001)
-        what = ("server", "slot", "driver")[kill % 3]
-        killed[what] += 1
-        if what == "server":
-            postgres.kill()
-            postgres.restart()
-        elif what == "slot" and (slots := slots_of(driver)):
-            os.kill(chance.choice(slots), signal.SIGKILL)
-        else:
-            driver.kill()
-            driver = begin()
-    print(f"killed: {killed}")
+    def kill_server():
+        postgres.kill()
+        postgres.restart()
+
+    ways = {"server": kill_server, "slot": None, "driver": None}
+    driver, killed = kill_in_turn(begin, tmp_path / "checkpoint", chance, KILLS, ways)
     assert driver.wait() == 0, driver.text
     assert killed["server"] > 0
     with psycopg.connect(dsn) as connection:
