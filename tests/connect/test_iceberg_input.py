@@ -166,6 +166,19 @@ def test_snapshots_that_have_expired_are_named(lake: Lake, tmp_path: Path) -> No
     assert ids(found) == list(range(50))
 
 
+def test_a_time_before_the_kept_snapshots_is_refused(lake: Lake) -> None:
+    at = dt.datetime.now(UTC) - dt.timedelta(hours=1)
+    lake.make()
+    for number in range(3):
+        lake.write(rows(number * 10, 10))
+    found, _ = collect(lake.input(until="end", begin=at))
+    assert ids(found) == list(range(30))
+    table = lake.table
+    table.maintenance.expire_snapshots().by_id(table.snapshots()[0].snapshot_id).commit()
+    with pytest.raises(RidgelineError, match="have expired, and may be as new as `begin`; begin with a late"):
+        collect(lake.input(until="end", begin=at))
+
+
 def test_columns_that_were_added_or_renamed(lake: Lake) -> None:
     lake.make()
     lake.write(rows(0, 2))

@@ -167,6 +167,19 @@ def test_commits_that_were_cleaned_up_are_named(tmp_path: Path) -> None:
     assert ids(found) == list(range(50))
 
 
+def test_a_time_before_the_kept_log_is_refused(tmp_path: Path) -> None:
+    at = dt.datetime.now(UTC) - dt.timedelta(hours=1)
+    for number in range(5):
+        write(tmp_path, rows(number * 10, 10), mode="append")
+    found, _ = collect(DeltaInput(tmp_path, Row, until="end", begin=at))
+    assert ids(found) == list(range(50))
+    DeltaTable(tmp_path).create_checkpoint()
+    for number in (0, 1, 2):
+        (tmp_path / "_delta_log" / f"{number:020}.json").unlink()
+    with pytest.raises(RidgelineError, match="commits before version 3 were cleaned up, and may be as new"):
+        collect(DeltaInput(tmp_path, Row, until="end", begin=at))
+
+
 def test_partition_columns_have_their_types(tmp_path: Path) -> None:
     schema = pa.schema(
         [

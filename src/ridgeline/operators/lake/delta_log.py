@@ -78,6 +78,9 @@ class DeltaLog:
             history = self._load().history()
             since = [one["version"] for one in history if one["timestamp"] >= begin.timestamp() * 1000]
             first = min(since, default=first)
+            if 0 < first == min((one["version"] for one in history), default=0):
+                what = f"commits before version {first} were cleaned up, and may be as new as `begin`"
+                raise self._refused(what, "begin with a later time, or with `earliest`")
         if first > self._newest + 1:
             what = f"it has no version {first}"
             raise self._refused(what, f"its newest one is {self._newest}")

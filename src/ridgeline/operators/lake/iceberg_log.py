@@ -100,6 +100,9 @@ class IcebergLog:
         elif isinstance(begin, dt.datetime):
             since = [one for one in chain if one.timestamp_ms >= begin.timestamp() * 1000]
             first = since[-1] if since else None
+            if since and first is chain[-1] and (first.sequence_number or 0) > 1:
+                what = f"snapshots before {first.snapshot_id} have expired, and may be as new as `begin`"
+                raise self._refused(what, "begin with a later time, or with `earliest`")
         if first is not None:
             return Point(first.snapshot_id, whole=False, last=-1, closed=[])
         return Point(newest, whole=False, last=None, closed=[])
