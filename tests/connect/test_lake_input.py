@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
 from random import Random
@@ -17,8 +18,9 @@ from deltalake import DeltaTable, write_deltalake
 from ridgeline import Application, RidgelineError
 from ridgeline.connect import SourceRange
 from ridgeline.operators.lake import DeltaInput
-from ridgeline.operators.lake.delta_log import file_system
+from ridgeline.operators.lake.delta_log import DeltaLog, file_system
 from ridgeline.operators.lake.lake_reader import LakeReader
+from ridgeline.operators.lake.lake_source import LakeSource
 from ridgeline.operators.lake.storage import Store
 from ridgeline.testing import CollectorSink, Faults, LocalRun, run_local
 from ridgeline.testing.services import Moto, SeaweedFS
@@ -178,6 +180,33 @@ def test_a_time_before_the_kept_log_is_refused(tmp_path: Path) -> None:
         (tmp_path / "_delta_log" / f"{number:020}.json").unlink()
     with pytest.raises(RidgelineError, match="commits before version 3 were cleaned up, and may be as new"):
         collect(DeltaInput(tmp_path, Row, until="end", begin=at))
+
+
+@pytest.mark.parametrize("new", [10, 3])
+def test_a_log_that_is_cleaned_up_or_replaced_meanwhile_ends_the_run(tmp_path: Path, new: int) -> None:
+    table = tmp_path / "table"
+    for number in range(5):
+        write(table, rows(number * 10, 10), mode="append")
+
+    class Changed(LakeSource):
+        def partitions(self) -> Sequence[str]:
+            if not self._given and self._point is not None and self._point.version == 4:
+                if new < 5:
+                    shutil.rmtree(table)
+                for number in range(5 if new > 5 else 0, new):
+                    write(table, rows(number * 10, 10), mode="append")
+                DeltaTable(table).create_checkpoint()
+                for path in sorted((table / "_delta_log").glob("*.json"))[:-1]:
+                    path.unlink()
+            return super().partitions()
+
+    class ChangedInput(DeltaInput):
+        def source(self) -> LakeSource:
+            return Changed(DeltaLog(Store(str(table), {}), passes=False), self.begin, None)
+
+    what = "5 of .*: its commit was cleaned up" if new > 5 else "4 of .*: the table is at version 2, so it"
+    with pytest.raises(RidgelineError, match=rf"version {what}"):
+        collect(ChangedInput(table, Row, begin={"version": 0}, discover_every=0.01), windows=20)
 
 
 def test_partition_columns_have_their_types(tmp_path: Path) -> None:

@@ -91,13 +91,26 @@ class DeltaLog:
         return self._newest
 
     def following(self, version: int) -> int | None:
-        """The next version, if its commit is there. Raises RidgelineError if it is cleaned up."""
-        found = self._files.get_file_info(_commit(version + 1))
-        if found.type is not pyarrow.fs.FileType.NotFound:
+        """The next version, if its commit is there. Raises RidgelineError if it is cleaned up.
+
+        Raises SourceUnavailableError as `connect`.
+        """
+        if self._has(version + 1):
             return version + 1
-        if version < self._newest:
+        newest = self._newest
+        if version >= max(newest, 0) and not self._has(version):  # what is newest may be cleaned up, too
+            newest = int(self._load().version())
+            if self._has(version + 1):
+                return version + 1
+            if newest < version:
+                raise gone(self._place, version, f"the table is at version {newest}, so it is another one")
+        if version < newest:
             raise gone(self._place, version + 1, "its commit was cleaned up")
         return None
+
+    def _has(self, version: int) -> bool:
+        """Whether the commit of a version is there."""
+        return self._files.get_file_info(_commit(version)).type is not pyarrow.fs.FileType.NotFound
 
     def all_files(self, version: int) -> list[LakeFile]:
         """The files of a version by time, then name. Raises RidgelineError."""
