@@ -23,6 +23,7 @@ from ridgeline import Application, DeadLetter, OperatorError, RidgelineError, Va
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import SourceContext
 from ridgeline.operators import FileInput
+from ridgeline.operators.files._file_source import FileSource
 from ridgeline.operators.files._listing import Found
 from ridgeline.operators.files._seen import Seen, hashed
 from ridgeline.operators.files._tailing import Tails, fits, identity
@@ -318,6 +319,29 @@ def test_a_file_that_grows_while_a_window_reads_its_end_is_read_on(tmp_path: Pat
     assert after[0] == file.stat().st_size
     assert not source.closes(name, before)
     assert source.closes(name, after)
+
+
+@pytest.mark.parametrize("form", ["csv", "csv.gz"])
+def test_what_was_read_of_a_file_that_is_not_closed_yet_is_not_read_again(
+    form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / f"a.{form}"
+    file.write_bytes(FORMS[form](rows_of("a", 3)))
+    grown: list[bytes] = []
+    closes = FileSource.closes
+
+    def later(self: FileSource, partition: str, position: Any) -> bool:
+        if position[0] == position[1] and not grown:
+            grown.append(FORMS[form](rows_of("a", 6)))
+            file.write_bytes(grown[0])
+            self._look()
+        return closes(self, partition, position)
+
+    monkeypatch.setattr(FileSource, "closes", later)
+    source = FileInput(file, Row, settle=0, discover_every=0.01)
+    found = run_local(application(source), windows=8, clock=SystemClock()).collected("sink")
+    assert grown
+    assert found == rows_of("a", 6)
 
 
 def test_lines_that_cannot_be_read_are_dead_letters(tmp_path: Path) -> None:

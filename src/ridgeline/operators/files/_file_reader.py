@@ -91,9 +91,7 @@ class FileReader(SourceReader):
             self._close(part.partition)
             part.note = _LEFT_OUT
         if whole or self._tail:
-            self._close(part.partition, held=whole)
-            if whole:
-                part.note = None
+            self._close(part.partition, held=whole)  # it is opened again if it grows before it is closed
 
     def _reader(self, part: SourceRange, place: int, lines: int, entry: int) -> Reader | None:
         """The reader of a file at a place; None if it holds nothing yet that can be read."""
