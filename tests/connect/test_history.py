@@ -222,6 +222,16 @@ def test_what_comes_while_the_history_is_read_is_not_lost() -> None:
     assert live.records == {"a": 800}
 
 
+def test_an_end_before_the_seam_does_not_hold_up_other_source_partitions() -> None:
+    """One gets its records up to the seam after the run began, and the input ends before these."""
+    history, live = whole({"a": 70, "b": 70}), Log([{"a": 42, "b": 100}, {"a": 80}])
+    live.waits = True
+    live.step()
+    source = source_of(history, live, until="end", begin=START + timedelta(seconds=60))
+    rows = places(run_local(application(source, 2)).collected("sink"))
+    assert rows == Counter([*(("a", place) for place in range(60)), *(("b", place) for place in range(100))])
+
+
 @pytest.mark.parametrize("windows", [1, 3, 6, 7, 8, 9, 14])
 def test_restarts_in_the_history_and_after_it(windows: int, tmp_path: Path) -> None:
     def run(count: int | None, **options: Any) -> Counter[tuple[str, int]]:

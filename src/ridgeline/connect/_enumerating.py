@@ -119,9 +119,12 @@ class PartitionedEnumerator(Enumerator):
         return self.divide(window_id, start, {})
 
     def behind(self, offset: Any, positions: Mapping[str, Position]) -> bool:
-        """Whether a window ends before one of these positions."""
+        """Whether a window ends before one of these positions, where no end of the input comes first."""
+        until = offset.get("until", {})
         amounts = (
-            self._source.amount(name, offset["at"][name][1], position)
+            self._source.amount(
+                name, offset["at"][name][1], self._earlier(name, position, until.get(name, position))
+            )
             for name, position in positions.items()
             if name in offset["at"]
         )
