@@ -17,8 +17,9 @@ from pyiceberg.exceptions import CommitFailedException, NoSuchTableError
 
 from ridgeline import Application, RidgelineError
 from ridgeline.api.attributes import OnError
-from ridgeline.connect import PartitionedOutput
+from ridgeline.connect import Batch, Mark, PartitionedOutput
 from ridgeline.operators.lake import IcebergOutput
+from ridgeline.operators.lake.iceberg_sink import IcebergSink
 from ridgeline.testing import (
     END_WINDOW,
     ConnectorRow,
@@ -281,6 +282,29 @@ def test_another_writes_meanwhile(tmp_path: Path, key: str | None) -> None:
         ended.set()
         thread.join()
     assert sorted(row["id"] for row in fetch(tmp_path)) == sorted([*range(100), *foreign])
+
+
+def test_no_row_is_written_without_its_mark(tmp_path: Path) -> None:
+    class Unmarked(IcebergSink):
+        most_bytes = 1
+
+        def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+            if mark.window == 2:
+                name = f"ridgeline.mark.{self.context.mark_name}"
+                with load_catalog("shop", **catalog_of(tmp_path)) as catalog:
+                    catalog.load_table("shop.rows").transaction().remove_properties(name).commit_transaction()
+            super().write(batches, mark)
+
+    class UnmarkedOutput(IcebergOutput):
+        def sink(self) -> IcebergSink:
+            made: Any = super().sink()
+            return Unmarked(made._named, made.target)
+
+    rows = [one for number in range(5) for one in ((f"s{number}", 1.0), END_WINDOW)]
+    made = UnmarkedOutput("shop.rows", catalog="shop", properties=catalog_of(tmp_path))
+    with pytest.raises(RidgelineError, match=r"its mark .* is gone"):
+        run_local(application(made, Price, rows))
+    assert sorted(row["symbol"] for row in fetch(tmp_path)) == ["s0", "s1"]
 
 
 def test_no_secret_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, Schema, write_deltalake
 from deltalake.exceptions import TableNotFoundError
@@ -435,6 +437,40 @@ def test_a_table_that_is_removed_meanwhile_ends_the_run(tmp_path: Path) -> None:
         run_local(application(RemovedOutput(tmp_path / "table"), Price, rows))
     print(raised.value)
     assert not (tmp_path / "table" / "_delta_log").exists()
+
+
+def drop_marks(path: Path) -> None:
+    """Write a checkpoint without transaction identifiers, as one who has a retention for them does."""
+    table = DeltaTable(path)
+    write_deltalake(table, pa.table({"symbol": ["other"], "price": [1.0]}), mode="append")
+    table.create_checkpoint()
+    [checkpoint] = (path / "_delta_log").glob("*.checkpoint.parquet")
+    actions = pq.read_table(checkpoint)
+    pq.write_table(actions.filter(pc.is_null(actions.column("txn"))), checkpoint)
+    for commit in sorted((path / "_delta_log").glob("*.json"))[:-1]:
+        commit.unlink()
+
+
+def test_no_row_is_written_without_its_mark(tmp_path: Path) -> None:
+    path = tmp_path / "table"
+
+    class Unmarked(DeltaSink):
+        most_bytes = 1
+
+        def write(self, batches: Sequence[Batch], mark: Mark) -> None:
+            if mark.window == 2:
+                drop_marks(path)
+            super().write(batches, mark)
+
+    class UnmarkedOutput(DeltaOutput):
+        def sink(self) -> DeltaSink:
+            made: Any = super().sink()
+            return Unmarked(made._store, made.target)
+
+    rows = [one for number in range(5) for one in ((f"s{number}", 1.0), END_WINDOW)]
+    with pytest.raises(RidgelineError, match=r"its mark .* is gone"):
+        run_local(application(UnmarkedOutput(path), Price, rows))
+    assert sorted(row["symbol"] for row in fetch(path)) == ["other", "s0", "s1"]
 
 
 SECRET = SeaweedFS.SECRET

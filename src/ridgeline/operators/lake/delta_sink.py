@@ -128,7 +128,7 @@ class DeltaSink(LakeSink):
             self._table = self._make(batches[0].schema)
         self._table.update_incremental()
         self._look()
-        unwritten = self.context.unwritten(batches, self.mark())
+        unwritten = self.unwritten(batches)
         if unwritten:
             self._write(unwritten, mark)
 

@@ -108,7 +108,7 @@ class IcebergSink(LakeSink):
             self._table = self._make(batches[0].schema)
         self._table.refresh()
         self._look()
-        unwritten = self.context.unwritten(batches, self.mark())
+        unwritten = self.unwritten(batches)
         if unwritten:
             rows = self.with_values(unwritten, self.united(unwritten))
             with self._table.transaction() as transaction:

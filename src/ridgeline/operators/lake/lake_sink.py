@@ -29,6 +29,8 @@ class LakeSink(Sink):
         self.target, self._convert = target, convert
         self.appends = not (target.key or target.overwrite)
         self.columns = Columns((), (), ())
+        self._last_window = -1
+        """The last window that this sink has written: the table's mark is not before it."""
 
     def open(self, context: SinkContext) -> None:
         """Keep the surroundings. A subclass that overrides it calls it first."""
@@ -49,6 +51,7 @@ class LakeSink(Sink):
                     if not left or not self.is_conflict(error):
                         raise
                 else:
+                    self._last_window = mark.window
                     return
 
     def explaining(self) -> AbstractContextManager[None]:
@@ -62,6 +65,13 @@ class LakeSink(Sink):
     def is_conflict(self, error: Exception) -> bool:
         """Whether another writer was quicker."""
         raise NotImplementedError
+
+    def unwritten(self, batches: Sequence[Batch]) -> list[Batch]:
+        """The batches that are not in the table, as its mark says. Raises RidgelineError if that is gone."""
+        found = self.mark()
+        if self._last_window > (-1 if found is None else found.window):
+            raise self.context.unmarked(self.place())
+        return self.context.unwritten(batches, found)
 
     def windows_of(self, batches: Sequence[Batch], rows: pa.Table) -> np.ndarray:
         """The window of each row."""
