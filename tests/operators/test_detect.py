@@ -7,6 +7,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -289,6 +290,19 @@ def test_three_readings_in_a_row_by_sql() -> None:
     found = rows(run_local(application(given_rows, Detect(streak("value > 80", 3, cleared=True), "device"))))
     start = given_rows[0][0].time.timestamp()
     assert [(what, since - start) for _, what, since in found] == [("streak", 2.0), ("over", 6.0)]
+
+
+def test_a_run_is_found_by_the_count_that_a_restart_has(tmp_path: Path) -> None:
+    given_rows = readings([[("a", value, "x", 0)] for value in (*[81.0] * 12, 79.0)])
+
+    def found(count: int, windows: int | None = None) -> list[str]:
+        pattern = streak("value > 80", count, cleared=True)
+        app = application(given_rows, Detect(pattern, "device"))
+        return [what for _, what, _ in rows(run_local(app, checkpoint=tmp_path, windows=windows))]
+
+    assert found(8, 5) == []
+    assert found(3, 2) == ["streak"]
+    assert found(5) == ["over"]
 
 
 MANY = [many(number) for number in range(30)]

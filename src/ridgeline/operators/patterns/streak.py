@@ -42,17 +42,19 @@ class Streak(Pattern):
         return found
 
     def step(self, memory: Any, time: int, item: Any, found: list[Found]) -> Any:
-        """The memory is the first record of the run and its length, at most `count`; None without a run."""
+        """The memory is the first record of the run and its length (0: it was found); None without a run."""
+        was_found = memory is not None and not memory[1]
         if not item:
-            if memory is not None and memory[1] == self.count and self.cleared:
+            if was_found and self.cleared:
                 found.append(Found("over", time))
             return None
-        since, length = (time, 0) if memory is None else memory
-        if length == self.count:
+        if was_found:
             return memory
-        if length + 1 == self.count:
-            found.append(Found("streak", since))
-        return since, length + 1
+        since, length = memory or (time, 0)
+        if length + 1 < self.count:
+            return since, length + 1
+        found.append(Found("streak", since))
+        return since, 0
 
 
 @names_call
