@@ -33,7 +33,7 @@ def test_a_topic_that_is_made_again_is_noticed(kafka, reading, count):
     fails, skips = reading(kafka, topic), reading(kafka, topic, when_lost="skip")
     for one in (fails, skips):
         one.until(lambda at: at == {f"{topic}-0": 10}, "all messages")
-        wait_until(lambda one=one: one.enumerator._watching.source._ids, "its id")
+        wait_until(lambda one=one: one.enumerator._watching.source._ids.known, "its id")
     make_again(kafka, topic, count)
     with pytest.raises(RidgelineError, match=f"`numbers`: topic `{topic}` was deleted and made again while"):
         fails.until(lambda _: False, "the error")

@@ -359,7 +359,7 @@ class PartitionedEnumerator(Enumerator):
         if closed:
             offset["closed"] = {name: at.pop(name) for name in closed}
             self._closed.update(dict.fromkeys(closed, window_id))
-        if closed or first:
+        if closed or first or "new" in offset or self._committed < 0:
             memory = self._source.remember(memory, closed)
         return memory
 

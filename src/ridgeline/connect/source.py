@@ -207,8 +207,8 @@ class Source:
     def remember(self, memory: Any, closed: Sequence[str]) -> Any:
         """The memory, a small value of JSON's types, with source partitions that are closed now.
 
-        `memory`: what it returned before; None in the first window, for which it is called in any case. The
-        window's commit keeps it.
+        `memory`: what it returned before; None in the first window. It is called for windows that close some,
+        have new ones, or are the first of a run. The window's commit keeps it.
         """
         return memory
 

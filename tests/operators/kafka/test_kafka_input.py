@@ -13,7 +13,7 @@ from ridgeline import Application, RidgelineError
 from ridgeline.api.clock import SystemClock
 from ridgeline.connect import SourceContext, SourceUnavailableError
 from ridgeline.operators.kafka import KafkaInput, KafkaRecord
-from ridgeline.testing import CollectorSink, run_local
+from ridgeline.testing import CollectorSink, run_local, services
 from support.operators.kafka_topics import SECONDS, _reader, fill, numbers, producer
 
 pytestmark = pytest.mark.slow
@@ -250,6 +250,40 @@ def test_a_topic_that_is_made_again(kafka, tmp_path):
         rows_of(application(fails, Number), tmp_path, 3)
     rows = rows_of(application(source, Number), tmp_path, 3)
     assert [row.number for row in rows] == [100, 101, 102]
+
+
+def test_a_topic_that_is_made_again_between_runs_with_more_messages(kafka, tmp_path):
+    topic = kafka.topic()
+    fill(kafka, topic, numbers(5))
+    source = KafkaInput(f"^{topic}.*", servers=kafka.servers, schema=Number, when_lost="skip")
+    rows_of(application(source, Number), tmp_path, 5)
+    late = kafka.topic(f"{topic}-late")  # one that the first window has not seen
+    fill(kafka, late, numbers(5))
+    rows_of(application(source, Number), tmp_path, 5)
+    admin = AdminClient({"bootstrap.servers": kafka.direct_servers, "log_level": 0})
+    for first, one in ((100, topic), (200, late), (300, late)):
+        admin.delete_topics([one])[one].result(SECONDS)
+        kafka.topic(one)
+        fill(kafka, one, numbers(20, first=first))
+        fails = KafkaInput(f"^{topic}.*", servers=kafka.servers, schema=Number)
+        with pytest.raises(RidgelineError, match=f"topic `{one}` is not the one .*: it was made again, and"):
+            rows_of(application(fails, Number), tmp_path, 1)
+        rows = rows_of(application(source, Number), tmp_path, 20)
+        assert [row.number for row in rows] == list(range(first, first + 20))
+
+
+def test_another_cluster_has_other_topics(kafka, tmp_path):
+    """Offsets may be the same there: topics that are copied to it have other ids."""
+    topic = kafka.topic()
+    fill(kafka, topic, numbers(5))
+    source = KafkaInput(topic, servers=kafka.servers, schema=Number)
+    rows_of(application(source, Number), tmp_path, 5)
+    with services.kafka() as other:
+        other.topic(topic)
+        fill(other, topic, numbers(8))
+        moved = KafkaInput(topic, servers=other.servers, schema=Number)
+        rows = rows_of(application(moved, Number), tmp_path, 3)
+    assert [row.number for row in rows] == [5, 6, 7]
 
 
 def test_a_group_shows_the_lag(kafka):

@@ -290,3 +290,8 @@ def topic_ids(admin: Any, topics: Sequence[str]) -> dict[str, str]:
             if code_of(error) not in codes("UNKNOWN_TOPIC_OR_PART", "UNKNOWN_TOPIC_ID"):
                 raise
     return found
+
+
+def cluster_of(admin: Any) -> str:
+    """The id of the cluster, empty if its servers do not say it. Raises KafkaException."""
+    return str(admin.list_topics(timeout=_ANSWER_SECONDS).cluster_id or "")

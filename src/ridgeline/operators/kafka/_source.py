@@ -21,9 +21,9 @@ from ridgeline.operators.kafka._client import (
     refuse_hidden,
     settings,
     text_of,
-    topic_ids,
     unavailable,
 )
+from ridgeline.operators.kafka._ids import TopicIds
 from ridgeline.operators.kafka._names import chosen, listed, nearest, partition_name, parts_of
 from ridgeline.operators.kafka._sizes import Sizes
 
@@ -99,9 +99,7 @@ class KafkaSource(Source):
         """Since when an end is below the one before."""
         self._missing: dict[str, int] = {}
         self._seen_topics: set[str] = set()
-        self._ids: dict[str, str] = {}
-        self._made_again: dict[str, float] = {}
-        """Since when topics are known to have another id."""
+        self._ids = TopicIds()
         self._stalls: dict[str, _Stall] = {}
         self._looked = self._said_positions = 0.0
         self._changed = 0.0
@@ -116,6 +114,13 @@ class KafkaSource(Source):
         self._admin = made("AdminClient", admin, context.operator)
         self._names = []
         self._known_topics()
+        try:
+            if not self._ids.recall(self._admin, context.memory):
+                context.warn(
+                    "the servers are of another cluster than before: it continues at the same positions"
+                )
+        except library().KafkaException as error:
+            raise unavailable(error, self._set.servers, self._trouble) from None
         self._trouble.error = None
 
     def close(self) -> None:
@@ -135,10 +140,7 @@ class KafkaSource(Source):
         """All partitions of the topics. Raises RidgelineError for a topic that is not there, or is gone."""
         known = self._known_topics()
         if not self._names:  # it is connected anew, and positions are set back
-            self._ids = {
-                topic: number for topic, number in self._ids.items() if topic not in self._made_again
-            }
-            self._made_again.clear()
+            self._ids.settle()
         topics, missing = chosen(listed(self._set.topic), known)
         self._missing = {topic: self._missing.get(topic, 0) + 1 for topic in missing}
         for topic in missing:
@@ -153,6 +155,8 @@ class KafkaSource(Source):
                 )
                 raise RidgelineError(msg)
         self._seen_topics |= topics
+        if self._seen_topics - self._ids.known.keys():
+            self._ids.look(self._admin, self._seen_topics, self._clock.monotonic())
         self._names = [partition_name(topic, number) for topic in sorted(topics) for number in known[topic]]
         return self._names
 
@@ -206,21 +210,16 @@ class KafkaSource(Source):
 
     def _look_at_ids(self, now: float) -> None:
         """Find out which topics were deleted and made again. Raises RidgelineError unless that may be."""
-        if not self._seen_topics:
-            return
-        try:
-            found = topic_ids(self._admin, sorted(self._seen_topics))
-        except library().KafkaException:
-            return  # others ask too, and say it
-        for topic, number in found.items():
-            if self._ids.setdefault(topic, number) != number:
-                self._made_again.setdefault(topic, now)
-        if self._made_again and self._set.when_lost == "fail":
-            topic = min(self._made_again)
-            msg = (
-                f"`{self._context.operator}`: topic `{topic}` was deleted and made again while it was read, "
-            )
-            msg += f"and records of it may be lost; {_CONTINUE}"
+        self._ids.look(self._admin, self._seen_topics, now)
+        if self._ids.made_again and self._set.when_lost == "fail":
+            topic = min(self._ids.made_again)
+            what = f"`{self._context.operator}`: topic `{topic}`"
+            if topic in self._ids.met:
+                msg = f"{what} was deleted and made again while it was read, and records of it may be lost"
+            else:
+                msg = f"{what} is not the one that was read before: it was made again, and records of the "
+                msg += "one before may be lost"
+            msg = f"{msg}; {_CONTINUE}"
             raise RidgelineError(msg)
 
     def _held(self, ends: dict[str, int]) -> dict[str, int]:
@@ -228,12 +227,12 @@ class KafkaSource(Source):
 
         Raises SourceUnavailableError once that may be done, in `resume`.
         """
-        if not self._made_again:
+        if not self._ids.made_again:
             return ends
-        if self._clock.monotonic() - min(self._made_again.values()) >= _SETTLE_SECONDS:
-            msg = f"topic {', '.join(sorted(self._made_again))} was deleted and made again"
+        if self._clock.monotonic() - min(self._ids.made_again.values()) >= _SETTLE_SECONDS:
+            msg = f"topic {', '.join(sorted(self._ids.made_again))} was deleted and made again"
             raise SourceUnavailableError(msg)
-        held = {name for name in ends if parts_of(name)[0] in self._made_again}
+        held = {name for name in ends if parts_of(name)[0] in self._ids.made_again}
         known = {name: self._ends[name] for name in held if name in self._ends}
         return {name: end for name, end in ends.items() if name not in held} | known
 
@@ -282,7 +281,7 @@ class KafkaSource(Source):
         found = dict(positions)
         for name in names:
             first, end, position = firsts[name], ends[name], positions[name]
-            again = parts_of(name)[0] in self._made_again
+            again = parts_of(name)[0] in self._ids.made_again
             if first <= position <= end and not again:
                 continue
             if again:
@@ -302,6 +301,10 @@ class KafkaSource(Source):
         self._below.clear()
         self._ends = {}
         return found
+
+    def remember(self, memory: Any, closed: Sequence[str]) -> Any:
+        """The cluster, and the ids of the topics."""
+        return self._ids.memory() or memory
 
     def amount(self, partition: str, start: int, end: int) -> Amount:
         """Offsets between two positions, and their bytes as samples say."""

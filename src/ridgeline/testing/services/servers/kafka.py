@@ -1,6 +1,8 @@
 """A Kafka broker, controller included (KRaft)."""
 
+import base64
 import logging
+import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -10,7 +12,6 @@ from ridgeline.testing.services.service import Service, new_name
 
 _JARS = Jars(Path(__file__).parent.parent / "parts" / "kafka.xml")
 JAVA = Program("java", "openjdk-17-jre-headless")
-_CLUSTER = "cmlkZ2VsaW5lLXRlc3RzMQ"
 _SECONDS = 60
 _SILENT = logging.getLogger(__name__)
 _SILENT.setLevel(logging.CRITICAL + 1)
@@ -94,7 +95,8 @@ class Kafka(Service):
         }
         lines = [f"{name}={value}\n" for name, value in properties.items()]
         (self.folder / "server.properties").write_text("".join(lines))
-        self._run(self._java("kafka.tools.StorageTool", "format", "-t", _CLUSTER, "-c", "server.properties"))
+        cluster = base64.urlsafe_b64encode(b"rid" + secrets.token_bytes(13)).decode().rstrip("=")
+        self._run(self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", "server.properties"))
 
     def _java(self, main: str, *arguments: str) -> Sequence[str]:
         options = ("-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
