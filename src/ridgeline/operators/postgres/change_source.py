@@ -88,10 +88,12 @@ class ChangeSource(Source):
         return positions
 
     def partitions(self) -> Sequence[str]:
-        """The table, once its snapshot is staged."""
-        if self._set.until is not None:
+        """The table, once its snapshot is staged. Raises RidgelineError as `ends` does."""
+        if self._set.until is not None and not self._caught_up():
             while not self._caught_up() and not self.ending.is_set():
                 self._step(1.0)
+            if self._watch is not None and self._staged is not None:
+                self._watch.check_table(self._staged)
         if self._staged is None:
             return []
         self._listed = True
@@ -223,8 +225,8 @@ class ChangeSource(Source):
         self._target = self._target or here.catalog.end()
         replication = Replication(self._set.watched.server, here.context.operator, here.catalog.trouble)
         try:
-            oid, found = here.found.relation.oid, here.catalog.slot()
-            replication.start(here.slot, here.publication, staged.index.end, oid)
+            found = here.catalog.slot()
+            replication.start(here.slot, here.publication, staged.index.end, staged.table)
         except BaseException:
             replication.close()
             raise
@@ -262,14 +264,22 @@ class _Watch:
         self._looked = now
         self.log_end = here.catalog.end()
         self._look_at_slot(replication)
-        if here.catalog.is_published(here.found.relation.oid):
+        if here.catalog.is_published(staged.table):
             self._gone_at = None
             return
         self._gone_at = self._gone_at or self.log_end
         if replication.received >= self._gone_at and staged.all_committed:
-            what = f"it was dropped or made again, or publication `{here.publication}` has it no more; "
-            what += "its changes before that are processed"
-            raise here.catalog.trouble.fault(what, f"put it back, drop slot `{here.slot}`, and {FRESH}")
+            self.check_table(staged)
+
+    def check_table(self, staged: Staged) -> None:
+        """Raise RidgelineError if the table is another one than that of the changes before."""
+        here = self._here
+        if here.catalog.is_published(staged.table):
+            return
+        what = f"it was dropped or made again, or publication `{here.publication}` has it no more"
+        if staged.all_committed:
+            what += "; its changes before that are processed"
+        raise here.catalog.trouble.fault(what, f"put it back, drop slot `{here.slot}`, and {FRESH}")
 
     def _look_at_slot(self, replication: Replication) -> None:
         """Warn before the server removes what the slot holds."""

@@ -74,6 +74,9 @@ class Staged:
     def __init__(self, here: Surroundings, place: Place, session: str) -> None:
         """`place`: before the first change, with the name of the folder. Raises OSError."""
         self.begin = self.committed = place
+        claim = read_claim(here)
+        self.table = here.found.relation.oid if claim is None else claim.table
+        """The id of the table whose changes these are: a table that was made again has another one."""
         self._found, self._session = here.found, session
         self.files = ChangeFiles(here.parent, place.folder)
         self.files.make()
@@ -148,9 +151,13 @@ class Staged:
 
 
 class Claim(NamedTuple):
-    """The note that a run makes before it makes a slot, or takes one. `taken`: another one had made it."""
+    """The note that a run makes before it makes a slot, or takes one.
+
+    `table`: the table's id. `taken`: another one had made the slot.
+    """
 
     slot: str
+    table: int
     taken: bool = False
 
 
@@ -167,8 +174,8 @@ def read_claim(here: Surroundings) -> Claim | None:
 
 
 def write_claim(here: Surroundings, *, taken: bool) -> None:
-    """Note which slot is this run's, before it is made. Raises OSError."""
-    data = json.dumps(Claim(here.slot, taken)._asdict()).encode()
+    """Note which slot and table are this run's, before the slot is made. Raises OSError."""
+    data = json.dumps(Claim(here.slot, here.found.relation.oid, taken)._asdict()).encode()
     if here.in_memory:
         _CLAIMS[here.parent] = data
         return
