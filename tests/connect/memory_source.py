@@ -40,6 +40,8 @@ class Log:
         """Raised by the driver's half, one a call."""
         self.read_failures: list[Exception] = []
         self.bad: set[tuple[str, int]] = set()
+        self.unknown: list[set[str]] = []
+        """Source partitions whose end is not known yet, one set a call."""
 
     def step(self) -> None:
         with self.lock:
@@ -88,6 +90,9 @@ class MemorySource(Source):
         if self.log.failures:
             raise self.log.failures.pop(0)
         found = {name: end for name, end in self.log.records.items() if name not in self.log.removed}
+        if self.log.unknown:
+            lacking = self.log.unknown.pop(0)
+            return {name: end for name, end in found.items() if name not in lacking}
         self.log.step()
         return found
 

@@ -262,6 +262,13 @@ def test_a_rewind_into_the_history_reads_both_again(back: int, tmp_path: Path) -
     assert before + run(None, from_window=back) == once(live)
 
 
+def test_a_history_whose_ends_are_not_known_at_once() -> None:
+    history, live = whole({"a": 30, "b": 40}), whole({"a": 45, "b": 45})
+    history.unknown = [{"a", "b"}, {"b"}]
+    rows = places(run_local(application(source_of(history, live, begin="latest"))).collected("sink"))
+    assert rows == once(history)
+
+
 def test_an_empty_history() -> None:
     live = whole({"a": 12})
     run = run_local(application(source_of(Log([{}]), live)))

@@ -46,6 +46,14 @@ def expected(log: Log) -> dict[str, list[int]]:
     return {name: list(range(end)) for name, end in log.records.items() if end}
 
 
+def test_ends_that_are_not_known_at_once_are_waited_for() -> None:
+    log = Log([{"a": 10, "b": 20}], ends=False)
+    log.step()
+    log.unknown = [{"a", "b"}, {"a", "b"}, {"a"}, {"b"}]
+    run = run_local(application(log, 2, until="end", window_records=7))
+    assert by_partition(run.collected("sink")) == {"a": [*range(10)], "b": [*range(20)]}
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([1, 2, 3, 5]), st.sampled_from([1, 10, 1_000_000]))
 def test_each_record_once_and_in_order(seed: int, partitions: int, window_records: int) -> None:

@@ -112,6 +112,27 @@ def test_a_server_that_is_killed_is_waited_for(dsn: str, postgres: Postgres, tmp
     assert found == wanted
 
 
+def test_the_end_is_that_of_rows_whose_lag_is_not_over(dsn: str, tmp_path: Path) -> None:
+    properties = {"lag": "200ms", "until": "end", "shards": 2}
+    assert run_local(application(dsn, **properties), checkpoint=tmp_path / "empty").collected("sink") == []
+    with psycopg.connect(dsn) as connection:
+        insert(connection, 1000)
+    found = run_local(application(dsn, 2, **properties), checkpoint=tmp_path / "full").collected("sink")
+    assert sorted(found) == rows(dsn)
+
+
+def test_the_latest_row_is_known_before_its_lag_is_over(dsn: str, tmp_path: Path) -> None:
+    with psycopg.connect(dsn) as connection:
+        insert(connection, 1000)
+    app = application(dsn, lag="200ms", begin="latest")
+    found = run_local(app, checkpoint=tmp_path, clock=SystemClock(), windows=5).collected("sink")
+    with psycopg.connect(dsn) as connection:
+        insert(connection, 10)
+    app = application(dsn, lag="200ms", begin="latest", until="end")
+    found += run_local(app, checkpoint=tmp_path, clock=SystemClock()).collected("sink")
+    assert found == rows(dsn)[1000:]
+
+
 @pytest.mark.parametrize(("partitions", "shards"), [(1, 3), (3, 2), (5, 5)])
 def test_each_row_is_read_once_in_shards(dsn: str, partitions: int, shards: int, tmp_path: Path) -> None:
     with psycopg.connect(dsn) as connection:

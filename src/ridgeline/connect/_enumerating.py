@@ -152,6 +152,7 @@ class PartitionedEnumerator(Enumerator):
             return start
         at, new, count = self._followed(seen, start)
         until = self._until(seen, start)
+        waits = until is None and self._settings.until is not None
         known = seen.ends if until is None else until
         ends = {name: known[name] for name in at if name in known}
         for name, position in sought.items():
@@ -159,7 +160,7 @@ class PartitionedEnumerator(Enumerator):
                 new[name] = self._earlier(name, position, ends.get(name, position))
                 at[name] = at[name][0], new[name]
         within = self._within(at, ends, limits)
-        read, ahead = self._read(at, within, window_id, reads=reads)
+        read, ahead = self._read(at, within, window_id, reads=reads and not waits)
         if limits is not None:
             ahead = self._ahead(at | {name: (at[name][0], end) for name, end in read.items()}, ends)
         offset: dict[str, Any] = {
@@ -182,7 +183,7 @@ class PartitionedEnumerator(Enumerator):
         memory = self._close(window_id, offset, ends, start)
         if memory is not None:
             offset["memory"] = memory
-        finished = seen.finished if until is None else True
+        finished = not waits and (seen.finished if until is None else True)
         left = any(name in ends and offset["at"][name][1] != ends[name] for name in offset["at"])
         offset["ended"] = finished and not left
         if start is not None and not {"new", "closed"} & offset.keys() and _same(offset, start):
@@ -265,13 +266,18 @@ class PartitionedEnumerator(Enumerator):
         self._watching.say(f"source partition `{name}` is gone{left}")
 
     def _until(self, seen: Seen, start: Any) -> dict[str, Position] | None:
-        """Where each source partition ends, with `until="end"`: the ends when the run began."""
+        """Where each source partition ends, with `until="end"`: the ends when the run began.
+
+        None as long as the source has not said all of them.
+        """
         if self._settings.until is None:
             return None
         if start is not None and "until" in start:
             found: dict[str, Position] = start["until"]
             return found
-        return {name: seen.ends[name] for name in seen.names if name in seen.ends}
+        if any(name not in seen.ends for name in seen.names):
+            return None
+        return {name: seen.ends[name] for name in seen.names}
 
     def _read(
         self,

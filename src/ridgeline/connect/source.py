@@ -122,7 +122,8 @@ class Source:
         """The position after the newest record of each source partition.
 
         It may block up to `wait` seconds until there is something new. Otherwise it returns at once, and is
-        asked again after `poll_seconds`.
+        asked again after `poll_seconds`. It may lack those that are not known yet: with `until="end"` windows
+        wait for them. That of a source partition without records is where it begins.
         """
         raise NotImplementedError
 

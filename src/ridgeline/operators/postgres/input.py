@@ -151,6 +151,7 @@ class AppendedSource(Source):
     def __init__(self, appended: Appended) -> None:
         self._appended = appended
         self._connection: Any = None
+        self._begins: Mapping[str, Position] = {}
 
     def open(self, context: SourceContext) -> None:
         """Connect, and check table and column. Raises RidgelineError, SourceUnavailableError."""
@@ -171,12 +172,15 @@ class AppendedSource(Source):
             msg = f"`{self._context.operator}` has read {', '.join(sorted(positions))}, and would read "
             msg += f"{', '.join(names)}; leave `table`, `query` and `shards` as they were, or begin on "
             raise RidgelineError(msg + "another checkpoint")
+        self._begins = positions
         return positions
 
     def ends(self, wait: float) -> Mapping[str, Position]:
         """The greatest number up to which no row is to come any more."""
         number = self._look()
-        return {} if number is None else dict.fromkeys(self._appended.partitions, number)
+        if number is None:
+            return {} if self._seen else self._begins  # of a table without rows
+        return dict.fromkeys(self._appended.partitions, number)
 
     def start(self, partitions: Sequence[str], begin: Begin) -> Mapping[str, Position]:
         """Before the least number, or after the greatest. Raises RidgelineError for a time."""
@@ -185,12 +189,13 @@ class AppendedSource(Source):
             msg += "`begin` is earliest, latest or a number"
             raise RidgelineError(msg)
         if begin == "latest":
-            found = self._look()
+            found = self._ask("select max({column}) from {table}")[0]
         else:
             self._await_transactions()
             least = self._ask("select min({column}) from {table}")[0]
             found = None if least is None else least - 1
-        return dict.fromkeys(partitions, 0 if found is None else found)
+        self._begins = dict.fromkeys(partitions, 0 if found is None else found)
+        return self._begins
 
     def _await_transactions(self) -> None:
         """Wait for transactions that run now: one may have the least number.
