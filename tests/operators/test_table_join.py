@@ -380,3 +380,46 @@ def test_rows_of_a_window_that_was_lost_are_not_joined(key: int) -> None:
     app.add_stream("joined", join.output, sink.input)
     found = [(row[1], row[2]) for row in rows(run_local(app))]
     assert found == [(window, "n0") for window in range(9) if window != 4]
+
+
+class Price(NamedTuple):
+    item: int
+    price: int
+
+
+@pytest.mark.parametrize("count", [1, 50, 400])
+def test_a_table_that_changes_in_each_window_is_not_copied_for_a_few_tuples(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied, concatenate = list[int](), pa.concat_arrays
+
+    def counting(arrays: Any) -> pa.Array:
+        found = concatenate(arrays)
+        copied.append(len(found))
+        return found
+
+    monkeypatch.setattr(pa, "concat_arrays", counting)
+    draw, size, windows = random.Random(count), 3_000, 30
+    prices = {key: key for key in range(size)}
+    changes: list[Any] = [*prices.items(), END_WINDOW]
+    sales, wanted = list[Any](), list[Any]()
+    for window in range(windows):
+        if window:
+            key = draw.randrange(size)
+            prices[key] = -window
+            changes += [(key, -window), END_WINDOW]
+        for _ in range(count):
+            key = draw.randrange(size + 10)
+            sales.append((key, len(wanted)))
+            wanted.append((key, len(wanted), prices.get(key)))
+        sales.append(END_WINDOW)
+    app = Application("shop", window="1s")
+    source = app.add_operator("sales", ListInput(Sale, sales))
+    changed = app.add_operator("prices", ListInput(Price, changes))
+    join = app.add_operator("join", TableJoin("item", "left"))
+    sink = app.add_operator("sink", CollectorSink())
+    app.add_stream("sales", source.output, join.input)
+    app.add_stream("prices", changed.output, join.table)
+    app.add_stream("joined", join.output, sink.input)
+    assert rows(run_local(app)) == wanted
+    assert sum(copied) <= 16 * (len(wanted) + size)

@@ -21,8 +21,8 @@ _MOST_BYTES = 1 << 28
 """Larger tables are not held a second time."""
 _SPARSE = 4
 """A list of all whole numbers between the least and the greatest key has at most so many for each key."""
-_STEADY = 2
-"""Joins since the table has changed, after which a list of the keys is worth its time."""
+_WORTH = 8
+"""Tuples joined since the table has changed, times this: from as many as rows on, columns are worth it."""
 _BATCHES = 8
 """A table of so many batches is better asked key by key than compared with each of them."""
 
@@ -63,21 +63,30 @@ class TableIndex:
         self._parts: list[Sequence[pa.Array]] = []
         self._rows = 0
         self._quick: _Near | _Listed | None = None
-        self._joins = 0
+        self._listed = False
+        self._joined = 0
         self._bytes = 0
 
     def is_of(self, state: KeyedCell[Any, Any]) -> bool:
         """True if it has the rows that the state has."""
         return state.stamp is self._stamp
 
-    def holds(self, state: KeyedCell[Any, Any], fields: Sequence[pa.Field]) -> bool:
-        """Read the state, unless that was done; False if there is too much to hold. `fields`: its columns."""
+    def holds(self, state: KeyedCell[Any, Any], fields: Sequence[pa.Field], count: int) -> bool:
+        """Read the state, unless that was done, for a batch of so many tuples. `fields`: its columns.
+
+        False if there is too much to hold, or too few tuples were joined since the table has changed.
+        """
+        self._joined += count
         if len(state) > _MOST_ROWS or self._bytes > _MOST_BYTES:
-            self._stamp, self._places, self._parts, self._quick = None, {}, [], None
+            self._forget()
+        elif self._joined * _WORTH < len(state):
             return False
-        if not self.is_of(state):
+        elif not self.is_of(state):
             self._read(state, fields)
-        return True
+        return self.is_of(state)
+
+    def _forget(self) -> None:
+        self._stamp, self._places, self._parts, self._quick = None, {}, [], None
 
     def _read(self, state: KeyedCell[Any, Any], fields: Sequence[pa.Field]) -> None:
         """Take in all rows of a state."""
@@ -103,29 +112,35 @@ class TableIndex:
                 self._places[one(key)] = begin + row
         self._parts.append(fitted(columns[: len(self._fields)], self._fields))
         self._rows += len(codes)
+        # few parts, each less than half as large as the one before: a row is copied a few times in all
+        while len(self._parts) > 1 and _size(self._parts[-2]) <= 2 * _size(self._parts[-1]):
+            self._parts[-2:] = [_one_part(self._parts[-2:])]
         if self._rows > 2 * len(self._places) + 1_000:
             kept = pa.array(np.fromiter(self._places.values(), np.int64, len(self._places)))
             self._parts = [[column.take(kept) for column in self.columns()]]
             self._places = dict(zip(self._places, range(len(kept)), strict=True))
             self._rows = len(kept)
+        self._joined = 0
         self._changed()
 
     def _changed(self) -> None:
-        self._quick, self._joins = None, 0
-        self._bytes = sum(column.nbytes for part in self._parts for column in part)
+        """There are other rows: nothing is listed, and there may be too many."""
+        self._quick, self._listed = None, False
+        self._bytes = sum(map(_size, self._parts))
+        if len(self._places) > _MOST_ROWS or self._bytes > _MOST_BYTES:
+            self._forget()
 
     def columns(self) -> Sequence[pa.Array]:
         """The columns of all rows."""
         if len(self._parts) > 1:
-            self._parts = [[pa.concat_arrays(list(parts)) for parts in zip(*self._parts, strict=True)]]
+            self._parts = [_one_part(self._parts)]
         return self._parts[0]
 
     def places(self, batch: pa.RecordBatch, names: Sequence[str]) -> Index:
         """For each row of a batch where the row of its key is, -1 if there is none."""
         column = batch.column(names[0])
-        self._joins += 1
-        if self._joins == _STEADY and len(names) == 1:
-            self._quick = self._listed(column.type)
+        if not self._listed and self._joined >= len(self._places) and len(names) == 1:
+            self._quick, self._listed = self._in_arrays(column.type), True
         quick = self._quick
         if isinstance(quick, _Near) and not column.null_count:
             return quick.find(column)
@@ -135,7 +150,7 @@ class TableIndex:
         found = np.fromiter(map(self._places.get, keys, repeat(-1)), np.int64, len(keys))
         return found[codes]
 
-    def _listed(self, kind: pa.DataType) -> _Near | _Listed | None:
+    def _in_arrays(self, kind: pa.DataType) -> _Near | _Listed | None:
         """The keys in arrays for columns of a type; None if they are neither whole numbers nor texts."""
         kinds = set(map(type, self._places))
         places = np.fromiter(chain(self._places.values(), (-1,)), np.int64, len(self._places) + 1)
@@ -152,3 +167,13 @@ class TableIndex:
         near = np.full(most - least + 2, -1, np.int64)
         near[keys - least] = places[:-1]
         return _Near(least, near)
+
+
+def _size(part: Sequence[pa.Array]) -> int:
+    """Bytes of the columns of some rows."""
+    return sum(column.nbytes for column in part)
+
+
+def _one_part(parts: Sequence[Sequence[pa.Array]]) -> list[pa.Array]:
+    """The columns of the rows of all parts."""
+    return [pa.concat_arrays(list(columns)) for columns in zip(*parts, strict=True)]

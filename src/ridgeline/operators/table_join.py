@@ -254,7 +254,7 @@ class TableJoin(DividedOperator):
 
     def _find(self, batch: pa.RecordBatch, fields: Sequence[pa.Field]) -> tuple[Index, Sequence[pa.Array]]:
         """For each row of a batch the place of its row, or -1; and the table's columns of these fields."""
-        if self.keep is None and self.index.holds(self.latest, fields):
+        if self.keep is None and self.index.holds(self.latest, fields, len(batch)):
             return self.index.places(batch, self.mine), self.index.columns()
         codes, keys = row_keys(batch, self.mine)
         found = self._latest(codes, keys) if self.keep is None else self._versions(batch, codes, keys)
