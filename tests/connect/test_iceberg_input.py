@@ -130,6 +130,12 @@ def test_where_it_begins(lake: Lake) -> None:
         collect(lake.input(until="end", begin={"version": 9}))
 
 
+def test_without_an_end_it_cannot_be_collected(lake: Lake) -> None:
+    app = Application("lake")
+    with pytest.raises(RidgelineError, match="input `endless` never ends"):
+        app.read("endless", lake.input()).collect()
+
+
 def test_changed_rows_are_refused_or_passed_over(lake: Lake) -> None:
     lake.make()
     lake.write(rows(0, 10))

@@ -68,6 +68,7 @@ class IcebergInput(PartitionedInput[T]):
     """
 
     waits_for_unread: ClassVar[bool] = False
+    needs_until: ClassVar[bool] = True
 
     table: str = Field(min_length=1)
     schema: SchemaType[T]
