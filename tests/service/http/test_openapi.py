@@ -27,8 +27,8 @@ from ridgeline.testing import CollectorSink
 from support.service.watched import BASE, Payment, feed, payments, serving, watched
 
 EXAMPLES = {"name": "balances", "port": "payments", "metric": "taken"}
-ASKED_OTHERWISE = ("/events", "/pause", "/resume", "/shutdown", "/kill")
-NOT_JSON = {f"{BASE}/events", "/metrics"}
+ASKED_OTHERWISE = ("/events", "/live", "/pause", "/resume", "/shutdown", "/kill")
+NOT_JSON = {f"{BASE}/events", f"{BASE}/live", "/metrics"}
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ridgeline.service.http.bodies import to_json
+from ridgeline.service.page.assets import wants_page
+from ridgeline.service.page.session import credentials, same_origin
 
 _OPEN = "/healthz"
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
@@ -44,10 +46,13 @@ def _refused(scope: Scope, state: Any) -> Response | None:
         return _other_host(named)
     given = _bearer(scope)
     all_of_it = state.token or state.write_token
-    if all_of_it is None or scope["path"] == _OPEN or _same(given, all_of_it):
+    if all_of_it is None or is_open(scope) or _same(given, all_of_it):
         return None
     writes = scope["method"] == "POST"
-    if state.read_token is not None and _same(given, state.read_token):
+    session: bool | None = state.sessions.writes(*credentials(scope))
+    if session:
+        return None if not writes or same_origin(scope) else _other_site()
+    if session is not None or (state.read_token is not None and _same(given, state.read_token)):
         what = "this token may read, but change nothing"
         hint = "give the one of `--token`, or ask who started the application"
         return _answer(_FORBIDDEN, what, hint) if writes else None
@@ -60,6 +65,15 @@ def _refused(scope: Scope, state: Any) -> Response | None:
             "`ridgeline` commands, which know it"
         )
     return _answer(_UNAUTHORIZED, "the token is missing or wrong", hint)
+
+
+def is_open(scope: Scope) -> bool:
+    """True for what needs no token: the health, and the page itself, which has no figures."""
+    path: str = scope["path"]
+    if path == "/":
+        accept = next((value for name, value in scope["headers"] if name == b"accept"), b"")
+        return wants_page(accept.decode("latin-1"))
+    return path == _OPEN or path.startswith("/page/")
 
 
 def _answer(status: int, error: str, hint: str) -> Response:
@@ -75,6 +89,12 @@ def _other_host(named: list[str]) -> Response:
     what = f"this service does not answer to the host `{name}`" if named else "the request names no host"
     hint = "use the address that was shown at start, or start the application with `--allow-host HOST`"
     return _answer(_FORBIDDEN, what, hint)
+
+
+def _other_site() -> Response:
+    """The answer to a change that a page of another site asks for in the name of who looks at both."""
+    what = "this request was not sent by the application's own page"
+    return _answer(_FORBIDDEN, what, "use the page at the address that was shown at start")
 
 
 def _bearer(scope: Scope) -> bytes:

@@ -106,6 +106,7 @@ class WebServer:
     def close(self) -> None:
         """End all streams and the server, within `CLOSE_SECONDS`. May be called twice."""
         self._app.state.overviews.close()
+        self._app.state.pages.close()
         self._server.should_exit = True
         self._thread.join(CLOSE_SECONDS)
         self._socket.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,10 @@ from ridgeline.service.http.guard import Guard
 from ridgeline.service.http.querying import querying_endpoints
 from ridgeline.service.http.regions import region_endpoints
 from ridgeline.service.http.stream import OverviewStream, most_clients
+from ridgeline.service.page.assets import SafeHeaders
+from ridgeline.service.page.live import EVERY_MS, LiveStream
+from ridgeline.service.page.routes import page_or, page_routes
+from ridgeline.service.page.session import Sessions
 
 if TYPE_CHECKING:
     from ridgeline.observe.answers import Answers
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
 _LARGEST_BODY = 1_000_000
 BODY_SECONDS = 30.0
 """How long the body of a request may take to come."""
+_STREAMED = {"cache-control": "no-store", "x-accel-buffering": "no"}
 StackOf = Callable[[str, int], str | None]
 
 _EVENTS = Endpoint(
@@ -61,6 +66,20 @@ _HEALTH = Endpoint(
     tag="info",
     open=True,
 )
+_LIVE = Endpoint(
+    f"{BASE}/live",
+    None,
+    "Server-sent events for the page: `event: whole` with all that it shows, then `event: delta` with a JSON "
+    "merge patch and the windows that were added, at last `event: end`.",
+    dict[str, Any],
+    query=(
+        Parameter(
+            "every", "integer", f"milliseconds between two events at least; default: {EVERY_MS}", 100, 60_000
+        ),
+    ),
+    media_type="text/event-stream",
+    tag="events",
+)
 _LAST_EVENT = Parameter("Last-Event-ID", "integer", "the window of the last overview that was read", 0)
 
 
@@ -75,8 +94,8 @@ def create_app(
     """The web service of one application.
 
     It answers GET and HEAD, and POST where something is asked for. Handlers run in threads, so that a client
-    never holds up another, nor the application. Call `app.state.overviews.close()` before ending the server:
-    it ends all streams.
+    never holds up another, nor the application. Call `app.state.overviews.close()` and
+    `app.state.pages.close()` before ending the server: they end all streams.
 
     Args:
         watch: The figures.
@@ -90,6 +109,7 @@ def create_app(
             second.
     """
     overviews, exposition = OverviewStream(watch), Exposition(watch)
+    pages = LiveStream(watch, lambda: _plan(app.state))
     version = identity.version()
     index = Endpoint("/", lambda call: _index(call, version), "What there is.", IndexAnswer, tag="info")
     described = Endpoint(
@@ -104,7 +124,7 @@ def create_app(
         described,
         _HEALTH,
     )
-    endpoints = (*answering, _EVENTS, _METRICS)
+    endpoints = (*answering, _EVENTS, _LIVE, _METRICS)
 
     @cache
     def document() -> dict[str, Any]:
@@ -114,13 +134,18 @@ def create_app(
         return describe(endpoints, version)
 
     async def events(request: Request) -> Response:
-        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         if request.method == "HEAD":
-            return Response(headers=headers, media_type=_EVENTS.media_type)
+            return Response(headers=_STREAMED, media_type=_EVENTS.media_type)
         _EVENTS.parse(request)
         seen = request.headers.get("last-event-id")
         last_seen = _LAST_EVENT.parse(seen) if seen else None
-        return _EventStream(overviews, last_seen if isinstance(last_seen, int) else None, headers)
+        return _EventStream(overviews, overviews.events(last_seen if isinstance(last_seen, int) else None))
+
+    async def live(request: Request) -> Response:
+        values = _LIVE.parse(request)
+        if request.method == "HEAD":
+            return Response(headers=_STREAMED, media_type=_LIVE.media_type)
+        return _EventStream(overviews, pages.events(values.get("every", EVERY_MS)))
 
     def metrics(_request: Request) -> Response:
         return Response(exposition.render(), headers={"content-type": MEDIA_TYPE})
@@ -131,10 +156,12 @@ def create_app(
         if endpoint.handler is not None
     ]
     info = next(route.endpoint for route in routes if route.path == f"{BASE}/")
-    routes += [Route(BASE, info), Route(_EVENTS.path, events), Route(_METRICS.path, metrics)]
+    routes[0] = Route("/", page_or(routes[0].endpoint))
+    routes += [Route(BASE, info), Route(_EVENTS.path, events), Route(_LIVE.path, live)]
+    routes += [Route(_METRICS.path, metrics)]
     app = Starlette(
-        routes=routes,
-        middleware=[Middleware(Guard)],
+        routes=[*routes, page_routes()],
+        middleware=[Middleware(SafeHeaders), Middleware(Guard)],
         exception_handlers={
             AnswerError: _answer_error,
             HTTPException: partial(_http_error, paths=[endpoint.path for endpoint in endpoints]),
@@ -148,14 +175,16 @@ def create_app(
     app.state.hosts = None
     app.state.run = None
     app.state.overviews = overviews
+    app.state.pages = pages
+    app.state.sessions = Sessions()
     return app
 
 
 class _EventStream(StreamingResponse):
-    """The overviews for one client; 503 if there are as many clients as there may be."""
+    """The events for one client; 503 if there are as many clients as there may be."""
 
-    def __init__(self, overviews: OverviewStream, last_seen: int | None, headers: Mapping[str, str]) -> None:
-        super().__init__(overviews.events(last_seen), headers=headers, media_type=_EVENTS.media_type)
+    def __init__(self, overviews: OverviewStream, events: AsyncIterator[bytes]) -> None:
+        super().__init__(events, headers=_STREAMED, media_type=_EVENTS.media_type)
         self._overviews = overviews
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -169,14 +198,19 @@ class _EventStream(StreamingResponse):
         await full(scope, receive, send)
 
 
+def _plan(state: Any) -> Plan:
+    """The plan that runs, which may change while it does."""
+    plan: Plan = state.plan if state.run is None else state.run.plan
+    return plan
+
+
 def _route(endpoint: Endpoint, handler: Handler, watch: Answers, stack_of: StackOf | None) -> Route:
     """The route of an endpoint that answers JSON: its handler runs in a thread."""
 
     def result(request: Request, body: Mapping[str, Any]) -> Response:
         state = request.app.state
         values = {**endpoint.parse(request), **body}
-        plan = state.plan if state.run is None else state.run.plan  # which changes while it runs
-        return _json(handler(Call(watch, plan, values, stack_of, state.run)))
+        return _json(handler(Call(watch, _plan(state), values, stack_of, state.run)))
 
     def answer(request: Request) -> Response:
         return result(request, {})

@@ -1,0 +1,87 @@
+"""The files of the page, and the headers that keep its browser from anything else."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+FOLDER: Final = Path(__file__).parent / "assets"
+_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".md": "text/plain; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+_HEADERS: Final = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+_FRESH, _UNCHANGED, _MISSING = 200, 304, 404
+
+
+class Assets:
+    """The files below `assets`: a path is looked up among those that are there, so none leads elsewhere."""
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self._files = {
+            path.relative_to(folder).as_posix(): path
+            for path in sorted(folder.rglob("*"))
+            if path.suffix in _TYPES
+        }
+
+    def answer(self, request: Request, name: str) -> Response:
+        """The answer with a file; 304 if the browser has it already. Raises HTTPException (404)."""
+        path = self._files.get(name)
+        if path is None:
+            raise HTTPException(_MISSING)
+        content = path.read_bytes()
+        tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+        headers = {
+            "cache-control": "no-cache",
+            "content-security-policy": _POLICY,
+            "etag": tag,
+            "vary": "accept",
+        }
+        if tag in request.headers.get("if-none-match", "").replace(",", " ").split():
+            return Response(status_code=_UNCHANGED, headers=headers)
+        return Response(content, _FRESH, {**headers, "content-type": _TYPES[path.suffix]})
+
+
+class SafeHeaders:
+    """Adds to every answer what keeps a browser from guessing its type, or passing its address on."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the headers."""
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                added = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", ()), *added]}
+            await send(message)
+
+        await self._app(scope, receive, sending)
+
+
+def wants_page(accept: str) -> bool:
+    """True for a browser that opens the address, not for a program.
+
+    >>> wants_page("text/html,application/xhtml+xml,*/*;q=0.8"), wants_page("*/*"), wants_page("")
+    (True, False, False)
+    """
+    return any(part.partition(";")[0].strip().lower() == "text/html" for part in accept.split(","))

@@ -1,0 +1,67 @@
+// Numbers as the terminal writes them (ridgeline/cli/units.py), so that page, terminal and commands say the same.
+
+export const UNKNOWN = "-";
+const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+
+export function count(number) {
+  return number == null ? UNKNOWN : whole.format(number);
+}
+
+export function rate(number) {
+  if (number == null) return UNKNOWN;
+  return number > 0 && number < 10 ? number.toFixed(1) : whole.format(number);
+}
+
+export function duration(seconds) {
+  if (seconds == null) return UNKNOWN;
+  if (seconds < 0) return `-${duration(-seconds)}`;
+  if (seconds < 1) {
+    const ms = seconds * 1000;
+    return `${ms.toFixed(ms >= 10 || !ms ? 0 : ms >= 0.1 ? 1 : 2)} ms`;
+  }
+  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 2 : 1)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${(seconds % 60).toFixed(0)} s`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} min`;
+  return `${whole.format(Math.floor(seconds / 86400))} d ${Math.floor((seconds % 86400) / 3600)} h`;
+}
+
+export function milliseconds(value) {
+  return value == null ? UNKNOWN : duration(value / 1000);
+}
+
+// A percentile in milliseconds, from a histogram, which does not distinguish times below 0.1 ms.
+export function percentile(value) {
+  return value === 0 ? "<0.1 ms" : milliseconds(value);
+}
+
+export function soon(seconds) {
+  const seconds_ = Math.max(1, Math.round(seconds));
+  return seconds_ < 60 ? `${seconds_} s` : duration(seconds_);
+}
+
+// A time where the user is, `14:03:12`; with the day if it is another one than that of `now`.
+export function timeOfDay(at, now = Date.now() / 1000) {
+  if (at == null) return UNKNOWN;
+  const moment = new Date(at * 1000);
+  const two = (number) => String(number).padStart(2, "0");
+  const time = [moment.getHours(), moment.getMinutes(), moment.getSeconds()].map(two).join(":");
+  if (moment.toDateString() === new Date(now * 1000).toDateString()) return time;
+  return `${moment.getFullYear()}-${two(moment.getMonth() + 1)}-${two(moment.getDate())} ${time}`;
+}
+
+export function plural(number, noun) {
+  return `${whole.format(number)} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+export function bytes(number) {
+  if (number == null) return UNKNOWN;
+  let value = number;
+  for (const unit of ["B", "kB", "MB", "GB", "TB"]) {
+    if (value < 1000 || unit === "TB") return `${unit === "B" || value >= 100 ? value.toFixed(0) : value.toFixed(1)} ${unit}`;
+    value /= 1000;
+  }
+}
+
+export function percent(fraction, digits = 0) {
+  return fraction == null ? UNKNOWN : `${(fraction * 100).toFixed(digits)} %`;
+}

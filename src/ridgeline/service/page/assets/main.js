@@ -1,0 +1,199 @@
+// The frame: the sentence, the navigation, the view that the address names.
+import { html, render, useState, useEffect } from "./vendor/preact.js";
+import { exchangeCode, rights, signIn } from "./api.js";
+import { soon, timeOfDay } from "./format.js";
+import { href, useRoute } from "./router.js";
+import { begin, reconnect, store, useStore } from "./store.js";
+import { views } from "./views/index.js";
+import { Empty, Notice } from "./parts/notice.js";
+
+const THEME = "ridgeline-theme";
+const CLASSES = { ok: "ok", behind: "behind", stuck: "bad", failed: "bad", ended: "muted", starting: "muted" };
+
+function themeOf() {
+  const chosen = localStorage.getItem(THEME);
+  return chosen ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+}
+
+function useTheme() {
+  const [theme, setTheme] = useState(themeOf);
+  useEffect(() => {
+    const media = matchMedia("(prefers-color-scheme: dark)");
+    const follow = () => setTheme(themeOf());
+    media.addEventListener("change", follow);
+    return () => media.removeEventListener("change", follow);
+  }, []);
+  useEffect(() => {
+    document.documentElement.dataset.theme = theme;
+    window.dispatchEvent(new Event("themechange"));
+  }, [theme]);
+  return [theme, (next) => {
+    localStorage.setItem(THEME, next);
+    setTheme(next);
+  }];
+}
+
+function Frame() {
+  const route = useRoute();
+  const [theme, setTheme] = useTheme();
+  const refused = useStore((state) => state.connection.refused);
+  const other = theme === "dark" ? "light" : "dark";
+  return html`<div class="frame">
+    <a class="frame-skip" href="#main" onClick=${skip}>To the view</a>
+    <header class="frame-head">
+      <div class="frame-line">
+        <svg class="frame-mark" viewBox="0 0 16 16" aria-hidden="true"><path d="M1 13 5.5 5l3 4.5L11 6l4 7" fill="none" stroke="currentColor" stroke-width="2" stroke-linejoin="round" stroke-linecap="round" /></svg>
+        <h1 class="frame-name"><${Name} /></h1>
+        <${State} />
+        <span class="frame-space"></span>
+        <${Connection} />
+        <div class="frame-tools">
+          <button type="button" class="button quiet" aria-label=${`Use ${other} colours`} title=${`Use ${other} colours`} onClick=${() => setTheme(other)}>${theme === "dark" ? "☀" : "☾"}</button>
+        </div>
+      </div>
+      <${Sentence} />
+    </header>
+    <nav class="frame-nav" aria-label="Views">
+      <ul>
+        ${views.map((view) => html`<li key=${view.name}>
+          <a href=${href({ view: view.name })} aria-current=${view.name === route.view ? "page" : undefined}>${view.title}</a>
+        </li>`)}
+      </ul>
+    </nav>
+    <main class="frame-main" id="main" tabindex="-1">
+      <${Stale} />
+      <${ChosenWindow} />
+      ${refused ? html`<${SignIn} />` : html`<${Place} name=${route.view} />`}
+    </main>
+  </div>`;
+}
+
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("main").focus();
+}
+
+function Name() {
+  const name = useStore((state) => state.plan?.application);
+  useEffect(() => {
+    document.title = name ? `${name} · Ridgeline` : "Ridgeline";
+  }, [name]);
+  return name ?? "Ridgeline";
+}
+
+function State() {
+  const said = useStore((state) => stateOf(state));
+  return html`<span class=${`state ${CLASSES[said] ?? "muted"}`}>${said}</span>`;
+}
+
+// The state in a word: the sentence's, else that of the application and its verdict.
+function stateOf({ sentence, overview, connection }) {
+  if (sentence?.state) return sentence.state;
+  const state = overview?.info?.state;
+  if (state === "FAILED") return "failed";
+  if (connection.ended || state === "FINISHED" || state === "STOPPED") return "ended";
+  if (!overview?.window) return "starting";
+  const verdict = overview.progress.application.verdict;
+  return verdict === "stuck" ? "stuck" : /behind/.test(verdict) ? "behind" : "ok";
+}
+
+function Sentence() {
+  const sentence = useStore((state) => state.sentence);
+  const plain = useStore(({ overview }) => overview && [overview.info.state?.toLowerCase(), overview.progress.application.verdict].filter(Boolean).join(", "));
+  if (!sentence) return html`<p class="sentence">${plain ?? "Waiting for the application."}</p>`;
+  return html`<p class="sentence">
+    ${sentence.parts.map((part) => (part.about ? html`<a href=${href(part.about)}>${part.text}</a>` : part.text))}
+  </p>`;
+}
+
+function Connection() {
+  const { live, since, begun, ended } = useStore((state) => state.connection);
+  const at = useStore((state) => (state.overview ? timeOfDay(state.overview.at) : ""));
+  if (ended) return html`<span class="frame-connection">ended, as of ${at}</span>`;
+  if (!begun) return html`<span class="frame-connection">connecting</span>`;
+  if (!live) return html`<span class="frame-connection stale">stale since ${timeOfDay(since)}</span>`;
+  return html`<span class="frame-connection">live, ${at}</span>`;
+}
+
+function Stale() {
+  const { live, since, begun, ended, refused, again } = useStore((state) => state.connection);
+  const [, tick] = useState(0);
+  useEffect(() => {
+    if (live || again == null) return undefined;
+    const timer = setInterval(() => tick((number) => number + 1), 1000);
+    return () => clearInterval(timer);
+  }, [live, again]);
+  if (live || ended || refused || again == null) return null;
+  const wait = again - Date.now() / 1000;
+  return html`<${Notice} kind="bad">
+    <p>${begun ? `The line is cut: figures are stale since ${timeOfDay(since)}.` : "The application does not answer."}</p>
+    <p>${wait > 0 ? `Trying again in ${soon(wait)}.` : "Trying again."}</p>
+  </>`;
+}
+
+function ChosenWindow() {
+  const { params } = useRoute();
+  const shown = useStore((state) => state.shown);
+  if (!params.window) return null;
+  const at = shown?.window?.committedAt;
+  return html`<div class="notice chosen">
+    <p>Window ${params.window}${at ? `, committed at ${timeOfDay(at)}` : ""}. <a href=${href({ window: null, region: null })}>Back to the newest</a></p>
+    ${shown?.problem && html`<p>${shown.problem.error}</p>`}
+  </div>`;
+}
+
+function SignIn() {
+  const [problem, setProblem] = useState(null);
+  async function send(event) {
+    event.preventDefault();
+    try {
+      await signIn({ token: event.target.elements.token.value });
+      reconnect();
+    } catch (error) {
+      setProblem(error);
+    }
+  }
+  return html`<form class="sign-in card" onSubmit=${send}>
+    <h2>This application asks for its token</h2>
+    <p class="muted">The driver printed it at start, and the address that opens this page without it.</p>
+    <${Notice} problem=${problem ?? store.codeProblem} />
+    <label>Token <input class="field" name="token" type="password" autocomplete="off" required /></label>
+    <div><button class="button first" type="submit">Open</button></div>
+  </form>`;
+}
+
+const loaded = new Map();
+
+function Place({ name }) {
+  const [, again] = useState(0);
+  const view = views.find((one) => one.name === name);
+  const found = loaded.get(name);
+  useEffect(() => {
+    if (!view || found) return;
+    const style = document.createElement("link");
+    style.rel = "stylesheet";
+    style.href = new URL(`./views/${name}.css`, import.meta.url);
+    const styled = new Promise((resolve) => {
+      style.onload = style.onerror = resolve;
+    });
+    document.head.append(style);
+    Promise.all([view.load(), styled]).then(
+      ([module]) => {
+        loaded.set(name, module.default.View);
+        again((number) => number + 1);
+      },
+      (problem) => {
+        loaded.set(name, () => html`<${Notice} problem=${{ error: "this view cannot be loaded", hint: String(problem) }} />`);
+        again((number) => number + 1);
+      },
+    );
+  }, [name, found]);
+  if (!view) return html`<${Empty}>There is no view ${name}. <a href=${href({ view: views[0].name })}>${views[0].title}</a></>`;
+  return found ? html`<${found} key=${name} />` : null;
+}
+
+store.codeProblem = await exchangeCode();
+store.set({ rights: await rights().catch(() => ({ reads: true, writes: false })) });
+document.documentElement.dataset.theme = themeOf();
+render(html`<${Frame} />`, document.getElementById("page"));
+begin();

@@ -1,0 +1,76 @@
+// A table that can be sorted by its heads and walked with the keyboard (arrows, Home, End, Enter).
+import { html, useState, useMemo, useRef } from "../vendor/preact.js";
+
+// `columns`: {name, title, value(row), cell(row), number, sort: false}. `value` is what is sorted by.
+// `sort`: {by, descending}. `onOpen(row)`: what Enter or a click does. `selected`: the key of a row.
+export function Table({ columns, rows, id, sort: first, onOpen, selected, label, rowClass }) {
+  const [sort, setSort] = useState(first ?? { by: null, descending: false });
+  const [at, setAt] = useState(null);
+  const body = useRef();
+  const shown = useMemo(() => sorted(rows, columns, sort), [rows, columns, sort]);
+  const keys = shown.map(id);
+  const current = keys.includes(at) ? at : keys.includes(selected) ? selected : keys[0];
+
+  function press(column) {
+    const same = sort.by === column.name;
+    setSort({ by: column.name, descending: same ? !sort.descending : Boolean(column.number) });
+  }
+
+  function walk(event) {
+    if (event.target.tagName !== "TR") return;
+    const index = keys.indexOf(current);
+    const to = { ArrowDown: index + 1, ArrowUp: index - 1, Home: 0, End: keys.length - 1 }[event.key];
+    if (to !== undefined) {
+      event.preventDefault();
+      const next = Math.max(0, Math.min(keys.length - 1, to));
+      setAt(keys[next]);
+      body.current.children[next]?.focus();
+    } else if (event.key === "Enter" && onOpen) {
+      onOpen(shown[index]);
+    }
+  }
+
+  return html`<div class="table-wrap">
+    <table class="table" aria-label=${label}>
+      <thead>
+        <tr>
+          ${columns.map((column) => html`<th
+            key=${column.name}
+            scope="col"
+            class=${column.number ? "number" : ""}
+            aria-sort=${sort.by === column.name ? (sort.descending ? "descending" : "ascending") : undefined}
+          >
+            ${column.sort === false
+              ? column.title
+              : html`<button type="button" onClick=${() => press(column)}>${column.title}</button>`}
+          </th>`)}
+        </tr>
+      </thead>
+      <tbody ref=${body} onKeyDown=${walk}>
+        ${shown.map((row, index) => html`<tr
+          key=${keys[index]}
+          class=${rowClass ? rowClass(row) : ""}
+          tabindex=${onOpen ? (keys[index] === current ? 0 : -1) : undefined}
+          aria-selected=${selected != null && keys[index] === selected ? "true" : undefined}
+          onClick=${onOpen && ((event) => event.target.closest("a, button") || onOpen(row))}
+          onFocus=${onOpen && (() => setAt(keys[index]))}
+        >
+          ${columns.map((column) => html`<td key=${column.name} class=${column.number ? "number" : ""}>
+            ${(column.cell ?? column.value)(row)}
+          </td>`)}
+        </tr>`)}
+      </tbody>
+    </table>
+  </div>`;
+}
+
+function sorted(rows, columns, { by, descending }) {
+  const column = columns.find((one) => one.name === by);
+  if (!column) return rows;
+  const sign = descending ? -1 : 1;
+  return [...rows].sort((first, second) => {
+    const [one, other] = [column.value(first), column.value(second)];
+    if (one == null || other == null) return (one == null) - (other == null); // the unknown comes last
+    return sign * (typeof one === "number" ? one - other : String(one).localeCompare(String(other), "en", { numeric: true }));
+  });
+}

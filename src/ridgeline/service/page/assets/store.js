@@ -1,0 +1,215 @@
+// The state of the page, kept up to date by the live stream.
+import { useState, useEffect, useRef } from "./vendor/preact.js";
+import { address, get, keyHeaders } from "./api.js";
+import { current, onRoute } from "./router.js";
+
+const WINDOWS = 1000;
+const STALE_SECONDS = 5;
+const DEAD_SECONDS = 20;
+const LONGEST_PAUSE = 30;
+const HIDDEN_SECONDS = 60;
+
+export const store = {
+  state: {
+    plan: null,
+    overview: null,
+    sentence: null,
+    windows: [],
+    connection: { live: false, since: Date.now() / 1000, begun: false, ended: false, refused: false, again: null },
+    shown: null,
+  },
+  set(changes) {
+    store.state = { ...store.state, ...changes };
+    for (const listener of listeners) listener();
+  },
+};
+const listeners = new Set();
+
+// A value of the state; renders again when it changes. `equal` compares two values.
+export function useStore(selector, equal = Object.is) {
+  const value = selector(store.state);
+  const [, again] = useState(0);
+  const held = useRef();
+  held.current = { selector, equal, value };
+  useEffect(() => {
+    function look() {
+      const { selector, equal, value } = held.current;
+      if (!equal(selector(store.state), value)) again((number) => number + 1);
+    }
+    listeners.add(look);
+    look();
+    return () => listeners.delete(look);
+  }, []);
+  return value;
+}
+
+// JSON merge patch (RFC 7396). What does not change stays the same object.
+export function merge(target, patch) {
+  if (patch === null || typeof patch !== "object" || Array.isArray(patch)) return patch;
+  const merged = target !== null && typeof target === "object" && !Array.isArray(target) ? { ...target } : {};
+  for (const [name, value] of Object.entries(patch)) {
+    if (value === null) delete merged[name];
+    else merged[name] = merge(merged[name], value);
+  }
+  return merged;
+}
+
+// Events of a stream of server-sent events: yields [name, data].
+async function* events(body) {
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    text += value;
+    let end;
+    while ((end = text.indexOf("\n\n")) >= 0) {
+      const event = text.slice(0, end);
+      text = text.slice(end + 2);
+      const name = /^event: (.*)$/m.exec(event);
+      const data = /^data: (.*)$/m.exec(event);
+      yield [name ? name[1] : "", data ? data[1] : ""];
+    }
+  }
+}
+
+let heard = 0; // when the stream said something last
+let abort = null;
+let wake = null;
+
+function connection(changes) {
+  store.set({ connection: { ...store.state.connection, ...changes } });
+}
+
+function cut() {
+  if (store.state.connection.live) connection({ live: false, since: heard / 1000 });
+}
+
+function take(name, data) {
+  heard = Date.now();
+  const live = { ...store.state.connection, live: true, since: heard / 1000, begun: true, refused: false, again: null };
+  const connection = store.state.connection.live ? store.state.connection : live;
+  if (name === "whole") {
+    const { windows, ...rest } = JSON.parse(data);
+    change({ sentence: null, ...rest, windows, connection });
+  } else if (name === "delta") {
+    const { patch, added } = JSON.parse(data);
+    const { plan, overview, sentence } = store.state;
+    const windows = added.length ? [...store.state.windows, ...added].slice(-WINDOWS) : store.state.windows;
+    change({ ...merge({ plan, overview, sentence }, patch), windows, connection });
+  } else if (name === "end") {
+    store.set({ connection: { ...connection, live: false, ended: true } });
+  } else {
+    store.set({ connection });
+  }
+}
+
+function change(changes) {
+  store.set({ ...changes, shown: chosen ?? ofOverview(changes.overview) });
+}
+
+function ofOverview(overview) {
+  if (!overview) return null;
+  const { windowId, latency, criticalPath, window } = overview;
+  return { windowId, latency, criticalPath, window };
+}
+
+async function once() {
+  abort = new AbortController();
+  const options = { signal: abort.signal, headers: keyHeaders(), cache: "no-store" };
+  const response = await fetch(address("live", { every: 250 }), options);
+  if (response.status === 401 || response.status === 403) {
+    connection({ refused: true, live: false });
+    return;
+  }
+  if (!response.ok) throw new Error(response.statusText);
+  for await (const [name, data] of events(response.body)) {
+    take(name, data);
+    if (name === "end") return;
+  }
+}
+
+// Keeps the stream, with a longer pause after each failure, until the application has ended.
+export async function live() {
+  let pause = 1;
+  setInterval(watchLine, 1000);
+  document.addEventListener("visibilitychange", watchEyes);
+  for (;;) {
+    const begun = Date.now();
+    try {
+      await once();
+    } catch {
+      // the line is cut, or it was closed on purpose
+    }
+    cut();
+    if (store.state.connection.ended) return;
+    if (Date.now() - begun > 10_000) pause = 1;
+    const wait = pause * (0.75 + Math.random() / 2);
+    if (!store.state.connection.refused) connection({ again: Date.now() / 1000 + wait });
+    await new Promise((resolve) => {
+      wake = resolve;
+      if (!store.state.connection.refused && !document.hidden) setTimeout(resolve, wait * 1000);
+    });
+    pause = Math.min(pause * 2, LONGEST_PAUSE);
+  }
+}
+
+// Tries at once, as after signing in.
+export function reconnect() {
+  connection({ refused: false });
+  if (wake) wake();
+}
+
+function watchLine() {
+  const silent = (Date.now() - heard) / 1000;
+  if (store.state.connection.live && silent > STALE_SECONDS) cut();
+  if (abort && silent > DEAD_SECONDS && store.state.connection.begun) {
+    heard = Date.now();
+    abort.abort();
+  }
+}
+
+let hiding = null;
+
+// A page that is not looked at ends its stream, and has a new one when it is looked at again.
+function watchEyes() {
+  clearTimeout(hiding);
+  if (document.hidden) hiding = setTimeout(() => abort?.abort(), HIDDEN_SECONDS * 1000);
+  else if (wake) wake();
+}
+
+// The window that the address names: its figures are what views show.
+let chosen = null;
+
+async function choose({ params }) {
+  const id = params.window;
+  if (!id) {
+    chosen = null;
+    store.set({ shown: ofOverview(store.state.overview) });
+    return;
+  }
+  const region = params.region;
+  if (chosen && String(chosen.windowId) === id && chosen.region === region) return;
+  try {
+    const query = { windowId: id, region };
+    const [window, latency, criticalPath] = await Promise.all([
+      get(`/windows/${encodeURIComponent(id)}`, { region }),
+      get("/latency", query),
+      get("/criticalPath", query),
+    ]);
+    if (current().params.window !== id) return;
+    const operators = Object.fromEntries(latency.operators.map((row) => [row.id, row]));
+    const logical = Object.fromEntries(latency.logical.map((row) => [row.operator, row]));
+    chosen = { windowId: window.windowId, region, window, criticalPath, latency: { ...latency, operators, logical } };
+  } catch (problem) {
+    if (current().params.window !== id) return;
+    chosen = { ...ofOverview(store.state.overview), windowId: Number(id), region, problem };
+  }
+  store.set({ shown: chosen });
+}
+
+onRoute(choose);
+export function begin() {
+  choose(current());
+  live();
+}

@@ -1,0 +1,209 @@
+"""The live stream of the page: the whole state once, then what has changed, one rendering for all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from starlette.concurrency import run_in_threadpool
+
+from ridgeline.api.clock import SystemClock
+from ridgeline.measure.events import (
+    ApplicationChanged,
+    ApplicationEnded,
+    ApplicationPlanned,
+    RunEvent,
+    WindowCommitted,
+)
+from ridgeline.service.http.bodies import to_json
+from ridgeline.service.page.state import PageState, merge_patch
+
+if TYPE_CHECKING:
+    from ridgeline.observe.answers import Answers
+    from ridgeline.plan.execution import Plan
+
+EVERY_MS = 250
+"""Milliseconds between two events, if a client does not say."""
+IDLE_SECONDS = 1.0
+"""Without a new window, figures that move by themselves are sent this often."""
+KEEP_ALIVE_SECONDS = 15.0
+WINDOWS = 1000
+"""Windows that the page has."""
+_KEPT = 16
+"""Differences that are kept for clients that are slower than the stream."""
+_SHARE = 0.05
+"""Of one core, how much rendering may take: it rests the longer, the longer it took."""
+_NEW = 16
+_OVER = {"FINISHED", "STOPPED", "FAILED"}
+
+
+class LiveStream:
+    """The streams of one application for all pages that are open.
+
+    The application's thread only sets flags, and nothing is rendered where no page is open. Clients that want
+    an event as often share a `Feed`. A client holds nothing but the number of the last event that it has.
+    """
+
+    def __init__(self, watch: Answers, plan: Callable[[], Plan]) -> None:
+        self.closed = False
+        self.ended = False
+        self.watch = watch
+        self.plan = plan
+        self._lock = threading.Lock()
+        self._feeds: dict[int, Feed] = {}
+        self._unsubscribe = watch.subscribe(self._observe)
+        self.ended |= watch.info()["state"] in _OVER  # before a client could listen
+
+    def close(self) -> None:
+        """End all streams and listen no more. From any thread."""
+        self._unsubscribe()
+        self.closed = True
+        self._wake()
+
+    async def events(self, every: int = EVERY_MS) -> AsyncIterator[bytes]:
+        """The server-sent events for a client, as bytes; at most one in `every` milliseconds."""
+        with self._feed(every) as feed:
+            have = 0
+            while not self.closed:
+                turn = feed.turn
+                if feed.version != have:
+                    have, chunk = await run_in_threadpool(feed.since, have)
+                    yield chunk
+                elif feed.failed:
+                    return
+                elif feed.over:
+                    yield b"event: end\ndata: {}\n\n"
+                    return
+                else:
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(turn.wait(), KEEP_ALIVE_SECONDS)
+                    if not turn.is_set():
+                        yield b": keep-alive\n\n"
+
+    @contextlib.contextmanager
+    def _feed(self, every: int) -> Any:
+        """The feed of all clients that want an event as often; it ends with the last of them."""
+        feed = self._feeds.get(every)
+        if feed is None:
+            feed = Feed(self, every / 1000)
+            with self._lock:
+                self._feeds[every] = feed
+        feed.clients += 1
+        try:
+            yield feed
+        finally:
+            feed.clients -= 1
+            if not feed.clients:
+                with self._lock:
+                    del self._feeds[every]
+                feed.task.cancel()
+
+    def _observe(self, event: RunEvent) -> None:
+        """In the application's thread: nothing here waits for a client."""
+        if isinstance(event, ApplicationEnded):
+            self.ended = True
+        if isinstance(event, WindowCommitted | ApplicationEnded | ApplicationPlanned | ApplicationChanged):
+            self._wake()
+
+    def _wake(self) -> None:
+        with self._lock:
+            for feed in self._feeds.values():
+                with contextlib.suppress(RuntimeError):  # its loop is closed
+                    feed.loop.call_soon_threadsafe(feed.wake)
+
+
+class Feed:
+    """The states of an application, one after the other; of one event loop.
+
+    `version` counts them. `turn` is set once there is a newer one, and replaced by another.
+    """
+
+    def __init__(self, stream: LiveStream, every: float) -> None:
+        self.clients = 0
+        self.version = 0
+        self.over = False
+        self.failed = False
+        self.turn = asyncio.Event()
+        self.loop = asyncio.get_running_loop()
+        self._stream = stream
+        self._every = every
+        self._news = asyncio.Event()
+        self._maker = PageState(stream.watch)
+        self._state: dict[str, Any] = {}
+        self._windows: deque[Any] = deque(maxlen=WINDOWS)
+        self._patches: deque[bytes] = deque(maxlen=_KEPT)
+        self._whole: tuple[int, bytes] = (0, b"")
+        self._rendering = threading.Lock()
+        self._clock = SystemClock()
+        self.task = asyncio.create_task(self._run())
+        self.task.add_done_callback(self._done)
+
+    def wake(self) -> None:
+        """Something has happened, or the stream is closed."""
+        self._news.set()
+        if self._stream.closed:
+            self._turn()
+
+    def since(self, have: int) -> tuple[int, bytes]:
+        """The newest version, and the events that lead to it from `have` (0: none). From any thread."""
+        with self._rendering:
+            missing = self.version - have
+            if have and missing <= len(self._patches):
+                return self.version, b"".join(list(self._patches)[len(self._patches) - missing :])
+            if self._whole[0] != self.version:
+                whole = to_json({**self._state, "windows": list(self._windows)})
+                self._whole = self.version, b"event: whole\ndata: %b\n\n" % whole
+            return self._whole
+
+    async def _run(self) -> None:
+        """Render as long as there are clients, at most once in `every` seconds."""
+        while True:
+            self._news.clear()  # before the reading: what happens during it counts as news
+            ended = self._stream.ended
+            took = await run_in_threadpool(self._render)
+            self.over = ended
+            self._turn()
+            if ended:
+                return
+            await asyncio.sleep(max(self._every, took * (1 / _SHARE - 1)))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), IDLE_SECONDS)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self.failed = True  # its clients come again
+        self._turn()
+
+    def _turn(self) -> None:
+        turn, self.turn = self.turn, asyncio.Event()
+        turn.set()
+
+    def _render(self) -> float:
+        """Take the newest state; returns the seconds of processor time that it took."""
+        begun = self._clock.cpu()
+        state = self._maker.of(self._stream.plan())
+        added = self._added()
+        patch = {"patch": merge_patch(self._state, state), "added": added}
+        event = b"event: delta\ndata: %b\n\n" % to_json(patch) if self.version else b""
+        with self._rendering:
+            self._state = state
+            self._windows += added
+            self._patches.append(event)
+            self.version += 1
+        return self._clock.cpu() - begun
+
+    def _added(self) -> Sequence[Any]:
+        """Windows that were committed since the last time, the newest last."""
+        known = {_key(window) for window in self._windows}
+        rows = self._stream.watch.windows(_NEW if known else None)
+        if known and rows and _key(rows[0]) not in known:
+            rows = self._stream.watch.windows(None)
+        return [row for row in rows if _key(row) not in known][-WINDOWS:]
+
+
+def _key(window: Any) -> tuple[str, int]:
+    return window.get("region", ""), window["windowId"]

@@ -1,0 +1,123 @@
+"""Who may do what from the page: a session of a browser, from a token or a one-time code."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import urlsplit
+
+from starlette.types import Scope
+
+from ridgeline.api.clock import Clock, SystemClock
+
+KEY_HEADER = b"x-ridgeline-key"
+CODE_SECONDS = 3600.0
+"""How long a one-time code may be exchanged."""
+_MOST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The rights of one browser: to read, and with `writes` to change something.
+
+    `cookie` and `key` are needed together.
+    """
+
+    cookie: str
+    key: str
+    writes: bool
+
+
+class Sessions:
+    """The sessions of one service, in memory. Thread-safe.
+
+    A browser sends a cookie to every port of its host, where another user's service may listen. So the
+    cookie alone opens nothing: the page sends a key too, which a browser keeps for one port.
+    """
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._now = (clock or SystemClock()).monotonic
+        self._lock = threading.Lock()
+        self._codes: OrderedDict[bytes, float] = OrderedDict()
+        self._sessions: OrderedDict[bytes, tuple[bytes, bool]] = OrderedDict()
+
+    def code(self) -> str:
+        """A new code, which can be exchanged once for a session that may change something."""
+        code = secrets.token_urlsafe(24)
+        with self._lock:
+            self._codes[_digest(code)] = self._now() + CODE_SECONDS
+            while len(self._codes) > _MOST:
+                self._codes.popitem(last=False)
+        return code
+
+    def exchange(self, code: str) -> Session | None:
+        """A session for a code that was not used and is not too old; None otherwise."""
+        with self._lock:
+            until = self._codes.pop(_digest(code), None)
+        return self.open(writes=True) if until is not None and self._now() <= until else None
+
+    def open(self, *, writes: bool) -> Session:
+        """A new session; of too many, the one that was used longest ago ends."""
+        session = Session(secrets.token_urlsafe(24), secrets.token_urlsafe(24), writes)
+        with self._lock:
+            self._sessions[_digest(session.cookie)] = _digest(session.key), writes
+            while len(self._sessions) > _MOST:
+                self._sessions.popitem(last=False)
+        return session
+
+    def writes(self, cookie: str, key: str) -> bool | None:
+        """Whether a session may change something; None if there is no such session."""
+        with self._lock:
+            found = self._sessions.get(_digest(cookie))
+            if found is None or not hmac.compare_digest(found[0], _digest(key)):
+                return None
+            self._sessions.move_to_end(_digest(cookie))
+            return found[1]
+
+    def close(self, cookie: str, key: str) -> None:
+        """End a session."""
+        if self.writes(cookie, key) is not None:
+            with self._lock:
+                self._sessions.pop(_digest(cookie), None)
+
+
+def _digest(secret: str) -> bytes:
+    """Secrets are found by their digest: how long that takes says nothing about them."""
+    return hashlib.sha256(secret.encode(errors="replace")).digest()
+
+
+def cookie_name(scope: Scope) -> str:
+    """The name of the cookie, which a browser does not keep apart by port."""
+    server = scope.get("server") or ("", 0)
+    return f"ridgeline-{server[1]}"
+
+
+def credentials(scope: Scope) -> tuple[str, str]:
+    """The cookie and the key of a request; empty if it has none."""
+    key = _header(scope, KEY_HEADER)
+    jar: SimpleCookie = SimpleCookie()
+    try:
+        jar.load(_header(scope, b"cookie"))
+    except CookieError:
+        return "", key
+    morsel = jar.get(cookie_name(scope))
+    return ("" if morsel is None else morsel.value), key
+
+
+def same_origin(scope: Scope) -> bool:
+    """True if a page of this very service sends the request, as the browser says."""
+    site, origin = _header(scope, b"sec-fetch-site"), _header(scope, b"origin")
+    if site and site != "same-origin":
+        return False
+    if origin:
+        return urlsplit(origin).netloc.lower() == _header(scope, b"host").lower()
+    return site == "same-origin"
+
+
+def _header(scope: Scope, name: bytes) -> str:
+    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")

@@ -1,0 +1,114 @@
+"""One browser for a file, pages that fail a test on any error in their console, and an application."""
+
+import importlib.util
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from support.page.shop import shop
+from support.service.living import living
+
+BROWSERS = ("/usr/bin/chromium", "/usr/bin/chromium-browser")
+ARGUMENTS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+WIDE = {"width": 1280, "height": 800}
+NARROW = {"width": 390, "height": 800}
+PATIENCE_MS = 30_000
+
+
+def _missing():
+    """Why no page can be opened here, or where the browser is."""
+    found = [path for path in BROWSERS if Path(path).exists()]
+    if importlib.util.find_spec("playwright") is None:
+        return "playwright is not installed: it is in requirements/dev.lock", None
+    if not found:
+        return f"there is no browser at {' or '.join(BROWSERS)}: `make services` installs it", None
+    return "", found[0]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Debian's Chromium. Where it is missing, tests are skipped, or fail where services are required."""
+    reason, path = _missing()
+    if reason and os.environ.get("RIDGELINE_SERVICES_REQUIRED"):
+        pytest.fail(reason)
+    if reason:
+        pytest.skip(reason)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        yield browser
+        browser.close()
+
+
+class Opened:
+    """Opens pages and keeps what their consoles say against them.
+
+    `expected`: patterns of messages that the test brings about.
+    """
+
+    def __init__(self, browser):
+        self.expected = []
+        self._browser = browser
+        self._said = []
+        self._contexts = []
+
+    def __call__(self, url, *, size=WIDE, dark=False, calm=True, **options):
+        """A page in a browser of its own, at an address; `calm`: without movement."""
+        context = self._browser.new_context(
+            viewport=size,
+            color_scheme="dark" if dark else "light",
+            reduced_motion="reduce" if calm else "no-preference",
+            **options,
+        )
+        self._contexts.append(context)
+        context.set_default_timeout(PATIENCE_MS)
+        return self.listen(context.new_page(), url)
+
+    def listen(self, page, url):
+        """The page, listened to, at an address."""
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self._said.append(str(error)))
+        page.goto(url)
+        return page
+
+    def _console(self, message):
+        if message.type in {"error", "warning"}:
+            self._said.append(f"{message.type}: {message.text} ({message.location})")
+
+    def close(self):
+        for context in self._contexts:
+            context.close()
+        said = [text for text in self._said if not any(re.search(one, text) for one in self.expected)]
+        assert not said, "\n".join(said)
+
+
+@pytest.fixture
+def open_page(browser):
+    """`open_page(url, size=..., dark=...)`; the test fails if the page says or throws an error."""
+    opened = Opened(browser)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def application():
+    """The shop, which runs in this process with its web service; see `support.service.living`."""
+    with living(shop()) as found:
+        yield found
+
+
+@pytest.fixture
+def serving_app():
+    """`with serving_app(app, **tokens) as application`: another one than `application`."""
+    return living

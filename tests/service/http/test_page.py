@@ -1,0 +1,152 @@
+"""What the page is served as: files, headers, sessions, the live stream."""
+
+import http.client
+import json
+from contextlib import contextmanager
+
+import pytest
+
+from ridgeline.measure.events import ApplicationEnded
+from support.service.watched import BASE, feed, serving, watched
+from support.waiting import PATIENCE_SECONDS
+
+HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+
+
+@pytest.fixture(scope="module")
+def client():
+    watch, plan, _, _ = watched()
+    with serving(watch, plan) as client:
+        yield client
+
+
+def test_a_browser_gets_the_page_and_a_program_the_index(client):
+    status, headers, body = client.ask("/", headers=HTML)
+    assert status == 200
+    assert b'<script type="module" src="page/main.js">' in body
+    assert headers["content-type"] == "text/html; charset=utf-8"
+    assert client.ask("/", headers={"Accept": "*/*"})[1]["content-type"] == "application/json"
+    assert client.ask("/", "HEAD", HTML)[2] == b""
+
+
+def test_files_are_asked_for_again_only_when_they_change(client):
+    _, headers, body = client.ask("/page/main.js")
+    assert headers["content-type"] == "text/javascript; charset=utf-8"
+    assert headers["cache-control"] == "no-cache"
+    status, again, nothing = client.ask("/page/main.js", headers={"If-None-Match": headers["etag"]})
+    assert (status, nothing, again["etag"]) == (304, b"", headers["etag"])
+    assert body
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/page/",
+        "/page/..%2f__init__.py",
+        "/page/../assets.py",
+        "/page/%2e%2e/assets.py",
+        "/page//etc/passwd",
+        "/page/vendor/..%5c..%5cassets.py",
+        "/page/main.js%00.css",
+        "/page/views",
+    ],
+)
+def test_no_path_leads_out_of_the_folder(client, path):
+    assert client.ask(path)[0] == 404
+
+
+def test_the_page_may_load_nothing_from_elsewhere_and_be_framed_by_nobody(client):
+    for path in ("/", "/page/main.js"):
+        policy = client.ask(path, headers=HTML)[1]["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+    for path in ("/", "/page/main.js", f"{BASE}/info", "/healthz", "/nowhere"):
+        headers = client.ask(path)[1]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+
+
+def patched(state, patch):
+    """JSON merge patch, as RFC 7396 has it."""
+    if not isinstance(patch, dict):
+        return patch
+    state = dict(state) if isinstance(state, dict) else {}
+    for name, value in patch.items():
+        if value is None:
+            state.pop(name, None)
+        else:
+            state[name] = patched(state.get(name), value)
+    return state
+
+
+def without_nulls(value):
+    if isinstance(value, dict):
+        return {name: without_nulls(part) for name, part in value.items() if part is not None}
+    return value
+
+
+@contextmanager
+def stream(client, every=100):
+    """The events of the live stream: name and data."""
+    connection = http.client.HTTPConnection(client.host, client.port, timeout=PATIENCE_SECONDS)
+    connection.request("GET", f"{BASE}/live?every={every}")
+    response = connection.getresponse()
+    assert response.status == 200, response.read()
+
+    def events():
+        name = ""
+        while line := response.readline().decode():
+            if line.startswith("event: "):
+                name = line[7:].strip()
+            elif line.startswith("data: "):
+                yield name, json.loads(line[6:])
+
+    try:
+        yield events()
+    finally:
+        connection.close()
+
+
+def test_differences_lead_to_what_a_new_page_sees():
+    watch, plan, rest, now = watched(until=2)
+    with serving(watch, plan) as client, stream(client) as events:
+        name, state = next(events)
+        assert name == "whole"
+        windows = state.pop("windows")
+        assert [one["windowId"] for one in windows] == [0, 1]
+        assert state["overview"]["operators"]["1"]["operator"] == "source"
+        assert set(state["overview"]["latency"]["logical"]) == {"source", "balances", "sink"}
+        feed(watch, now, *rest)
+        while len(windows) < 5:
+            name, data = next(events)
+            assert name == "delta"
+            state = patched(state, data["patch"])
+            windows += data["added"]
+        assert [one["windowId"] for one in windows] == [0, 1, 2, 3, 4]
+        with stream(client) as others:
+            whole = next(others)[1]
+        assert whole["windows"] == windows
+        for part in (state, whole):
+            part["overview"].pop("at")  # and what follows from it
+            part["overview"].pop("info")
+            part["overview"].pop("recordAge")
+            part["overview"].pop("progress")
+            for operator in part["overview"]["operators"].values():
+                operator.pop("lastHeartbeat", None)
+        assert without_nulls(state)["plan"] == without_nulls(whole)["plan"]
+        assert without_nulls(state)["overview"] == without_nulls(whole)["overview"]
+
+
+def test_the_stream_ends_with_the_application():
+    watch, plan, _, now = watched()
+    with serving(watch, plan) as client, stream(client) as events:
+        assert next(events)[0] == "whole"
+        feed(watch, now, ApplicationEnded(now.seconds, "finished", ""))
+        *_, (name, data) = (
+            one for one in events if one[0] != "delta" or "info" in one[1]["patch"]["overview"]
+        )
+        assert (name, data) == ("end", {})
+        with stream(client) as later:
+            (_, state), (name, _) = later
+        assert (state["overview"]["info"]["state"], name) == ("FINISHED", "end")
